@@ -1,0 +1,1 @@
+"""A relational message store on ActiveMQ's own tables."""

@@ -1,0 +1,147 @@
+"""Every error this library raises.
+
+::
+
+    StoreError
+    ├── ConfigurationError          a URL, option or name that cannot work
+    │   ├── UnknownDatabase         no adapter for the URL's scheme
+    │   └── MissingDriver           the adapter's driver is not installed
+    ├── SchemaError                 tables absent, or not ActiveMQ's
+    ├── StoreUnavailable            the database does not answer: try again
+    │   ├── AuthenticationFailed    it answered, and refused the login
+    │   └── OutcomeUnknown          the connection died in a commit and could not be asked again
+    ├── StoreClosed                 the store was closed before, or while, this was asked
+    ├── InvalidMessage              this message cannot be stored as it is
+    │   └── MessageTooLarge         beyond what the database takes in one row
+    ├── InvalidDestination          not a destination name
+    ├── CorruptMessage              a MSG column that does not decode
+    ├── MessageNotFound
+    ├── SubscriptionNotFound
+    ├── SubscriptionExists          same name, other selector or destination
+    └── TransactionError            commit or rollback of a transaction that has ended
+"""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """Base of all errors of this library; a driver's own error is its ``__cause__``."""
+
+
+class ConfigurationError(StoreError, ValueError):
+    """An option, URL or name that cannot work, found before anything is written."""
+
+
+class UnknownDatabase(ConfigurationError):
+    """No adapter serves this URL scheme."""
+
+    def __init__(self, scheme: str, known: tuple[str, ...]) -> None:
+        self.scheme = scheme
+        self.known = known
+        super().__init__(
+            f"no adapter for database {scheme!r}; use one of {', '.join(known)}, in a"
+            " SQLAlchemy URL (postgresql://user@host/db) or a JDBC URL (jdbc:postgresql://host/db)"
+        )
+
+
+class MissingDriver(ConfigurationError):
+    """The Python driver of this database is not installed."""
+
+    def __init__(self, driver: str, extra: str) -> None:
+        self.driver = driver
+        self.extra = extra
+        super().__init__(
+            f"the driver {driver!r} is not installed; run: pip install 'jdbcstore[{extra}]'"
+        )
+
+
+class SchemaError(StoreError):
+    """The tables are absent, or are not the ones this store can use."""
+
+    def __init__(self, message: str, *, found: str | None = None, expected: str | None = None) -> None:
+        self.found = found
+        self.expected = expected
+        super().__init__(message)
+
+
+class StoreUnavailable(StoreError):
+    """The database does not answer; nothing of this operation was written. Try again later."""
+
+
+class AuthenticationFailed(StoreUnavailable):
+    """The database refused the user name or password."""
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """The connection died during a commit and the database could not be asked afterwards.
+
+    The write either happened completely or not at all. Adding the same message again may
+    store it twice; acknowledging again is harmless.
+    """
+
+
+class StoreClosed(StoreError):
+    """The store is closed. ``unwritten`` counts the operations that a close gave up on."""
+
+    def __init__(self, message: str = "the store is closed; open it again", *, unwritten: int = 0) -> None:
+        self.unwritten = unwritten
+        super().__init__(message)
+
+
+class InvalidMessage(StoreError, ValueError):
+    """This message cannot be stored as it is; other messages are not affected."""
+
+
+class MessageTooLarge(InvalidMessage):
+    """The encoded message is beyond what the database accepts."""
+
+    def __init__(self, size: int, limit: int | None, advice: str) -> None:
+        self.size = size
+        self.limit = limit
+        at_most = "" if limit is None else f", and the database takes at most {limit}"
+        super().__init__(f"the encoded message has {size} bytes{at_most}; {advice}")
+
+
+class InvalidDestination(StoreError, ValueError):
+    """Not a destination name that ActiveMQ's tables can hold."""
+
+
+class CorruptMessage(StoreError, ValueError):
+    """A MSG column that cannot be decoded. The row is untouched and its bytes are in ``blob``.
+
+    ``sequence`` (the ID column) and ``container`` name the row where they are known.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        blob: bytes = b"",
+        sequence: int | None = None,
+        container: str | None = None,
+    ) -> None:
+        self.reason = reason
+        self.blob = blob
+        self.sequence = sequence
+        self.container = container
+        row = "" if sequence is None else f" (ID {sequence} of {container or 'an unknown container'})"
+        super().__init__(
+            f"cannot decode a message{row}: {reason}; the row is kept, and"
+            " acknowledging its ID removes it"
+        )
+
+
+class MessageNotFound(StoreError, LookupError):
+    """No such message in this destination; it may have been acknowledged meanwhile."""
+
+
+class SubscriptionNotFound(StoreError, LookupError):
+    """No such durable subscription."""
+
+
+class SubscriptionExists(StoreError):
+    """The durable subscription exists with another selector or destination; unsubscribe first."""
+
+
+class TransactionError(StoreError):
+    """The transaction has already been committed or rolled back."""
