@@ -1,0 +1,21 @@
+"""A clock that stands still until a test moves it."""
+
+from __future__ import annotations
+
+
+class FakeClock:
+    """A ``jdbcstore.clock.Clock``; wall and monotonic time advance together."""
+
+    def __init__(self, now_ms: int = 1_750_000_000_000) -> None:
+        self._now_ms = now_ms
+        self._monotonic = 1000.0
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def advance(self, seconds: float) -> None:
+        self._now_ms += round(seconds * 1000)
+        self._monotonic += seconds

@@ -1,0 +1,20 @@
+"""What a test run must not skip: ``JDBCSTORE_REQUIRE``, names separated by commas."""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+import pytest
+
+
+def required() -> set[str]:
+    names = os.environ.get("JDBCSTORE_REQUIRE", "").split(",")
+    return {name.strip() for name in names} - {""}
+
+
+def unavailable(name: str, reason: str) -> NoReturn:
+    """Skip this test because ``name`` cannot be had here, or fail it when the run requires it."""
+    if name in required():
+        pytest.fail(f"JDBCSTORE_REQUIRE names {name}: {reason}", pytrace=False)
+    pytest.skip(f"{name}: {reason}")
