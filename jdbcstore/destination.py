@@ -1,0 +1,131 @@
+"""Where messages go: queues and topics, under ActiveMQ's qualified names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from jdbcstore.errors import InvalidDestination
+
+_BLANK = "".join(map(chr, range(1, 33)))
+
+
+class DestinationKind(StrEnum):
+    """What a destination is; the value is the scheme of its qualified name."""
+
+    QUEUE = "queue"
+    TOPIC = "topic"
+    TEMPORARY_QUEUE = "temp-queue"
+    TEMPORARY_TOPIC = "temp-topic"
+
+
+_SCHEMES = {f"{kind.value}://": kind for kind in DestinationKind}
+_TOPICS = (DestinationKind.TOPIC, DestinationKind.TEMPORARY_TOPIC)
+_TEMPORARY = (DestinationKind.TEMPORARY_QUEUE, DestinationKind.TEMPORARY_TOPIC)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Destination:
+    """One destination, or several at once: a composite, whose name is a list with commas.
+
+    ``qualified_name`` is what the CONTAINER column holds: ``queue://ORDERS``; of a composite it is
+    the bare list, as in ActiveMQ. The constructor takes the name as it is; :meth:`parse`,
+    :meth:`queue` and :meth:`topic` also cut blanks around it and options behind a ``?``.
+
+    :raises InvalidDestination: the name is empty, or holds what no table can (a NUL, half a
+        surrogate pair)
+    """
+
+    kind: DestinationKind
+    name: str
+    qualified_name: str = field(init=False, repr=False)
+    _hash: int = field(init=False, repr=False)
+    _openwire: bytes | None = field(init=False, repr=False, default=None)  # the codec's memo
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        kind, name = DestinationKind(self.kind), self.name
+        qualified_name = name if "," in name else f"{kind.value}://{name}"
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "qualified_name", qualified_name)
+        object.__setattr__(self, "_hash", hash((kind.value, name)))
+        if "," in name and not self.members:
+            raise InvalidDestination(f"the composite destination {name!r} lists nothing; name its members")
+
+    @classmethod
+    def queue(cls, name: str) -> Destination:
+        return cls(DestinationKind.QUEUE, clean_name(name))
+
+    @classmethod
+    def topic(cls, name: str) -> Destination:
+        return cls(DestinationKind.TOPIC, clean_name(name))
+
+    @classmethod
+    def parse(cls, text: str, default: DestinationKind = DestinationKind.QUEUE) -> Destination:
+        """The destination of a qualified name, or of a bare one, which is a ``default``."""
+        name = clean_name(text)
+        for scheme, kind in _SCHEMES.items():
+            if name.startswith(scheme):
+                return cls(kind, clean_name(name[len(scheme) :]))
+        return cls(default, name)
+
+    @property
+    def is_topic(self) -> bool:
+        return self.kind in _TOPICS
+
+    @property
+    def is_temporary(self) -> bool:
+        return self.kind in _TEMPORARY
+
+    @property
+    def is_composite(self) -> bool:
+        return "," in self.name
+
+    @property
+    def members(self) -> tuple[Destination, ...]:
+        """Each destination of a composite, once; bare members are of the composite's kind."""
+        if not self.is_composite:
+            return (self,)
+        parts = (part.strip(_BLANK) for part in self.name.split(","))
+        return tuple(dict.fromkeys(Destination.parse(part, self.kind) for part in parts if part))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Destination):
+            return NotImplemented
+        return self.name == other.name and self.kind is other.kind
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        return self.qualified_name
+
+
+def clean_name(text: str) -> str:
+    """The text without options and blanks around it, as ActiveMQ understands a destination."""
+    if not isinstance(text, str):
+        raise InvalidDestination(f"a destination is named by a text, not by {type(text).__name__}")
+    return text.partition("?")[0].strip(_BLANK)
+
+
+def check_name(name: str) -> None:
+    if not isinstance(name, str):
+        raise InvalidDestination(f"a destination is named by a text, not by {type(name).__name__}")
+    if not name:
+        raise InvalidDestination("a destination needs a name; for example queue://ORDERS")
+    if "\0" in name:
+        raise InvalidDestination(f"the destination name {name!r} holds a NUL character; remove it")
+    if "?" in name or name[0] in _BLANK or name[-1] in _BLANK:
+        raise InvalidDestination(
+            f"the destination name {name!r} has blanks around it or options behind a '?';"
+            " use Destination.parse, which cuts them"
+        )
+    if not name.isascii():
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise InvalidDestination(
+                f"the destination name {name!r} holds half a surrogate pair; remove it"
+            ) from None
