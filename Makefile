@@ -1,0 +1,54 @@
+# Each target installs what it needs: Python packages into .venv, Debian packages through apt-get.
+PYTHON ?= python3
+
+SERVERS := postgresql mariadb-server-core|mariadb-server mariadb-client-core|mariadb-client
+DRIVERS := unixodbc odbc-mariadb
+ACTIVEMQ := activemq libpostgresql-jdbc-java libmariadb-java default-jdk-headless
+BIN := .venv/bin
+
+.PHONY: help demo test lint bench packages clean
+
+help:
+	@echo "make demo    watch messages survive a killed process, on SQLite"
+	@echo "make test    lint, then all tests, on SQLite, PostgreSQL and MariaDB"
+	@echo "make lint    ruff and mypy alone"
+	@echo "make bench   the figures of docs/benchmarks.md, measured here"
+	@echo "make clean   remove .venv and caches; Debian packages and data stay"
+
+demo: .venv/core
+	$(BIN)/jdbcstore demo --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
+
+# The databases that must be tested, not skipped.
+test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc
+test: packages lint
+	$(BIN)/pytest
+
+lint: .venv/dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: packages .venv/dev
+	$(BIN)/python -m benchmarks
+
+packages:
+	.ci/packages $(foreach name,$(SERVERS) $(DRIVERS) $(ACTIVEMQ),'$(name)')
+
+.venv/core: .venv/created pyproject.toml
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+.venv/dev: .venv/created pyproject.toml
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@ .venv/core
+
+.venv/created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(PYTHON) is older than 3.11: make PYTHON=python3.11")'
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || .ci/packages \
+	  "$$($(PYTHON) -c 'import sys; print("python3.%d-venv|python3-venv" % sys.version_info[1])')"
+	$(PYTHON) -m venv .venv
+	touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
+	find . -name __pycache__ -prune -exec rm -rf {} +
