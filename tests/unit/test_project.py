@@ -1,0 +1,109 @@
+"""What holds for the project as a whole."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import jdbcstore
+from jdbcstore import errors
+from tests.backends import BACKENDS
+from tests.docker import SERVICE_PASSWORD
+
+ROOT = Path(__file__).parents[2]
+LONGEST_MODULE = 300
+LONGER = {"jdbcstore/abc.py"}
+"""The contract: most of it is documentation."""
+
+# Imported by whoever asks for them, never by "import jdbcstore".
+OPTIONAL = (
+    *("alembic", "click", "kombu", "oracledb", "pandas", "psycopg"),
+    *("pyarrow", "pymysql", "pyodbc", "pyspark", "rich"),
+)
+
+# A home or work directory of whoever wrote it, and where packages come from: both are settings of
+# a machine and not of this project.
+OF_ONE_MACHINE = re.compile(r"/(?:root|home|work)/\w|\bpypi\.\w+|pythonhosted|\.pkg\.dev\b|index-url")
+
+
+def tracked() -> list[Path]:
+    """Every file of the project; as git knows them, so a build tree is none."""
+    try:
+        done = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            capture_output=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout")
+    names = done.stdout.decode().split("\0")
+    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
+
+
+def test_public_names_are_sorted_and_complete() -> None:
+    public = {
+        alias.asname or alias.name
+        for node in ast.parse(Path(jdbcstore.__file__).read_text()).body
+        if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+        for alias in node.names
+    } | {
+        name
+        for name, value in vars(jdbcstore).items()
+        if getattr(value, "__module__", None) == "jdbcstore" and not name.startswith("_")
+    }
+
+    assert jdbcstore.__all__ == sorted(jdbcstore.__all__)
+    assert set(jdbcstore.__all__) - {"__version__"} == {name for name in public if not name.startswith("_")}
+
+
+def test_every_error_is_public_and_in_the_tree() -> None:
+    found = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.StoreError)
+    }
+    drawn = set(re.findall(r"^\s*[│├└─ ]*([A-Z]\w+)", errors.__doc__ or "", re.MULTILINE)) - {"Every"}
+
+    assert drawn == found
+    assert found <= set(jdbcstore.__all__)
+
+
+def test_import_loads_no_driver() -> None:
+    code = f"import sys, jdbcstore; print(*(set(sys.modules) & set({OPTIONAL!r})))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True)
+
+    assert done.stdout.split() == []
+
+
+def test_nothing_names_a_machine_or_an_index() -> None:
+    named = [
+        f"{path.relative_to(ROOT)}: {match.group()}"
+        for path in tracked()
+        if path != Path(__file__)
+        for match in OF_ONE_MACHINE.finditer(path.read_text(errors="replace"))
+    ]
+    assert named == []
+
+
+def test_modules_are_short() -> None:
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text().splitlines())
+        for path in (ROOT / "jdbcstore").rglob("*.py")
+    }
+    assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE}.keys() <= LONGER
+
+
+def test_compose_services_are_those_of_the_backends() -> None:
+    compose = (ROOT / "docker-compose.yml").read_text()
+    services = set(re.findall(r"^  ([\w-]+):$", compose, re.MULTILINE))
+
+    assert services == {backend.service for backend in BACKENDS} - {""}
+    assert services <= {backend.id for backend in BACKENDS}
+    assert compose.count(SERVICE_PASSWORD) >= len(services)
+    assert set(re.findall(r'ports: \["([\d.]+):', compose)) == {"127.0.0.1"}
