@@ -34,7 +34,10 @@ class ServerPool:
         no_docker = docker.missing()
         if no_docker:
             unavailable(backend.id, f"{backend.variable} is not set, {server}, and {no_docker}")
-        services = docker_services()
+        try:
+            services = docker_services()
+        except Exception as failure:  # what pytest-docker raises: no network to pull from, say
+            unavailable(backend.id, f"docker could not start it: {failure}")
         return backend.service_url("127.0.0.1", services.port_for(backend.service, backend.port))
 
     def private(self, backend: Backend) -> Server | ServerMissing:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import create_engine
 
+from tests import docker
+from tests.backends import BACKENDS, Backend
 from tests.databases import Database
 from tests.polling import wait_until
+from tests.pool import ServerPool
 from tests.servers import Server
 
 CREATE = "CREATE TABLE t (a INTEGER)"
@@ -48,3 +51,47 @@ def test_server_keeps_committed_rows(server: Server, database: Database, end: st
     server.start()
 
     assert database.rows("SELECT a FROM t") == [(7,)]
+
+
+MYSQL = next(backend for backend in BACKENDS if backend.id == "mysql")
+
+
+def no_docker() -> None:
+    raise AssertionError("docker is not asked")
+
+
+@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc", "mysql")
+def test_url_variable_comes_first(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(backend.variable, f"{backend.scheme}://user:secret@db.example/test")
+
+    assert ServerPool().address(backend, no_docker).host == "db.example"
+
+
+def test_backend_without_server_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JDBCSTORE_REQUIRE", raising=False)
+    monkeypatch.delenv(MYSQL.variable, raising=False)
+    monkeypatch.setattr(docker, "missing", lambda: "no docker here")
+
+    with pytest.raises(pytest.skip.Exception, match="JDBCSTORE_TEST_MYSQL_URL is not set"):
+        ServerPool().address(MYSQL, no_docker)
+
+
+def test_required_backend_without_server_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JDBCSTORE_REQUIRE", "sqlite, mysql")
+    monkeypatch.delenv(MYSQL.variable, raising=False)
+    monkeypatch.setattr(docker, "missing", lambda: "no docker here")
+
+    with pytest.raises(pytest.fail.Exception, match="no docker here"):
+        ServerPool().address(MYSQL, no_docker)
+
+
+def test_service_that_docker_cannot_start_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JDBCSTORE_REQUIRE", raising=False)
+    monkeypatch.delenv(MYSQL.variable, raising=False)
+    monkeypatch.setattr(docker, "missing", lambda: None)
+
+    def services() -> None:
+        raise RuntimeError("cannot pull")
+
+    with pytest.raises(pytest.skip.Exception, match="cannot pull"):
+        ServerPool().address(MYSQL, services)
