@@ -267,9 +267,7 @@ class TransactionalStore(MessageWriter, Protocol):
 
 
 class TransactionalTopic(TransactionalStore, Protocol):
-    def acknowledge_subscription(
-        self, client_id: str, subscription_name: str, *messages: Reference
-    ) -> None:
+    def acknowledge_subscription(self, client_id: str, subscription_name: str, *messages: Reference) -> None:
         """As :meth:`DurableSubscription.acknowledge`, when the transaction commits."""
         ...
 

@@ -14,6 +14,7 @@
     ├── InvalidMessage              this message cannot be stored as it is
     │   └── MessageTooLarge         beyond what the database takes in one row
     ├── InvalidDestination          not a destination name
+    ├── InvalidSubscription         a client id, name or selector that the tables cannot hold
     ├── CorruptMessage              a MSG column that does not decode
     ├── MessageNotFound
     ├── SubscriptionNotFound
@@ -50,9 +51,7 @@ class MissingDriver(ConfigurationError):
     def __init__(self, driver: str, extra: str) -> None:
         self.driver = driver
         self.extra = extra
-        super().__init__(
-            f"the driver {driver!r} is not installed; run: pip install 'jdbcstore[{extra}]'"
-        )
+        super().__init__(f"the driver {driver!r} is not installed; run: pip install 'jdbcstore[{extra}]'")
 
 
 class SchemaError(StoreError):
@@ -106,6 +105,10 @@ class InvalidDestination(StoreError, ValueError):
     """Not a destination name that ActiveMQ's tables can hold."""
 
 
+class InvalidSubscription(StoreError, ValueError):
+    """A client id, subscription name or selector that the tables cannot hold."""
+
+
 class CorruptMessage(StoreError, ValueError):
     """A MSG column that cannot be decoded. The row is untouched and its bytes are in ``blob``.
 
@@ -126,8 +129,7 @@ class CorruptMessage(StoreError, ValueError):
         self.container = container
         row = "" if sequence is None else f" (ID {sequence} of {container or 'an unknown container'})"
         super().__init__(
-            f"cannot decode a message{row}: {reason}; the row is kept, and"
-            " acknowledging its ID removes it"
+            f"cannot decode a message{row}: {reason}; the row is kept, and acknowledging its ID removes it"
         )
 
 

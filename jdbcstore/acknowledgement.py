@@ -1,0 +1,177 @@
+"""Acknowledgements of a durable subscription, in any order, on ActiveMQ's one mark.
+
+ActiveMQ keeps LAST_ACKED_ID per subscription (one for each priority where the topic is
+prioritised): everything up to it is acknowledged. What is acknowledged ahead of a gap is kept in
+JDBCSTORE_ACKS and folded into the mark when the gap closes. An ActiveMQ that takes the tables reads
+only the mark: it delivers again what was ahead of it, and loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from jdbcstore.adapters.base import Row, Sql
+from jdbcstore.errors import SubscriptionNotFound
+
+if TYPE_CHECKING:
+    from jdbcstore.session import Connection
+    from jdbcstore.statements import Statements
+    from jdbcstore.units import Acknowledgement
+
+_CHUNK = 1_000
+_WINDOW = 10_000
+"""Messages behind the mark that are remembered; acknowledgements beyond go straight to the table."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """The writes that a batch's acknowledgements come to, and what to remember once they commit."""
+
+    writes: dict[Sql, list[Row]] = field(default_factory=dict)
+    moves: list[_Move] = field(default_factory=list)
+
+    @property
+    def statements(self) -> list[tuple[Sql, list[Row]]]:
+        return list(self.writes.items())
+
+    def add(self, sql: Sql, row: Row) -> None:
+        self.writes.setdefault(sql, []).append(row)
+
+    def apply(self) -> None:
+        """The batch has committed."""
+        for move in self.moves:
+            move.apply()
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One mark and what is known of the messages behind it, up to the horizon."""
+
+    row_priority: int
+    mark: int
+    only_priority: int | None
+    horizon: int
+    window: OrderedDict[int, bool] = field(default_factory=OrderedDict)
+    """Message ID -> acknowledged ahead of the mark, in the order of IDs."""
+
+
+@dataclass(slots=True)
+class _Move:
+    lane: _Lane
+    mark: int
+    passed: list[int]
+    ahead: list[int]
+
+    def apply(self) -> None:
+        for id_ in self.passed:
+            del self.lane.window[id_]
+        for id_ in self.ahead:
+            if id_ in self.lane.window:
+                self.lane.window[id_] = True
+        self.lane.mark = self.mark
+
+
+class AcknowledgementTracker:
+    """One subscription's acknowledgements. Only the writer's thread uses it."""
+
+    def __init__(self, statements: Statements, container: str, client_id: str, sub_name: str) -> None:
+        self._sql = statements
+        self._sub = {"container": container, "client_id": client_id, "sub_name": sub_name}
+        self._lanes: dict[int, _Lane] | None = None
+        """By row priority; a single lane takes messages of every priority."""
+
+    def reset(self) -> None:
+        """Forget what is known: messages were removed, or the outcome of a commit was found out."""
+        self._lanes = None
+
+    def plan(self, connection: Connection, messages: Iterable[tuple[int, int]], plan: Plan) -> None:
+        """Plan the acknowledgement of ``(ID, priority)``; ones unknown or done before change nothing.
+
+        :raises SubscriptionNotFound: it was unsubscribed
+        """
+        lanes = self._load(connection)
+        wanted: dict[int, set[int]] = {}
+        for id_, priority in messages:
+            lane = priority if len(lanes) > 1 else next(iter(lanes))
+            wanted.setdefault(lane, set()).add(id_)
+        for key, ids in wanted.items():
+            if key in lanes:
+                self._plan_lane(connection, lanes[key], ids, plan)
+
+    def _load(self, connection: Connection) -> dict[int, _Lane]:
+        if self._lanes is not None:
+            return self._lanes
+        rows = connection.fetch(self._sql.find_durable_sub, **self._sub)
+        if not rows:
+            raise SubscriptionNotFound(
+                f"no durable subscription {self._sub['sub_name']!r} of client {self._sub['client_id']!r}"
+                f" on {self._sub['container']}; subscribe first"
+            )
+        connection.execute(self._sql.remove_stale_acknowledged, **self._sub)
+        self._lanes = {}
+        for _, _, priority, mark, _, _ in rows:
+            mark = mark or 0
+            only = priority if len(rows) > 1 else None
+            self._lanes[priority] = _Lane(priority, mark, only, horizon=mark)
+        return self._lanes
+
+    def _plan_lane(self, connection: Connection, lane: _Lane, ids: set[int], plan: Plan) -> None:
+        complete = False
+        while not complete and max(ids) > lane.horizon and len(lane.window) < _WINDOW:
+            complete = self._extend(connection, lane)
+        passed, stopped = self._fold(lane, ids)
+        while not stopped and not complete:
+            complete = self._extend(connection, lane)
+            passed, stopped = self._fold(lane, ids)
+        mark = passed[-1] if passed else lane.mark
+        ahead = [
+            id_ for id_ in sorted(ids)
+            if id_ > mark and (id_ > lane.horizon or lane.window.get(id_) is False)
+        ]  # fmt: skip
+        for id_ in ahead:
+            plan.add(self._sql.add_acknowledged, self._sql.add_acknowledged.row(id_=id_, **self._sub))
+        for id_ in passed:
+            if lane.window[id_]:
+                remove = self._sql.remove_acknowledged
+                plan.add(remove, remove.row(id_=id_, **self._sub))
+        if mark > lane.mark:
+            update = self._sql.update_durable_last_ack
+            plan.add(update, update.row(last=mark, priority_=lane.row_priority, **self._sub))
+        plan.moves.append(_Move(lane, mark, passed, ahead))
+
+    @staticmethod
+    def _fold(lane: _Lane, ids: set[int]) -> tuple[list[int], bool]:
+        """The acknowledged messages from the mark to the first gap, and whether there is a gap."""
+        passed: list[int] = []
+        for id_, ahead in lane.window.items():
+            if not ahead and id_ not in ids:
+                return passed, True
+            passed.append(id_)
+        return passed, False
+
+    def _extend(self, connection: Connection, lane: _Lane) -> bool:
+        """Look at the next messages behind the horizon; whether these are all there are."""
+        values = {**self._sub, "after": lane.horizon, "limit": _CHUNK}
+        if lane.only_priority is None:
+            rows = connection.fetch(self._sql.find_window, **values)
+        else:
+            rows = connection.fetch(self._sql.find_window_by_priority, priority=lane.only_priority, **values)
+        for id_, ahead in rows:
+            lane.window[id_] = bool(ahead)
+        if rows:
+            lane.horizon = rows[-1][0]
+        return len(rows) < _CHUNK
+
+
+def plan_all(connection: Connection, acknowledgements: list[Acknowledgement]) -> Plan:
+    """One plan for all of a batch's acknowledgements, each subscription's taken together."""
+    plan = Plan()
+    together: dict[AcknowledgementTracker, list[tuple[int, int]]] = {}
+    for acknowledgement in acknowledgements:
+        together.setdefault(acknowledgement.tracker, []).extend(acknowledgement.messages)
+    for tracker, messages in together.items():
+        tracker.plan(connection, messages, plan)
+    return plan

@@ -1,0 +1,144 @@
+"""MySQL 8 through pymysql or pyodbc: one INSERT of many rows, one DELETE of many keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from sqlalchemy import URL, collate, func, literal_column
+from sqlalchemy.dialects.mysql import LONGBLOB
+from sqlalchemy.sql import ColumnElement
+from sqlalchemy.types import TypeEngine
+
+from jdbcstore.adapters.base import Adapter, Batch, Failure, Row, Sql
+
+_ROWS = 250
+"""Rows of one INSERT, keys of one DELETE: few distinct texts, well below 65,535 parameters."""
+_BLOB = 5
+"""Where MSG stands in a row."""
+
+
+class MysqlAdapter(Adapter):
+    """Names keep their case; tables are InnoDB, whatever the server's default engine."""
+
+    name = "mysql"
+    drivers: ClassVar = {
+        "mysql+pymysql": ("pymysql", "mysql"),
+        "mysql+pyodbc": ("pyodbc", "odbc"),
+    }
+    jdbc_subprotocols = ("mysql",)
+    odbc_driver: ClassVar[str] = "MySQL ODBC 8.0 Unicode Driver"
+    begin = "START TRANSACTION"
+    now_ms = "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
+    binary_type: ClassVar[TypeEngine[Any]] = LONGBLOB()
+    table_options: ClassVar = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
+
+    def __init__(self) -> None:
+        self._packet = 1024 * 1024
+
+    def normalise(self, url: URL) -> URL:
+        # pyodbc takes the port only as a keyword of its own: "host,port" is SQL Server's form.
+        if not url.drivername.endswith("+pyodbc") or "odbc_connect" in url.query:
+            return url
+        query = {"driver": self.odbc_driver, "charset": "utf8mb4", **url.query}
+        if url.port is not None:
+            query["port"] = str(url.port)
+        return url.set(query=query)._replace(port=None)
+
+    def engine_options(self, url: URL) -> dict[str, Any]:
+        if url.drivername.endswith("+pyodbc"):
+            return {"connect_args": {"autocommit": True, "timeout": 10}}
+        arguments = {"autocommit": True, "connect_timeout": 10, "charset": "utf8mb4"}
+        return {"paramstyle": "format", "connect_args": arguments}
+
+    def on_connect(self, connection: Any) -> None:
+        cursor = connection.cursor()
+        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        # A value too long is an error, never a silent cut.
+        cursor.execute("SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')")
+        cursor.close()
+
+    def exact(self, column: ColumnElement[str]) -> ColumnElement[str]:
+        # The usual collations take Orders for orders. Any column converts to utf8mb4.
+        return collate(func.convert(column.op("USING")(literal_column("utf8mb4"))), "utf8mb4_bin")
+
+    def max_message_size(self, cursor: Any) -> int:
+        cursor.execute("SELECT @@max_allowed_packet")
+        self._packet = int(cursor.fetchone()[0])
+        # Escaping doubles a byte at worst; the other columns take less than the margin.
+        return (self._packet - 8192) // 2
+
+    def classify(self, error: BaseException) -> Failure:
+        code = _code(error)
+        if code in _BY_CODE:
+            return _BY_CODE[code]
+        state = error.args[0] if error.args else None
+        if isinstance(state, str) and state.startswith("08"):
+            return Failure.DISCONNECTED
+        if type(error).__name__ in ("DataError", "IntegrityError"):
+            return Failure.BAD_VALUE
+        return Failure.DISCONNECTED if type(error).__name__ == "InterfaceError" else Failure.OTHER
+
+    def _is_one_statement(self, batch: Batch) -> bool:
+        if super()._is_one_statement(batch):
+            return True
+        others = any(rows for _, rows in batch.others)
+        if others or batch.updates or (batch.adds and batch.removes):
+            return False
+        if batch.removes:
+            return len(batch.removes) <= _ROWS
+        return len(list(self._chunks(batch.adds))) == 1
+
+    def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
+        for chunk in self._chunks(rows):
+            cursor.execute(_multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
+
+    def delete_messages(self, cursor: Any, sql: Sql, ids: Sequence[int]) -> None:
+        ordered = sorted(ids)  # one order for all: concurrent deletes cannot deadlock
+        for start in range(0, len(ordered), _ROWS):
+            chunk = ordered[start : start + _ROWS]
+            cursor.execute(_in_list(sql.text, len(chunk)), chunk)
+
+    def _chunks(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+        limit = self._packet // 2 - 8192
+        start, size = 0, 0
+        for index, row in enumerate(rows):
+            needed = len(row[_BLOB]) + 2048
+            if index > start and (size + needed > limit or index - start == _ROWS):
+                yield rows[start:index]
+                start, size = index, 0
+            size += needed
+        yield rows[start:]
+
+
+_BY_CODE = {
+    **dict.fromkeys((1053, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055), Failure.DISCONNECTED),
+    **dict.fromkeys((1044, 1045, 1698), Failure.REFUSED),
+    **dict.fromkeys((1205, 1213), Failure.TRANSIENT),
+    1062: Failure.DUPLICATE,
+    **dict.fromkeys((1048, 1264, 1366, 1406), Failure.BAD_VALUE),
+    1153: Failure.TOO_LARGE,
+    **dict.fromkeys((1054, 1146), Failure.NO_TABLE),
+}
+
+
+def _code(error: BaseException) -> int | None:
+    """The server's error number; ODBC drivers give it only inside their text."""
+    if error.args and isinstance(error.args[0], int):
+        return error.args[0]
+    found = re.search(r"\((\d{4})\)", str(error))
+    return int(found[1]) if found else None
+
+
+@lru_cache(maxsize=2 * _ROWS)
+def _multi_row(text: str, count: int) -> str:
+    head, values = text.rsplit("VALUES ", 1)
+    return f"{head}VALUES {', '.join([values] * count)}"
+
+
+@lru_cache(maxsize=2 * _ROWS)
+def _in_list(text: str, count: int) -> str:
+    head, mark = text.rsplit(" = ", 1)
+    return f"{head} IN ({', '.join([mark] * count)})"

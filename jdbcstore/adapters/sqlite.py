@@ -1,0 +1,70 @@
+"""SQLite: a file beside the program, in WAL mode with every commit on disk."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sqlalchemy import URL, Integer
+from sqlalchemy.types import TypeEngine
+
+from jdbcstore.adapters.base import Adapter, Failure
+from jdbcstore.errors import ConfigurationError
+
+
+class SqliteAdapter(Adapter):
+    """Needs nothing beyond Python. One process writes at a time; others wait their turn."""
+
+    name = "sqlite"
+    drivers: ClassVar = {"sqlite": ("sqlite3", "")}
+    jdbc_subprotocols = ("sqlite",)
+    # Write locks are taken at once: one taken later in a transaction fails without waiting.
+    begin = "BEGIN IMMEDIATE"
+    now_ms = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+    # Only the exact type INTEGER makes ID the table's own key, and every index ordered by it.
+    sequence_type: ClassVar[TypeEngine[Any]] = Integer()
+
+    def engine_options(self, url: URL) -> dict[str, Any]:
+        if not url.database or url.database == ":memory:":
+            raise ConfigurationError(
+                "SQLite needs a file that several connections share: sqlite:///path/to/file.db;"
+                " for a store without a file use the URL memory:"
+            )
+        folder = Path(url.database).parent
+        if not folder.is_dir():
+            raise ConfigurationError(f"the folder {folder} of the SQLite file does not exist; make it first")
+        return {"connect_args": {"isolation_level": None, "timeout": 30.0, "check_same_thread": False}}
+
+    def on_connect(self, connection: Any) -> None:
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.close()
+
+    def max_message_size(self, cursor: Any) -> int:
+        # The limit is on the whole row; the other columns take less than this margin.
+        limit: int = cursor.connection.getlimit(sqlite3.SQLITE_LIMIT_LENGTH)
+        return limit - 8192
+
+    def classify(self, error: BaseException) -> Failure:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is None:
+            return Failure.TOO_LARGE if isinstance(error, OverflowError) else Failure.OTHER
+        if code in (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE):
+            return Failure.DUPLICATE
+        primary = code & 0xFF
+        if primary == sqlite3.SQLITE_ERROR and "no such" in str(error):
+            return Failure.NO_TABLE
+        return _BY_CODE.get(primary, Failure.OTHER)
+
+
+_BY_CODE = {
+    sqlite3.SQLITE_CONSTRAINT: Failure.BAD_VALUE,
+    sqlite3.SQLITE_MISMATCH: Failure.BAD_VALUE,
+    sqlite3.SQLITE_TOOBIG: Failure.TOO_LARGE,
+    sqlite3.SQLITE_BUSY: Failure.TRANSIENT,
+    sqlite3.SQLITE_LOCKED: Failure.TRANSIENT,
+    sqlite3.SQLITE_CANTOPEN: Failure.DISCONNECTED,
+    sqlite3.SQLITE_IOERR: Failure.DISCONNECTED,
+}

@@ -1,0 +1,243 @@
+"""A queue on the tables, and what a topic has in common with it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from jdbcstore import openwire
+from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
+from jdbcstore.adapters.base import Row, Sql
+from jdbcstore.audit import DuplicateAudit
+from jdbcstore.clock import Clock
+from jdbcstore.destination import Destination
+from jdbcstore.encoding import MessageEncoder
+from jdbcstore.errors import InvalidMessage, MessageNotFound
+from jdbcstore.ids import MessageId
+from jdbcstore.message import Message
+from jdbcstore.paging import PRIORITIES, decode_rows, read_page
+from jdbcstore.session import Connection, Session
+from jdbcstore.units import EncodedMessage, Unit, Waiter, future, nothing, only
+from jdbcstore.writer import Writer
+
+REMOVE_BATCH = 1_000
+"""Rows that one transaction of a purge, sweep or cleanup removes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the destinations of one store share."""
+
+    session: Session
+    writer: Writer
+    encoder: MessageEncoder
+    audit: DuplicateAudit | None
+    clock: Clock
+
+
+class JdbcMessageStore:
+    """One destination's rows of ACTIVEMQ_MSGS; see :class:`jdbcstore.abc.MessageStore`."""
+
+    def __init__(self, parts: Parts, destination: Destination, prioritized: bool | None) -> None:
+        self._parts = parts
+        self._session = parts.session
+        self._sql = parts.session.statements
+        self._destination = destination
+        self._container = destination.qualified_name
+        if prioritized is None:
+            prioritized = bool(self._fetch(self._sql.find_any_priority, limit=1))
+        self._prioritized = prioritized
+
+    @property
+    def destination(self) -> Destination:
+        return self._destination
+
+    @property
+    def prioritized(self) -> bool:
+        return self._prioritized
+
+    def add_message(self, message: Message) -> MessageReference:
+        encoded = self.encode(message)
+        if self._is_duplicate(encoded):
+            return MessageReference(-1, encoded.message_id)
+        waiter: Waiter[MessageReference] = Waiter()
+        with self._forgotten_on_failure((encoded,)):
+            self._parts.writer.submit(Unit(waiter, only, [encoded]))
+            return waiter.result()
+
+    def add_message_async(self, message: Message) -> Future[MessageReference]:
+        encoded = self.encode(message)
+        result: Future[MessageReference] = future()
+        if self._is_duplicate(encoded):
+            result.set_result(MessageReference(-1, encoded.message_id))
+            return result
+        if self._parts.audit is not None:
+            result.add_done_callback(lambda done: self._forget((encoded,)) if done.exception() else None)
+        with self._forgotten_on_failure((encoded,)):
+            self._parts.writer.submit(Unit(result, only, [encoded]))
+        return result
+
+    def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
+        encoded = [self.encode(message) for message in messages]
+        fresh = [message for message in encoded if not self._is_duplicate(message)]
+        waiter: Waiter[list[MessageReference]] = Waiter()
+        with self._forgotten_on_failure(fresh):
+            self._parts.writer.submit(Unit(waiter, adds=fresh))
+            stored = {id(one): ref for one, ref in zip(fresh, waiter.result(), strict=True)}
+        return [stored.get(id(one), MessageReference(-1, one.message_id)) for one in encoded]
+
+    def encode(self, message: Message) -> EncodedMessage:
+        """The message's row, checked; for the writers of this package."""
+        return self._parts.encoder.encode(message, self._destination, prioritized=self._prioritized)
+
+    def get_message(self, message: MessageId | int) -> Message:
+        for id_, _ in self.resolve(message):
+            for found, _, blob in self._fetch(self._sql.find_message_by_id, id_=id_):
+                return openwire.decode(blob, sequence=found, container=self._container)
+        raise MessageNotFound(f"no message {message} in {self._destination}; it may have been acknowledged")
+
+    def acknowledge(self, *messages: Reference) -> None:
+        waiter: Waiter[None] = Waiter()
+        self._submit_removes(waiter, messages)
+        waiter.result()
+
+    def acknowledge_async(self, *messages: Reference) -> Future[None]:
+        result: Future[None] = future()
+        self._submit_removes(result, messages)
+        return result
+
+    def _submit_removes(self, completion: Any, messages: Sequence[Reference]) -> None:
+        ids = [id_ for message in messages for id_, _ in self.resolve(message)]
+        self._parts.writer.submit(Unit(completion, nothing, removes=ids))
+
+    def update_message(self, message: Message) -> None:
+        waiter: Waiter[None] = Waiter()
+        self._parts.writer.submit(Unit(waiter, nothing, updates=[self.encode_update(message)]))
+        waiter.result()
+
+    def encode_update(self, message: Message) -> Row:
+        """The parameters that store a message anew; for the writers of this package."""
+        name = message.message_id if message.sequence is None else message.sequence
+        if name is None:
+            raise InvalidMessage(
+                "a message without an id cannot be found again; update one that was recovered"
+            )
+        stored = self.get_message(name)
+        if message.message_id is None:
+            message = message.replace(message_id=stored.message_id)
+        id_ = stored.sequence or 0
+        return self._sql.update_message.row(blob=self.encode(message).blob_for(id_), id_=id_)
+
+    def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
+        """(ID, priority) of every row that is meant; the priority is 0 unless asked for."""
+        match message:
+            case Message(sequence=int(id_)):
+                return [(id_, message.priority)]
+            case Message(message_id=MessageId() as message_id):
+                name: MessageId | int = message_id
+            case Message():
+                raise InvalidMessage("a message without an id cannot be found again")
+            case MessageReference(sequence=id_, message_id=message_id):
+                name = id_ if id_ >= 0 else message_id
+            case _:
+                name = message
+        if isinstance(name, int):
+            if not with_priority:
+                return [(name, 0)]
+            return [
+                (id_, priority) for id_, priority, _ in self._fetch(self._sql.find_message_by_id, id_=name)
+            ]
+        if name.producer_id is None:
+            return []
+        rows = self._fetch(
+            self._sql.find_message_sequence_id,
+            msgid_prod=str(name.producer_id),
+            msgid_seq=name.producer_sequence,
+        )
+        return [(id_, priority or 0) for id_, priority in rows]
+
+    def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
+        def fetch(priority: int | None, behind: int, count: int) -> list[Row]:
+            if priority is None:
+                return self._fetch(self._sql.find_next_messages, after=behind, limit=count)
+            query = self._sql.find_next_messages_by_priority
+            return self._fetch(query, priority=priority, after=behind, limit=count)
+
+        marks = [-1] * (PRIORITIES if self._prioritized else 1)
+        return read_page(fetch, self._container, limit, after, marks)
+
+    def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
+        now_ms = self._parts.clock.now_ms()
+
+        def fetch(_priority: int | None, behind: int, count: int) -> list[Row]:
+            return self._fetch(self._sql.find_expired_messages, now_ms=now_ms, after=behind, limit=count)
+
+        return read_page(fetch, self._container, limit, after, [-1])
+
+    def message_count(self) -> int:
+        count: int = self._fetch(self._sql.destination_message_count)[0][0]
+        return count
+
+    def statistics(self) -> Statistics:
+        [(count, size)] = self._fetch(self._sql.destination_statistics)
+        first, _ = decode_rows(self._fetch(self._sql.find_next_messages, after=-1, limit=1), self._container)
+        oldest = first[0].timestamp_ms if first else None
+        return Statistics(int(count), int(size), oldest)
+
+    def remove_all_messages(self, progress: Progress | None = None) -> int:
+        up_to = self._session.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0] or 0
+        return self.remove_in_batches(self._sql.find_ids, progress, up_to=up_to)
+
+    def remove_expired(self, progress: Progress | None = None) -> int:
+        now_ms = self._parts.clock.now_ms()
+        return self.remove_in_batches(self._sql.find_expired_ids, progress, now_ms=now_ms)
+
+    def remove_in_batches(self, find: Sql, progress: Progress | None, **values: Any) -> int:
+        """Remove what a paged query of IDs finds, each page in a transaction of its own."""
+        total, after = 0, -1
+        while True:
+
+            def remove(connection: Connection, after: int = after) -> list[int]:
+                rows = connection.fetch(
+                    find, container=self._container, after=after, limit=REMOVE_BATCH, **values
+                )
+                ids = [id_ for (id_,) in rows]
+                self.remove_rows(connection, ids)
+                return ids
+
+            ids: list[int] = self._parts.writer.call(remove)
+            if ids:
+                total += len(ids)
+                after = ids[-1]
+                if progress is not None:
+                    progress(len(ids))
+            if len(ids) < REMOVE_BATCH:
+                return total
+
+    def remove_rows(self, connection: Connection, ids: Sequence[int]) -> None:
+        """Delete rows on the writer's connection."""
+        connection.remove_messages(ids)
+
+    def _fetch(self, sql: Sql, **values: Any) -> list[Row]:
+        return self._session.fetch(sql, container=self._container, **values)
+
+    def _is_duplicate(self, message: EncodedMessage) -> bool:
+        audit = self._parts.audit
+        return audit is not None and audit.is_duplicate(message.producer, message.producer_sequence)
+
+    def _forget(self, messages: Iterable[EncodedMessage]) -> None:
+        if self._parts.audit is not None:
+            for message in messages:
+                self._parts.audit.forget(message.producer, message.producer_sequence)
+
+    @contextlib.contextmanager
+    def _forgotten_on_failure(self, messages: Iterable[EncodedMessage]) -> Iterator[None]:
+        """What was not stored may come again without being taken for a duplicate."""
+        try:
+            yield
+        except BaseException:
+            self._forget(messages)
+            raise

@@ -1,0 +1,61 @@
+"""Keyset pages in delivery order, over one lane or one lane per priority."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from jdbcstore import openwire
+from jdbcstore.abc import Cursor, Page
+from jdbcstore.adapters.base import Row
+from jdbcstore.errors import CorruptMessage
+from jdbcstore.message import Message
+
+log = logging.getLogger(__name__)
+
+PRIORITIES = 10
+
+FetchLane = Callable[[int | None, int, int], Sequence[Row]]
+"""(priority or None for all, after, limit) -> rows of ID and MSG, by ID."""
+
+
+def read_page(
+    fetch: FetchLane, container: str, limit: int, after: Cursor | None, marks: Sequence[int]
+) -> Page:
+    """The next messages behind ``after`` and behind each lane's mark; lane 9 comes first of ten.
+
+    :raises ValueError: the limit is not positive
+    """
+    if limit < 1:
+        raise ValueError(f"a page has at least one message, not {limit}")
+    positions = list(marks)
+    if after is not None and len(after.positions) == len(positions):
+        positions = [max(pair) for pair in zip(positions, after.positions, strict=True)]
+    elif after is not None:
+        # The destination was read by sequence before, and is by priority now, or the reverse.
+        positions = [max(mark, min(after.positions)) for mark in positions]
+    rows: list[Row] = []
+    for lane in reversed(range(len(positions))):
+        priority = lane if len(positions) > 1 else None
+        found = fetch(priority, positions[lane], limit - len(rows))
+        if found:
+            positions[lane] = found[-1][0]
+            rows.extend(found)
+        if len(rows) == limit:
+            break
+    messages, corrupt = decode_rows(rows, container)
+    return Page(messages, Cursor(tuple(positions)), len(rows) < limit, corrupt)
+
+
+def decode_rows(rows: Sequence[Row], container: str) -> tuple[list[Message], list[CorruptMessage]]:
+    """The messages of rows of ID and MSG, and the rows that are none."""
+    messages: list[Message] = []
+    corrupt: list[CorruptMessage] = []
+    decode = openwire.decode
+    for id_, blob in rows:
+        try:
+            messages.append(decode(blob, sequence=id_, container=container))
+        except CorruptMessage as error:
+            log.warning("%s", error)
+            corrupt.append(error)
+    return messages, corrupt

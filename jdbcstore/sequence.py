@@ -1,0 +1,66 @@
+"""The store's sequence: one counter for all destinations, reserved in blocks.
+
+ActiveMQ restarts at the highest ID present, so that a drained table gives old IDs to new messages,
+and an acknowledgement that comes late removes the wrong one. Here the highest sequence ever
+reserved is kept in a row of our own, and no sequence is given twice, whatever was killed when.
+"""
+
+from __future__ import annotations
+
+from jdbcstore.errors import SchemaError
+from jdbcstore.schema import SEQUENCE_ROW
+from jdbcstore.session import Connection
+from jdbcstore.statements import Statements
+
+BLOCK = 10_000
+
+
+class SequenceAllocator:
+    """Hands out sequences to one writer, in order. Two processes get disjoint blocks."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+        self.last = 0
+        """The last sequence given."""
+        self._reserved = 0
+
+    def reserve(self, connection: Connection, count: int) -> int:
+        """Make sure of ``count`` consecutive sequences; the first of them. :meth:`use` gives them."""
+        if self.last + count > self._reserved:
+            self._reserve_block(connection, count)
+        return self.last + 1
+
+    def use(self, count: int) -> None:
+        """The reserved sequences are taken."""
+        self.last += count
+
+    def forget(self) -> None:
+        """Another writer was met: take the next sequence from a block behind every row there is."""
+        self.last = self._reserved = 0
+
+    def _reserve_block(self, connection: Connection, count: int) -> None:
+        sql = self._statements
+        with connection.transaction():
+            found = connection.fetch(sql.find_number_for_update, name_=SEQUENCE_ROW)
+            if not found:
+                raise SchemaError("the row 'sequence' of JDBCSTORE_STATE is missing; run jdbcstore init")
+            highest = max(
+                found[0][0],
+                connection.fetch(sql.find_last_sequence_id_in_msgs)[0][0] or 0,
+                connection.fetch(sql.find_last_sequence_id_in_acks)[0][0] or 0,
+            )
+            if not 0 < self._reserved == highest:
+                # Someone reserved or wrote beyond our block, or this is our first one.
+                self.last = highest
+            self._reserved = self.last + max(count, BLOCK)
+            connection.execute(sql.update_number, name_=SEQUENCE_ROW, new=self._reserved)
+
+    def give_back(self, connection: Connection) -> None:
+        """On a clean close, return what is left of the block, unless others reserved behind it."""
+        if self._reserved == self.last:
+            return
+        with connection.transaction():
+            found = connection.fetch(self._statements.find_number_for_update, name_=SEQUENCE_ROW)
+            if found and found[0][0] == self._reserved:
+                connection.execute(self._statements.update_number, name_=SEQUENCE_ROW, new=self.last)
+        self._reserved = self.last

@@ -1,0 +1,170 @@
+"""JdbcStore: ActiveMQ's tables behind the store contract."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self, TypeVar
+
+from jdbcstore.abc import Progress
+from jdbcstore.adapters.base import Row
+from jdbcstore.audit import DuplicateAudit
+from jdbcstore.cleanup import CleanupTimer, clean_topic
+from jdbcstore.clock import Clock, SystemClock
+from jdbcstore.config import StoreConfig
+from jdbcstore.destination import Destination, DestinationKind
+from jdbcstore.encoding import MessageEncoder, check_destination
+from jdbcstore.errors import InvalidDestination, SchemaError
+from jdbcstore.ids import ProducerId
+from jdbcstore.message_store import JdbcMessageStore, Parts
+from jdbcstore.session import Session
+from jdbcstore.topic_store import JdbcTopicMessageStore
+from jdbcstore.transaction import JdbcTransaction
+from jdbcstore.writer import Writer
+
+_S = TypeVar("_S", bound=JdbcMessageStore)
+
+
+class JdbcStore:
+    """A message store on a SQL database; see :class:`jdbcstore.abc.Store` for what it promises.
+
+    One process at a time should write to a set of tables: that keeps the order promised to readers.
+    Others may read, and small tools may write beside it: nothing is lost or stored twice.
+
+    :raises ConfigurationError: the URL or an option cannot work
+    :raises StoreUnavailable: the database does not answer
+    :raises SchemaError: the tables are absent and are not to be created, or are not ActiveMQ's
+    """
+
+    def __init__(
+        self,
+        url: str,
+        config: StoreConfig | None = None,
+        *,
+        clock: Clock | None = None,
+        read_only: bool = False,
+    ) -> None:
+        self.config = config or StoreConfig()
+        self._clock = clock or SystemClock()
+        self._session = Session(url, self.config, read_only=read_only)
+        self._writer = Writer(self._session)
+        self._parts = Parts(
+            self._session,
+            self._writer,
+            MessageEncoder(self._clock, self._session.max_message_size),
+            self._load_audit(),
+            self._clock,
+        )
+        self._lock = threading.Lock()
+        self._queues: dict[Destination, JdbcMessageStore] = {}
+        self._topics: dict[Destination, JdbcTopicMessageStore] = {}
+        self._cleanup: CleanupTimer | None = None
+        if self.config.cleanup_period and not read_only:
+            self._cleanup = CleanupTimer(self.cleanup, self.config.cleanup_period)
+
+    @property
+    def engine(self) -> object:
+        """The SQLAlchemy engine behind the pool of readers, for diagnosis."""
+        return self._session.engine
+
+    def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> JdbcMessageStore:
+        destination = _destination(name, DestinationKind.QUEUE)
+        if destination.is_topic:
+            raise InvalidDestination(f"{destination} is a topic; use topic()")
+        with self._lock:
+            found = self._queues.get(destination)
+        if found is None:
+            made = JdbcMessageStore(self._parts, destination, prioritized)
+            with self._lock:
+                found = self._queues.setdefault(destination, made)
+        return _agreed(found, prioritized)
+
+    def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> JdbcTopicMessageStore:
+        destination = _destination(name, DestinationKind.TOPIC)
+        if not destination.is_topic:
+            raise InvalidDestination(f"{destination} is a queue; use queue()")
+        with self._lock:
+            found = self._topics.get(destination)
+        if found is None:
+            made = JdbcTopicMessageStore(self._parts, destination, prioritized)
+            with self._lock:
+                found = self._topics.setdefault(destination, made)
+        return _agreed(found, prioritized)
+
+    def transaction(self) -> JdbcTransaction:
+        return JdbcTransaction(self, self._writer.submit)
+
+    def destinations(self) -> list[Destination]:
+        rows = self._session.fetch(self._session.statements.find_all_destinations)
+        return sorted((Destination.parse(name) for (name,) in rows), key=str)
+
+    def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
+        if not destination.is_topic:
+            return self.queue(destination).remove_all_messages(progress)
+        topic = self.topic(destination)
+        topic.remove_all_subscriptions()
+        return topic.remove_all_messages(progress)
+
+    def last_sequence(self) -> int:
+        sql = self._session.statements
+        highest = [self._writer.sequence.last]
+        for query in (sql.find_last_sequence_id_in_msgs, sql.find_last_sequence_id_in_acks):
+            highest.append(self._session.fetch(query)[0][0] or 0)
+        return max(highest)
+
+    def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
+        query = self._session.statements.last_producer_sequence_id
+        last: int | None = self._session.fetch(query, msgid_prod=str(producer_id))[0][0]
+        return last
+
+    def lock_row(self) -> Row | None:
+        """ID, TIME and BROKER_NAME of ACTIVEMQ_LOCK, as a broker's locker left them."""
+        rows = self._session.fetch(self._session.statements.find_lock)
+        return rows[0] if rows else None
+
+    def cleanup(self, progress: Progress | None = None) -> int:
+        topics = [destination for destination in self.destinations() if destination.is_topic]
+        return sum(clean_topic(self._session, self.topic(topic), progress) for topic in topics)
+
+    def close(self, timeout: float | None = None) -> None:
+        if self._cleanup is not None:
+            self._cleanup.stop()
+        try:
+            self._writer.close(timeout)
+        finally:
+            self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _load_audit(self) -> DuplicateAudit | None:
+        if not self.config.enable_audit:
+            return None
+        audit = DuplicateAudit(self.config.max_producers_to_audit, self.config.max_audit_depth)
+        query = self._session.statements.find_all_message_ids
+        recent = self._session.fetch(query, limit=self.config.audit_recovery_depth)
+        for producer, sequence in reversed(recent):
+            if producer is not None and sequence is not None:
+                audit.is_duplicate(producer, sequence)
+        return audit
+
+
+def _destination(name: str | Destination, kind: DestinationKind) -> Destination:
+    return check_destination(name if isinstance(name, Destination) else Destination.parse(name, kind))
+
+
+def _agreed(store: _S, prioritized: bool | None) -> _S:
+    if prioritized is not None and store.prioritized is not prioritized:
+        raise SchemaError(
+            f"{store.destination} is in use with prioritized={store.prioritized};"
+            " say it when the destination is first used"
+        )
+    return store

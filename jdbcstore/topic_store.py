@@ -1,0 +1,227 @@
+"""A topic on the tables, and its durable subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
+from jdbcstore.acknowledgement import AcknowledgementTracker
+from jdbcstore.adapters.base import Row
+from jdbcstore.destination import Destination
+from jdbcstore.errors import InvalidSubscription, SubscriptionExists, SubscriptionNotFound
+from jdbcstore.message_store import JdbcMessageStore, Parts
+from jdbcstore.paging import PRIORITIES, read_page
+from jdbcstore.schema import NAME_LENGTH, widen_acks_key
+from jdbcstore.session import Connection
+from jdbcstore.units import Acknowledgement, Unit, Waiter, future, nothing
+
+
+class JdbcTopicMessageStore(JdbcMessageStore):
+    """See :class:`jdbcstore.abc.TopicMessageStore`."""
+
+    def __init__(self, parts: Parts, destination: Destination, prioritized: bool | None) -> None:
+        super().__init__(parts, destination, prioritized)
+        self._trackers: dict[tuple[str, str], AcknowledgementTracker] = {}
+
+    def subscribe(
+        self,
+        client_id: str,
+        subscription_name: str,
+        *,
+        selector: str | None = None,
+        retroactive: bool = False,
+        subscribed_destination: Destination | None = None,
+    ) -> JdbcDurableSubscription:
+        _check(client_id=client_id, subscription_name=subscription_name, selector=selector)
+        pattern = subscribed_destination or self._destination
+        info = SubscriptionInfo(client_id, subscription_name, self._destination, pattern, selector)
+        if self._prioritized:
+            widen_acks_key(self._session.engine, self._session.tables, self._session.adapter)
+        self._parts.writer.call(lambda connection: self._create(connection, info, retroactive))
+        return JdbcDurableSubscription(self, info)
+
+    def _create(self, connection: Connection, info: SubscriptionInfo, retroactive: bool) -> None:
+        sub = _key(info.client_id, info.subscription_name)
+        rows = connection.fetch(self._sql.find_durable_sub, container=self._container, **sub)
+        if rows:
+            existing = self._info(rows[0])
+            if existing != info:
+                raise SubscriptionExists(
+                    f"the subscription {info.subscription_name!r} of client {info.client_id!r} exists with"
+                    f" selector {existing.selector!r} on {existing.subscribed_destination};"
+                    " unsubscribe it first"
+                )
+            return
+        last = connection.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0] or 0
+        for priority in range(PRIORITIES if self._prioritized else 1):
+            connection.execute(
+                self._sql.create_durable_sub,
+                container=self._container,
+                sub_dest=info.subscribed_destination.qualified_name,
+                selector=info.selector,
+                last_acked_id=-1 if retroactive else last,
+                priority=priority,
+                xid=None,
+                **sub,
+            )
+
+    def subscription(self, client_id: str, subscription_name: str) -> JdbcDurableSubscription:
+        return JdbcDurableSubscription(self, self._info(self.marks(client_id, subscription_name)[0]))
+
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        rows = self._fetch(self._sql.find_all_durable_subs)
+        return list(dict.fromkeys(self._info(row) for row in rows))
+
+    def unsubscribe(self, client_id: str, subscription_name: str) -> None:
+        sub = _key(client_id, subscription_name)
+        self.marks(client_id, subscription_name)
+
+        def delete(connection: Connection) -> None:
+            connection.execute(self._sql.delete_subscription, container=self._container, **sub)
+            connection.execute(self._sql.remove_all_acknowledged, container=self._container, **sub)
+            self._trackers.pop((client_id, subscription_name), None)
+
+        self._parts.writer.call(delete)
+
+    def remove_all_subscriptions(self) -> None:
+        """Delete every subscription of this topic."""
+
+        def delete(connection: Connection) -> None:
+            connection.execute(self._sql.delete_destination_subscriptions, container=self._container)
+            connection.execute(self._sql.remove_destination_acknowledged, container=self._container)
+            self._trackers.clear()
+
+        self._parts.writer.call(delete)
+
+    def marks(self, client_id: str, subscription_name: str) -> list[Row]:
+        """The subscription's rows of ACTIVEMQ_ACKS, by priority."""
+        rows = self._fetch(self._sql.find_durable_sub, **_key(client_id, subscription_name))
+        if not rows:
+            raise SubscriptionNotFound(
+                f"client {client_id!r} has no durable subscription {subscription_name!r}"
+                f" on {self._destination}; subscribe first"
+            )
+        return rows
+
+    def acknowledgement(
+        self, client_id: str, subscription_name: str, messages: Sequence[Reference]
+    ) -> Acknowledgement:
+        """One subscription's consumed messages, for the writers of this package."""
+        name = (client_id, subscription_name)
+        tracker = self._trackers.get(name)
+        if tracker is None:
+            self.marks(client_id, subscription_name)
+            fresh = AcknowledgementTracker(self._sql, self._container, client_id, subscription_name)
+            tracker = self._trackers.setdefault(name, fresh)
+        resolved = [pair for message in messages for pair in self._resolve_lane(message)]
+        return Acknowledgement(tracker, resolved)
+
+    def _resolve_lane(self, message: Reference) -> list[tuple[int, int]]:
+        return self.resolve(message, with_priority=self._prioritized)
+
+    def fetch_pending(self, info: SubscriptionInfo, by_priority: bool, **values: Any) -> list[Row]:
+        """Rows behind a mark that the subscription has not acknowledged."""
+        sql = self._sql
+        query = sql.find_durable_sub_messages_by_priority if by_priority else sql.find_durable_sub_messages
+        return self._fetch(query, **_key(info.client_id, info.subscription_name), **values)
+
+    def count_pending(self, info: SubscriptionInfo) -> int:
+        """How many messages the subscription has not acknowledged."""
+        rows = self.marks(info.client_id, info.subscription_name)
+        sql = self._sql
+        values = _key(info.client_id, info.subscription_name)
+        if len(rows) == 1:
+            mark = rows[0][3] or 0
+            counts = self._fetch(sql.durable_subscriber_message_count, after=mark, **values)
+            return int(counts[0][0])
+        query = sql.durable_subscriber_message_count_by_priority
+        return sum(
+            int(self._fetch(query, after=mark or 0, priority=priority, **values)[0][0])
+            for _, _, priority, mark, _, _ in rows
+        )
+
+    def submit(self, acknowledgement: Acknowledgement, completion: Any) -> None:
+        """Queue an acknowledgement for the next commit."""
+        self._parts.writer.submit(Unit(completion, nothing, acknowledgements=[acknowledgement]))
+
+    def acknowledge(self, *messages: Reference) -> None:
+        self.acknowledge_async(*messages).result()
+
+    def acknowledge_async(self, *messages: Reference) -> Future[None]:
+        # Removed for everybody: the subscriptions' windows must not wait for these rows.
+        ids = [id_ for message in messages for id_, _ in self.resolve(message)]
+        return self._parts.writer.call_async(lambda connection: self.remove_rows(connection, ids))
+
+    def remove_rows(self, connection: Connection, ids: Sequence[int]) -> None:
+        super().remove_rows(connection, ids)
+        remove = self._sql.remove_acknowledged_everywhere
+        connection.execute_many(remove, [remove.row(container=self._container, id_=id_) for id_ in ids])
+        for tracker in list(self._trackers.values()):
+            tracker.reset()
+
+    def _info(self, row: Row) -> SubscriptionInfo:
+        client_id, name, _, _, selector, pattern = row
+        here = self._destination
+        subscribed = here if pattern is None else Destination.parse(pattern, here.kind)
+        return SubscriptionInfo(client_id, name, here, subscribed, selector)
+
+
+class JdbcDurableSubscription:
+    """See :class:`jdbcstore.abc.DurableSubscription`."""
+
+    def __init__(self, topic: JdbcTopicMessageStore, info: SubscriptionInfo) -> None:
+        self._topic = topic
+        self._info = info
+
+    @property
+    def info(self) -> SubscriptionInfo:
+        return self._info
+
+    def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
+        rows = self._topic.marks(self._info.client_id, self._info.subscription_name)
+        marks = [mark or 0 for _, _, _, mark, _, _ in rows]
+        priorities = [row[2] for row in rows]
+
+        def fetch(lane: int | None, behind: int, count: int) -> list[Row]:
+            if lane is None:
+                return self._topic.fetch_pending(self._info, False, after=behind, limit=count)
+            return self._topic.fetch_pending(
+                self._info, True, priority=priorities[lane], after=behind, limit=count
+            )
+
+        return read_page(fetch, self._info.destination.qualified_name, limit, after, marks)
+
+    def acknowledge(self, *messages: Reference) -> None:
+        waiter: Waiter[None] = Waiter()
+        self._topic.submit(self._acknowledgement(messages), waiter)
+        waiter.result()
+
+    def acknowledge_async(self, *messages: Reference) -> Future[None]:
+        result: Future[None] = future()
+        self._topic.submit(self._acknowledgement(messages), result)
+        return result
+
+    def _acknowledgement(self, messages: Sequence[Reference]) -> Acknowledgement:
+        return self._topic.acknowledgement(self._info.client_id, self._info.subscription_name, messages)
+
+    def message_count(self) -> int:
+        return self._topic.count_pending(self._info)
+
+
+def _key(client_id: str, subscription_name: str) -> dict[str, str]:
+    return {"client_id": client_id, "sub_name": subscription_name}
+
+
+def _check(**texts: str | None) -> None:
+    for what, value in texts.items():
+        if value is None:
+            continue
+        if not value and what != "selector":
+            raise InvalidSubscription(f"the {what} of a durable subscription must not be empty")
+        if len(value) > NAME_LENGTH or "\0" in value:
+            raise InvalidSubscription(
+                f"the {what} {value[:40]!r} has {len(value)} characters;"
+                f" the tables hold {NAME_LENGTH}, and no NUL"
+            )

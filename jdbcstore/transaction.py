@@ -1,0 +1,109 @@
+"""Local transactions: kept in memory, committed as one unit of the writer's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from jdbcstore.abc import MessageReference, Reference
+from jdbcstore.destination import Destination
+from jdbcstore.errors import TransactionError
+from jdbcstore.message import Message
+from jdbcstore.message_store import JdbcMessageStore
+from jdbcstore.topic_store import JdbcTopicMessageStore
+from jdbcstore.units import Unit, Waiter, future
+
+if TYPE_CHECKING:
+    from jdbcstore.store import JdbcStore
+
+
+class JdbcTransaction:
+    """See :class:`jdbcstore.abc.Transaction`. For one thread at a time."""
+
+    def __init__(self, store: JdbcStore, submit: Callable[[Unit], None]) -> None:
+        self._store = store
+        self._submit = submit
+        self._unit: Unit | None = Unit(Waiter())
+
+    def queue(self, name: str | Destination) -> TransactionalQueue:
+        return TransactionalQueue(self, self._store.queue(name))
+
+    def topic(self, name: str | Destination) -> TransactionalTopicStore:
+        return TransactionalTopicStore(self, self._store.topic(name))
+
+    @property
+    def unit(self) -> Unit:
+        """The writes so far; :class:`TransactionError` once the transaction has ended."""
+        if self._unit is None:
+            raise TransactionError("this transaction has ended; begin another one")
+        return self._unit
+
+    def commit(self) -> list[MessageReference]:
+        waiter: Waiter[list[MessageReference]] = Waiter()
+        self._end(waiter)
+        return waiter.result()
+
+    def commit_async(self) -> Future[list[MessageReference]]:
+        result: Future[list[MessageReference]] = future()
+        self._end(result)
+        return result
+
+    def _end(self, completion: Any) -> None:
+        unit, self._unit = self.unit, None
+        unit.completion = completion
+        self._submit(unit)
+
+    def rollback(self) -> None:
+        _, self._unit = self.unit, None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._unit is None:
+            return
+        if exc is None:
+            self.commit()
+        else:
+            self.rollback()
+
+
+class TransactionalQueue:
+    """See :class:`jdbcstore.abc.TransactionalStore`. Bad messages are refused at once, not at commit."""
+
+    def __init__(self, transaction: JdbcTransaction, store: JdbcMessageStore) -> None:
+        self._transaction = transaction
+        self._store = store
+
+    @property
+    def destination(self) -> Destination:
+        return self._store.destination
+
+    def add_message(self, message: Message) -> None:
+        self._transaction.unit.adds.append(self._store.encode(message))
+
+    def acknowledge(self, *messages: Reference) -> None:
+        ids = [id_ for message in messages for id_, _ in self._store.resolve(message)]
+        self._transaction.unit.removes.extend(ids)
+
+    def update_message(self, message: Message) -> None:
+        self._transaction.unit.updates.append(self._store.encode_update(message))
+
+
+class TransactionalTopicStore(TransactionalQueue):
+    """See :class:`jdbcstore.abc.TransactionalTopic`."""
+
+    def __init__(self, transaction: JdbcTransaction, store: JdbcTopicMessageStore) -> None:
+        super().__init__(transaction, store)
+        self._topic = store
+
+    def acknowledge_subscription(self, client_id: str, subscription_name: str, *messages: Reference) -> None:
+        acknowledgement = self._topic.acknowledgement(client_id, subscription_name, messages)
+        self._transaction.unit.acknowledgements.append(acknowledgement)

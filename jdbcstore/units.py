@@ -1,0 +1,157 @@
+"""What callers hand to the writer: pieces of work that succeed or fail alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from jdbcstore.abc import MessageReference
+from jdbcstore.adapters.base import Row
+from jdbcstore.message import MessageId
+
+if TYPE_CHECKING:
+    from jdbcstore.acknowledgement import AcknowledgementTracker
+    from jdbcstore.session import Connection
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+_LONG = Struct(">q").pack
+_ROW_OVERHEAD = 512
+"""Roughly what a waiting message takes beside its blob."""
+
+
+class Completion(Protocol[T_contra]):
+    """The two ends a unit may come to; a Future is one."""
+
+    def set_result(self, result: T_contra, /) -> None: ...
+    def set_exception(self, exception: BaseException, /) -> None: ...
+
+
+class Waiter(Generic[T]):
+    """A Future for exactly one waiting thread, at a fraction of the cost."""
+
+    __slots__ = ("_exception", "_lock", "_result")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self._result: T | None = None
+        self._exception: BaseException | None = None
+
+    def set_result(self, result: T, /) -> None:
+        self._result = result
+        self._lock.release()
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        self._exception = exception
+        self._lock.release()
+
+    def result(self) -> T:
+        """Wait for the end, then return or raise it."""
+        self._lock.acquire()
+        if self._exception is not None:
+            raise self._exception
+        return self._result  # type: ignore[return-value]
+
+
+@dataclass(slots=True, frozen=True)
+class EncodedMessage:
+    """A row of ACTIVEMQ_MSGS without its ID; ``slot`` is where the blob holds the broker sequence."""
+
+    message_id: MessageId
+    producer: str
+    producer_sequence: int
+    container: str
+    expiration_ms: int
+    priority: int
+    blob: bytes
+    slot: int
+
+    def row(self, sequence: int) -> Row:
+        """The row under this ID, which becomes the broker sequence inside the blob as well."""
+        return (
+            sequence,
+            self.container,
+            self.producer,
+            self.producer_sequence,
+            self.expiration_ms,
+            self.blob_for(sequence),
+            self.priority,
+            None,
+        )
+
+    def blob_for(self, sequence: int) -> bytes:
+        """The blob with this broker sequence."""
+        slot = self.slot
+        return self.blob[:slot] + _LONG(sequence) + self.blob[slot + 8 :]
+
+
+@dataclass(slots=True)
+class Acknowledgement:
+    """Messages that one durable subscription has consumed, each with its priority."""
+
+    tracker: AcknowledgementTracker
+    messages: list[tuple[int, int]]
+
+
+def everything(references: list[MessageReference]) -> list[MessageReference]:
+    return references
+
+
+def only(references: list[MessageReference]) -> MessageReference:
+    return references[0]
+
+
+def nothing(_references: list[MessageReference]) -> None:
+    return None
+
+
+@dataclass(slots=True)
+class Unit:
+    """Writes that commit together or not at all; ``result`` makes their result of the references."""
+
+    completion: Completion[Any]
+    result: Callable[[list[MessageReference]], Any] = everything
+    adds: list[EncodedMessage] = field(default_factory=list)
+    updates: list[Row] = field(default_factory=list)
+    removes: list[int] = field(default_factory=list)
+    acknowledgements: list[Acknowledgement] = field(default_factory=list)
+
+    size: int = 0
+    """Roughly the bytes it holds while it waits."""
+
+    def measure(self) -> int:
+        """Find out the size; the unit is complete."""
+        size = _ROW_OVERHEAD
+        for add in self.adds:
+            size += len(add.blob) + _ROW_OVERHEAD
+        for blob, _ in self.updates:
+            size += len(blob)
+        self.size = size
+        return size
+
+
+@dataclass(slots=True)
+class Call:
+    """A function of the writer's own connection, run alone in a transaction of its own.
+
+    It may run again when the connection is lost, so it must be idempotent.
+    """
+
+    completion: Completion[Any]
+    function: Callable[[Connection], Any]
+    size: int = _ROW_OVERHEAD
+
+    def measure(self) -> int:
+        return self.size
+
+
+def future() -> Future[Any]:
+    """A future that cannot be cancelled: what is queued gets written."""
+    result: Future[Any] = Future()
+    result.set_running_or_notify_cancel()
+    return result
