@@ -8,7 +8,7 @@ docker-compose.yml, where a docker engine answers. Else its tests are skipped, o
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +18,9 @@ from sqlalchemy import URL, make_url
 from tests.databases import Database, MariadbDatabase, MysqlDatabase, PostgresqlDatabase
 from tests.docker import SERVICE_PASSWORD
 from tests.servers import MariadbServer, PostgresqlServer, Server
+
+ODBC_DRIVER = "MariaDB Unicode"
+"""As Debian's odbc-mariadb registers it."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,15 @@ class Backend:
 
     @property
     def missing_driver(self) -> str | None:
-        if self.driver and importlib.util.find_spec(self.driver) is None:
-            return f"the driver {self.driver} is not installed"
+        """Why the Python driver cannot be used here; None when it can."""
+        if not self.driver:
+            return None
+        try:
+            driver = importlib.import_module(self.driver)
+        except ImportError as missing:
+            return f"the driver {self.driver} cannot be imported: {missing}"
+        if self.driver == "pyodbc" and ODBC_DRIVER not in driver.drivers():
+            return f"ODBC has no driver {ODBC_DRIVER!r}"
         return None
 
     def private_url(self, server: Server) -> URL:
@@ -87,7 +97,7 @@ class Backend:
 
 def _pyodbc(url: URL) -> URL:
     # SQLAlchemy would write "Server=host,port", which this driver does not understand.
-    odbc = {"driver": "MariaDB Unicode", "port": str(url.port), "charset": "utf8mb4"}
+    odbc = {"driver": ODBC_DRIVER, "port": str(url.port), "charset": "utf8mb4"}
     return URL.create(url.drivername, url.username, url.password, url.host, database=url.database, query=odbc)
 
 
