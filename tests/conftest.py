@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 from sqlalchemy import Connection
 
+from jdbcstore.abc import Store
+from jdbcstore.clock import Clock
 from tests.backends import BACKENDS, MEMORY, Backend, Capabilities
 from tests.clock import FakeClock
 from tests.databases import Database, SqliteDatabase
@@ -21,6 +23,7 @@ from tests.servers import Server, ServerMissing
 
 if TYPE_CHECKING:
     from jdbcstore.abc import Store
+    from jdbcstore.clock import Clock
 
 ROOT = Path(__file__).parent.parent
 NEEDS_DATABASE = {"connection", "database", "server", "url"}
@@ -118,34 +121,40 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
+class OpenStore(Protocol):
+    def __call__(self, *, clock: Clock | None = None, **options: Any) -> Store: ...
+
+
 @pytest.fixture
-def open_store(backend: Backend, request: pytest.FixtureRequest) -> Iterator[Callable[..., Store]]:
-    """Opens stores on this test's database, with any options; each call opens one more.
+def open_store(backend: Backend, request: pytest.FixtureRequest) -> Iterator[OpenStore]:
+    """Opens stores on this test's database, with :class:`StoreConfig`'s options; each call one more.
 
     At the end all are closed, and no connection may be left.
     """
-    from jdbcstore.memory import MemoryStore
-
-    import jdbcstore
-
     database = None if backend is MEMORY else request.getfixturevalue("database")
     with ExitStack() as stores:
 
-        def open_store(**options: Any) -> Store:
+        def open_store(*, clock: Clock | None = None, **options: Any) -> Store:
+            from jdbcstore.config import StoreConfig
+            from jdbcstore.store import JdbcStore
+
+            config = StoreConfig(**options)
             if database is None:
-                store: Store = MemoryStore(**options)
+                from jdbcstore.memory import MemoryStore
+
+                store: Store = MemoryStore(config, clock=clock)
             else:
-                store = jdbcstore.open(database.url, **options)
+                store = JdbcStore(database.url, config, clock=clock)
             stores.callback(store.close)
             return store
 
         yield open_store
     if database is not None:
-        wait_until(lambda: database.connections() == 0)
+        wait_until(lambda: database.connections() == 0, 10.0, "that close() left no connection")
 
 
 @pytest.fixture
-def store(open_store: Callable[..., Store]) -> Store:
+def store(open_store: OpenStore) -> Store:
     """An open store with default options: in memory and on every backend."""
     return open_store()
 

@@ -26,15 +26,16 @@ ROWS = (
         "acknowledgement",
         "audit",
         "cleanup",
+        "encoding",
         "message_store",
+        "paging",
         "sequence",
         "subscriptions",
         "topic_store",
-        "transaction",
         "units",
         "writer",
     },
-    {"memory", "store"},
+    {"memory", "store", "transaction"},
     {"__init__"},
     {"cli", "demo"},
     {"__main__"},
@@ -102,8 +103,9 @@ def parts_imported(tree: ast.AST, package: tuple[str, ...] = ("jdbcstore",)) -> 
     parts = set()
     for name in imported(tree, package):
         if name[0] == "jdbcstore":
-            inside = len(name) > 1 and any(PACKAGE.glob(f"{name[1]}*"))
-            parts.add(name[1] if inside and name[1] != "__init__" else "__init__")
+            second = name[1] if len(name) > 1 else "__init__"
+            is_part = (PACKAGE / second).is_dir() or (PACKAGE / f"{second}.py").exists()
+            parts.add(second if is_part else "__init__")
     return parts
 
 
