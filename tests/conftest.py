@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 from sqlalchemy import Connection
 
-from jdbcstore.abc import Store
-from jdbcstore.clock import Clock
 from tests.backends import BACKENDS, MEMORY, Backend, Capabilities
 from tests.clock import FakeClock
 from tests.databases import Database, SqliteDatabase
