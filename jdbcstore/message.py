@@ -20,7 +20,7 @@ from jdbcstore.ids import (
     TransactionId,
     XATransactionId,
 )
-from jdbcstore.values import Value
+from jdbcstore.values import Value, identical
 
 __all__ = [
     "Body",
@@ -77,7 +77,8 @@ class Message(MessageFields):
     ``None`` that the store sets it. ``sequence`` is the ID column, ``None`` before the message is
     stored. The rest is what ActiveMQ keeps of a message, under its own names.
 
-    Messages are equal when they say the same; where they are stored does not count.
+    Messages are equal when they say the same, in the same Java types; where they are stored does not
+    count.
 
     :raises InvalidMessage: a value has the wrong type or is out of range
     """
@@ -187,8 +188,8 @@ class Message(MessageFields):
             return NotImplemented
         return (
             _get_said(self) == _get_said(other)
-            and self.properties == other.properties
-            and self.body == other.body
+            and identical(self.properties, other.properties)
+            and identical(self.body, other.body)
         )
 
     def __hash__(self) -> int:

@@ -19,6 +19,7 @@ MAX_NESTING = 100
 
 _FLOAT = Struct(">f")
 _INT = Struct(">I")
+_DOUBLE = Struct(">d")
 
 
 class _Integer(int):
@@ -148,3 +149,18 @@ def _checked_int(value: int) -> int:
     if not -(1 << 63) <= value < 1 << 63:
         raise InvalidMessage(f"{value} is beyond a Java long (64 bits); store it as a str")
     return value
+
+
+def identical(one: object, other: object) -> bool:
+    """Whether the values have the same Java types and bits, so that even a NaN is itself."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, Float) and isinstance(other, Float):
+        return one.bits == other.bits
+    if isinstance(one, float) and isinstance(other, float):
+        return _DOUBLE.pack(one) == _DOUBLE.pack(other)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(identical(one[name], other[name]) for name in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(identical, one, other))
+    return one == other

@@ -1,0 +1,52 @@
+"""Java's modified UTF-8: NUL as C0 80, astral characters as two surrogates of three bytes each."""
+
+from __future__ import annotations
+
+import re
+
+from jdbcstore.errors import InvalidMessage
+from jdbcstore.openwire.types import Malformed
+
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+
+
+def encode_utf(text: str) -> bytes:
+    """The text's bytes. Half a surrogate pair is written as it is, as Java does."""
+    if text.isascii():
+        raw = text.encode("ascii")
+    else:
+        raw = _ASTRAL.sub(_split, text).encode("utf-8", "surrogatepass")
+    return raw.replace(b"\0", b"\xc0\x80") if b"\0" in raw else raw
+
+
+def _split(match: re.Match[str]) -> str:
+    offset = ord(match[0]) - 0x10000
+    return chr(0xD800 + (offset >> 10)) + chr(0xDC00 + (offset & 0x3FF))
+
+
+def decode_utf(raw: bytes) -> str:
+    """The text of these bytes; surrogates that do not pair up stay as they are."""
+    try:
+        return raw.decode()  # right for all but NUL and surrogates, which plain UTF-8 refuses
+    except UnicodeDecodeError:
+        pass
+    try:
+        text = raw.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise Malformed(f"a text is not modified UTF-8 ({error.reason})") from None
+    return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
+
+
+def java_length(text: str) -> int:
+    """The number of Java chars, where an astral character counts twice."""
+    if text.isascii():
+        return len(text)
+    return len(text.encode("utf-16-be", "surrogatepass")) // 2
+
+
+def short_utf(text: str, what: str) -> bytes:
+    """Two bytes of length, then the text; :class:`InvalidMessage` beyond 65535 bytes."""
+    raw = encode_utf(text)
+    if len(raw) > 0xFFFF:
+        raise InvalidMessage(f"{what} takes {len(raw)} bytes, and OpenWire has room for 65535; shorten it")
+    return len(raw).to_bytes(2, "big") + raw
