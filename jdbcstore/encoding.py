@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import secrets
 import socket
 
@@ -15,6 +16,8 @@ from jdbcstore.ids import MessageId, ProducerId
 from jdbcstore.message import Message
 from jdbcstore.schema import NAME_LENGTH
 from jdbcstore.units import EncodedMessage
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class MessageEncoder:
@@ -44,10 +47,10 @@ class MessageEncoder:
             message_id = MessageId(self._producer, next(self._sequences), 0, message_id.text_view)
             message = message.replace(message_id=message_id)
         producer = str(message_id.producer_id)
-        if len(producer) > NAME_LENGTH:
+        if not fits(producer):
             raise InvalidMessage(
-                f"the producer id {producer[:40]!r}... of the message has {len(producer)} characters,"
-                f" and MSGID_PROD holds {NAME_LENGTH}; shorten the client's connection id"
+                f"the producer id {producer[:40]!r} of the message has {len(producer)} characters, and"
+                f" MSGID_PROD holds {NAME_LENGTH} of plain text; use a shorter connection id"
             )
         blob, slot = openwire.encode_for_store(
             message, destination=destination, message_id=message_id, timestamp_ms=self._clock.now_ms()
@@ -68,6 +71,11 @@ class MessageEncoder:
             blob,
             slot,
         )
+
+
+def fits(text: str) -> bool:
+    """Whether a name column holds the text: not too long, no NUL, no half of a surrogate pair."""
+    return len(text) <= NAME_LENGTH and "\0" not in text and not _SURROGATES.search(text)
 
 
 def check_destination(destination: Destination) -> Destination:

@@ -45,6 +45,7 @@ class Session:
                 ours = self._prepare_tables()
             self.statements = Statements(self.tables, self.adapter, self.engine.dialect, ours=ours)
             self.max_message_size = self._max_message_size()
+            self.refresh_statistics(changed=False)
         except BaseException:
             self.engine.dispose()
             raise
@@ -103,6 +104,21 @@ class Session:
         finally:
             connection.close()
         return rows
+
+    def refresh_statistics(self, *, changed: bool) -> None:
+        """Keep pages cheap while the message table grows; a failure only makes them slower."""
+        try:
+            connection = self.connect()
+        except StoreError as error:
+            log.info("planner statistics were not refreshed: %s", error)
+            return
+        try:
+            table = self.tables.messages.name
+            self.adapter.refresh_statistics(connection.cursor, table, changed=changed)
+        except self.failures as error:
+            log.info("planner statistics were not refreshed: %s", error)
+        finally:
+            connection.close()
 
     def connect(self) -> Connection:
         """A connection outside the pool, in autocommit mode.

@@ -107,7 +107,7 @@ class JdbcStore:
 
     def last_sequence(self) -> int:
         sql = self._session.statements
-        highest = [self._writer.sequence.last]
+        highest = [self._writer.last_sequence]
         for query in (sql.find_last_sequence_id_in_msgs, sql.find_last_sequence_id_in_acks):
             highest.append(self._session.fetch(query)[0][0] or 0)
         return max(highest)

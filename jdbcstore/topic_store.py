@@ -10,6 +10,7 @@ from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
 from jdbcstore.acknowledgement import AcknowledgementTracker
 from jdbcstore.adapters.base import Row
 from jdbcstore.destination import Destination
+from jdbcstore.encoding import fits
 from jdbcstore.errors import InvalidSubscription, SubscriptionExists, SubscriptionNotFound
 from jdbcstore.message_store import JdbcMessageStore, Parts
 from jdbcstore.paging import PRIORITIES, read_page
@@ -220,8 +221,8 @@ def _check(**texts: str | None) -> None:
             continue
         if not value and what != "selector":
             raise InvalidSubscription(f"the {what} of a durable subscription must not be empty")
-        if len(value) > NAME_LENGTH or "\0" in value:
+        if not fits(value):
             raise InvalidSubscription(
-                f"the {what} {value[:40]!r} has {len(value)} characters;"
-                f" the tables hold {NAME_LENGTH}, and no NUL"
+                f"the {what} {value[:40]!r} has {len(value)} characters; the tables hold {NAME_LENGTH}"
+                " of plain text"
             )

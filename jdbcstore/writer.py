@@ -8,30 +8,22 @@ lone one waits for nothing.
 from __future__ import annotations
 
 import logging
-import random
 import threading
-import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from jdbcstore.abc import MessageReference
-from jdbcstore.acknowledgement import plan_all
-from jdbcstore.adapters.base import Batch, Failure
+from jdbcstore.committer import Committer
 from jdbcstore.errors import OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
-from jdbcstore.sequence import SequenceAllocator
 from jdbcstore.session import Connection, Session
+from jdbcstore.statistics import StatisticsRefresher
 from jdbcstore.units import Call, Unit, Waiter, future
 
 log = logging.getLogger(__name__)
 
 _BATCH_UNITS = 2_000
 _BATCH_BYTES = 8 * 1024 * 1024
-_TRANSIENT_RETRIES = 8
-_FOREIGN_RETRIES = 4
-_FIRST_PAUSE = 0.01
-_LONGEST_PAUSE = 1.0
 
 
 class Writer:
@@ -40,19 +32,26 @@ class Writer:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._config = session.config
-        self.sequence = SequenceAllocator(session.statements)
-        self._connection: Connection | None = None
+        self._committer = Committer(session)
+        self._statistics = StatisticsRefresher(lambda: session.refresh_statistics(changed=True))
         self._queue: deque[Unit | Call] = deque()
         self._lock = threading.Lock()
         self._space = threading.Condition(self._lock)
         self._pending_bytes = 0
+        self._in_hand: list[Unit | Call] = []
+        """Taken from the queue and not completed."""
         self._closed = False
         self._idle = False
         self._wake = threading.Lock()
         self._wake.acquire()
-        self._give_up = threading.Event()
+        self._given_up = False
         self._thread = threading.Thread(target=self._run, name="jdbcstore-writer", daemon=True)
         self._thread.start()
+
+    @property
+    def last_sequence(self) -> int:
+        """The last sequence this writer gave, 0 if none yet."""
+        return self._committer.sequence.last
 
     def submit(self, unit: Unit | Call) -> None:
         """Queue a unit; waits while the queue is full.
@@ -97,13 +96,22 @@ class Writer:
         self._thread.join(timeout)
         if not self._thread.is_alive():
             return
-        self._give_up.set()
+        self._given_up = True
+        self._committer.give_up()
+        doubtful = self._finish_in_hand()
+        _fail(doubtful, OutcomeUnknown("the store was closed while this was being written: look for it"))
         abandoned = self._abandon(StoreClosed("the store was closed before this was written"))
         raise StoreClosed(
-            f"closed after {timeout} seconds with {abandoned} operations unwritten;"
-            " their callers were told so",
-            unwritten=abandoned,
+            f"closed after {timeout} seconds with {len(doubtful)} operations in doubt and {abandoned}"
+            " unwritten; their callers were told so",
+            unwritten=abandoned + len(doubtful),
         )
+
+    def _finish_in_hand(self) -> list[Unit | Call]:
+        """Whoever gets the work in hand completes it: the writer, or a close that waited too long."""
+        with self._lock:
+            taken, self._in_hand = self._in_hand, []
+        return taken
 
     def _is_full(self) -> bool:
         return bool(self._queue) and (
@@ -122,237 +130,87 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            while (taken := self._take()) is not None:
-                if isinstance(taken, Call):
-                    self._run_call(taken)
+            while taken := self._take():
+                if isinstance(taken[0], Call):
+                    self._run_call(taken[0])
                 else:
-                    self._write(taken)
-            self._finish()
+                    self._write(taken)  # type: ignore[arg-type]
+                self._finish_in_hand()
+            self._statistics.stop()
+            self._committer.close()
         except BaseException as error:
             log.exception("the writer stopped; the store is closed")
             with self._lock:
                 self._closed = True
             failure = StoreClosed("the writer stopped on an unexpected error; open the store again")
             failure.__cause__ = error
+            _fail(self._finish_in_hand(), failure)
             self._abandon(failure)
 
-    def _take(self) -> list[Unit] | Call | None:
-        """The next batch, waiting for one; None when the store is closed and all is written."""
+    def _take(self) -> list[Unit | Call]:
+        """The next batch, or one call, waiting for it; nothing when closed and all is written."""
         while True:
             with self._lock:
                 if self._queue:
-                    return self._take_queued()
+                    self._in_hand = self._take_queued()
+                    return self._in_hand
                 if self._closed:
-                    return None
+                    return []
                 self._idle = True
             self._wake.acquire()
 
-    def _take_queued(self) -> list[Unit] | Call:
-        queue = self._queue
-        units: list[Unit] = []
-        size = 0
-        while queue and len(units) < _BATCH_UNITS and size < _BATCH_BYTES:
-            head = queue[0]
-            if isinstance(head, Call):
-                if units:
-                    break
-                queue.popleft()
-                self._pending_bytes -= head.size
-                self._space.notify_all()
-                return head
-            queue.popleft()
-            units.append(head)
-            size += head.size
+    def _take_queued(self) -> list[Unit | Call]:
+        queue, size = self._queue, 0
+        taken: list[Unit | Call] = []
+        while queue and len(taken) < _BATCH_UNITS and size < _BATCH_BYTES:
+            alone = isinstance(queue[0], Call)
+            if alone and taken:
+                break
+            taken.append(queue.popleft())
+            size += taken[-1].size
+            if alone:
+                break
         self._pending_bytes -= size
         self._space.notify_all()
-        return units
+        return taken
 
     def _write(self, units: list[Unit]) -> None:
         """Commit the units, alone those that can only be committed alone, and complete each."""
         try:
-            results = _Attempts(self).write(units)
+            results = self._committer.write(units)
         except StoreError as error:
             if len(units) == 1 or isinstance(error, StoreUnavailable | StoreClosed):
-                _fail(units, error)
+                self._complete(units, [error] * len(units))
                 return
             # Somewhere in here is a unit that cannot be written: halve until it stands alone.
             middle = len(units) // 2
             self._write(units[:middle])
             self._write(units[middle:])
             return
-        except Exception as error:
-            _fail(units, error)
-            raise
-        for unit, result in zip(units, results, strict=True):
-            unit.completion.set_result(unit.result(result))
+        self._statistics.count(sum(len(unit.adds) + len(unit.removes) for unit in units))
+        self._complete(units, [unit.result(result) for unit, result in zip(units, results, strict=True)])
 
     def _run_call(self, call: Call) -> None:
         try:
-            result = _Attempts(self).call(call)
+            result = self._committer.call(call)
         except StoreError as error:
-            call.completion.set_exception(error)
-        except Exception as error:
-            call.completion.set_exception(error)
-            raise
-        else:
-            call.completion.set_result(result)
+            result = error
+        self._complete([call], [result])
 
-    def connection(self) -> Connection:
-        """The writer's connection, made anew if it was lost."""
-        if self._connection is None:
-            self._connection = self._session.connect()
-        return self._connection
-
-    def disconnect(self) -> None:
-        """Drop a connection that cannot be trusted any more."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def pause(self, seconds: float) -> None:
-        """Wait before a retry; ends at once, with :class:`StoreClosed`, when a close gives up."""
-        if self._give_up.wait(seconds * random.uniform(0.5, 1.0)):  # noqa: S311
-            raise StoreClosed("the store was closed before this was written")
-
-    def _finish(self) -> None:
-        if self._connection is None:
-            return
-        try:
-            self.sequence.give_back(self._connection)
-        except self._session.failures as error:
-            # Only a gap in the sequence is left behind.
-            log.info("unused sequences were not returned: %s", error)
-        self.disconnect()
+    def _complete(self, units: Sequence[Unit | Call], results: Sequence[Any]) -> None:
+        """Tell the callers, outside the lock, unless a close has already told them."""
+        with self._lock:
+            if self._given_up:
+                return
+            done = set(map(id, units))
+            self._in_hand = [unit for unit in self._in_hand if id(unit) not in done]
+        for unit, result in zip(units, results, strict=True):
+            if isinstance(result, StoreError):
+                unit.completion.set_exception(result)
+            else:
+                unit.completion.set_result(result)
 
 
-class _Attempts:
-    """One piece of work, tried until it is committed or known not to be."""
-
-    def __init__(self, writer: Writer) -> None:
-        self._writer = writer
-        self._session = writer._session
-        self._deadline = time.monotonic() + self._session.config.reconnect_timeout
-        self._pause = _FIRST_PAUSE
-        self._transient = _TRANSIENT_RETRIES
-        self._foreign = _FOREIGN_RETRIES
-        self._sent = False
-        """A batch has gone out, and its answer has not come yet."""
-        self._doubtful = False
-        """The connection was lost after a batch had gone out."""
-        self._duplicate = False
-        """The IDs of the last try exist."""
-
-    def write(self, units: list[Unit]) -> list[list[MessageReference]]:
-        """Commit the units together; the references of each one's messages."""
-        while True:
-            try:
-                if self._doubtful and self._was_committed(units):
-                    return self._accept(units)
-                if self._duplicate:
-                    # The IDs are another writer's: a broker's on the same tables, or an ActiveMQ's.
-                    # Ours were never committed, for a batch commits whole.
-                    self._writer.sequence.forget()
-                    self._doubtful = self._duplicate = False
-                return self._write_once(units)
-            except self._session.failures as error:
-                self._recover(error)
-            except StoreUnavailable as error:
-                self._reconnect_later(error)
-
-    def call(self, call: Call) -> Any:
-        """Run a function in a transaction; what it returns."""
-        while True:
-            try:
-                connection = self._writer.connection()
-                with connection.transaction():
-                    return call.function(connection)
-            except self._session.failures as error:
-                self._recover(error)
-            except StoreUnavailable as error:
-                self._reconnect_later(error)
-
-    def _write_once(self, units: list[Unit]) -> list[list[MessageReference]]:
-        connection = self._writer.connection()
-        adds = [add for unit in units for add in unit.adds]
-        first = self._writer.sequence.reserve(connection, len(adds)) if adds else 0
-        acknowledgements = [ack for unit in units for ack in unit.acknowledgements]
-        plan = plan_all(connection, acknowledgements)
-        batch = Batch(
-            adds=[add.row(sequence) for sequence, add in enumerate(adds, first)],
-            updates=[row for unit in units for row in unit.updates],
-            removes=[id_ for unit in units for id_ in unit.removes],
-            others=plan.statements,
-        )
-        self._sent = True
-        connection.write(batch)
-        self._sent = False
-        plan.apply()
-        return self._accept(units)
-
-    def _accept(self, units: list[Unit]) -> list[list[MessageReference]]:
-        """The batch is committed under the sequences it was sent with."""
-        sequence = self._writer.sequence
-        results = []
-        for unit in units:
-            first = sequence.last + 1
-            adds = enumerate(unit.adds, first)
-            results.append([MessageReference(id_, add.message_id) for id_, add in adds])
-            sequence.use(len(unit.adds))
-        return results
-
-    def _was_committed(self, units: list[Unit]) -> bool:
-        """Whether the commit whose answer was lost took place: its first message speaks for all.
-
-        A batch without messages is written again instead, for everything else is idempotent.
-        """
-        add = next((add for unit in units for add in unit.adds), None)
-        if add is None:
-            return False
-        find = self._session.statements.find_id_owner
-        owner = self._writer.connection().fetch(find, id_=self._writer.sequence.last + 1)
-        if not owner or tuple(owner[0]) != (add.producer, add.producer_sequence, add.container):
-            return False
-        for unit in units:
-            for acknowledgement in unit.acknowledgements:
-                acknowledgement.tracker.reset()  # what was planned is in the tables now
-        return True
-
-    def _recover(self, error: Exception) -> None:
-        """Make the next try possible, or raise what makes it useless."""
-        sent, self._sent = self._sent, False
-        failure = self._session.classify(error)
-        if failure in (Failure.DISCONNECTED, Failure.REFUSED):
-            self._doubtful |= sent
-            self._writer.disconnect()
-            self._reconnect_later(self._session.translate(error), error)
-            return
-        self._writer.connection().rollback()
-        if failure is Failure.TRANSIENT and self._transient > 0:
-            self._transient -= 1
-            self._wait()
-        elif failure is Failure.DUPLICATE and sent and self._foreign > 0:
-            self._foreign -= 1
-            self._duplicate = True
-            log.warning("the next ID is taken; does another process write to these tables?")
-        else:
-            raise self._session.translate(error) from error
-
-    def _reconnect_later(self, error: StoreError, cause: BaseException | None = None) -> None:
-        if time.monotonic() < self._deadline:
-            self._wait()
-            return
-        if self._doubtful:
-            raise OutcomeUnknown(
-                "the connection died during a commit, and the database has not answered since;"
-                " it was written completely or not at all: look before adding it again"
-            ) from (cause or error)
-        raise error from cause
-
-    def _wait(self) -> None:
-        self._writer.pause(self._pause)
-        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
-
-
-def _fail(units: list[Unit] | list[Unit | Call], error: Exception) -> None:
+def _fail(units: Sequence[Unit | Call], error: Exception) -> None:
     for unit in units:
         unit.completion.set_exception(error)

@@ -111,6 +111,12 @@ class Adapter:
         """The largest MSG this server takes, in bytes; asked once, when the store opens."""
         raise NotImplementedError
 
+    def refresh_statistics(self, cursor: Any, table: str, *, changed: bool) -> None:
+        """Let the planner know a table that has changed much, or may have.
+
+        Nothing where the vendor notices by itself.
+        """
+
     def classify(self, error: BaseException) -> Failure:
         """What a driver's error means."""
         raise NotImplementedError

@@ -1,0 +1,205 @@
+"""Committing one piece of work, tried until it is committed or known not to be."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from typing import Any
+
+from jdbcstore.abc import MessageReference
+from jdbcstore.acknowledgement import plan_all
+from jdbcstore.adapters.base import Batch, Failure
+from jdbcstore.errors import OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.sequence import SequenceAllocator
+from jdbcstore.session import Connection, Session
+from jdbcstore.units import Call, Unit
+
+log = logging.getLogger(__name__)
+
+_TRANSIENT_RETRIES = 8
+_FOREIGN_RETRIES = 4
+_FIRST_PAUSE = 0.01
+_LONGEST_PAUSE = 1.0
+
+
+class Committer:
+    """The writer's connection and its sequences. For the writer's thread alone, but for :meth:`give_up`."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.sequence = SequenceAllocator(session.statements)
+        self._connection: Connection | None = None
+        self._given_up = threading.Event()
+
+    def write(self, units: list[Unit]) -> list[list[MessageReference]]:
+        """Commit the units together; the references of each one's messages.
+
+        :raises StoreError: none of them was committed; :class:`OutcomeUnknown`: all or none were
+        """
+        return _Attempts(self).write(units)
+
+    def call(self, call: Call) -> Any:
+        """Run a function in a transaction; what it returns."""
+        return _Attempts(self).call(call)
+
+    def give_up(self) -> None:
+        """End retries at once, with :class:`StoreClosed`."""
+        self._given_up.set()
+
+    def connection(self) -> Connection:
+        """The writer's connection, made anew if it was lost."""
+        if self._connection is None:
+            self._connection = self.session.connect()
+        return self._connection
+
+    def disconnect(self) -> None:
+        """Drop a connection that cannot be trusted any more."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def pause(self, seconds: float) -> None:
+        """Wait before a retry; ends at once, with :class:`StoreClosed`, when a close gives up."""
+        if self._given_up.wait(seconds * random.uniform(0.5, 1.0)):  # noqa: S311
+            raise StoreClosed("the store was closed before this was written")
+
+    def close(self) -> None:
+        """Return unused sequences and close the connection."""
+        if self._connection is None:
+            return
+        try:
+            self.sequence.give_back(self._connection)
+        except self.session.failures as error:
+            # Only a gap in the sequence is left behind.
+            log.info("unused sequences were not returned: %s", error)
+        self.disconnect()
+
+
+class _Attempts:
+    """One piece of work, tried until it is committed or known not to be."""
+
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
+        self._session = committer.session
+        self._deadline = time.monotonic() + self._session.config.reconnect_timeout
+        self._pause = _FIRST_PAUSE
+        self._transient = _TRANSIENT_RETRIES
+        self._foreign = _FOREIGN_RETRIES
+        self._sent = False
+        """A batch has gone out, and its answer has not come yet."""
+        self._doubtful = False
+        """The connection was lost after a batch had gone out."""
+        self._duplicate = False
+        """The IDs of the last try exist."""
+
+    def write(self, units: list[Unit]) -> list[list[MessageReference]]:
+        """Commit the units together; the references of each one's messages."""
+        while True:
+            try:
+                if self._doubtful and self._was_committed(units):
+                    return self._accept(units)
+                if self._duplicate:
+                    # The IDs are another writer's: a broker's on the same tables, or an ActiveMQ's.
+                    # Ours were never committed, for a batch commits whole.
+                    self._committer.sequence.forget()
+                    self._doubtful = self._duplicate = False
+                return self._write_once(units)
+            except self._session.failures as error:
+                self._recover(error)
+            except StoreUnavailable as error:
+                self._reconnect_later(error)
+
+    def call(self, call: Call) -> Any:
+        """Run a function in a transaction; what it returns."""
+        while True:
+            try:
+                connection = self._committer.connection()
+                with connection.transaction():
+                    return call.function(connection)
+            except self._session.failures as error:
+                self._recover(error)
+            except StoreUnavailable as error:
+                self._reconnect_later(error)
+
+    def _write_once(self, units: list[Unit]) -> list[list[MessageReference]]:
+        connection = self._committer.connection()
+        adds = [add for unit in units for add in unit.adds]
+        first = self._committer.sequence.reserve(connection, len(adds)) if adds else 0
+        acknowledgements = [ack for unit in units for ack in unit.acknowledgements]
+        plan = plan_all(connection, acknowledgements)
+        batch = Batch(
+            adds=[add.row(sequence) for sequence, add in enumerate(adds, first)],
+            updates=[row for unit in units for row in unit.updates],
+            removes=[id_ for unit in units for id_ in unit.removes],
+            others=plan.statements,
+        )
+        self._sent = True
+        connection.write(batch)
+        self._sent = False
+        plan.apply()
+        return self._accept(units)
+
+    def _accept(self, units: list[Unit]) -> list[list[MessageReference]]:
+        """The batch is committed under the sequences it was sent with."""
+        sequence = self._committer.sequence
+        results = []
+        for unit in units:
+            first = sequence.last + 1
+            adds = enumerate(unit.adds, first)
+            results.append([MessageReference(id_, add.message_id) for id_, add in adds])
+            sequence.use(len(unit.adds))
+        return results
+
+    def _was_committed(self, units: list[Unit]) -> bool:
+        """Whether the commit whose answer was lost took place: its first message speaks for all.
+
+        A batch without messages is written again instead, for everything else is idempotent.
+        """
+        add = next((add for unit in units for add in unit.adds), None)
+        if add is None:
+            return False
+        find = self._session.statements.find_id_owner
+        owner = self._committer.connection().fetch(find, id_=self._committer.sequence.last + 1)
+        if not owner or tuple(owner[0]) != (add.producer, add.producer_sequence, add.container):
+            return False
+        for unit in units:
+            for acknowledgement in unit.acknowledgements:
+                acknowledgement.tracker.reset()  # what was planned is in the tables now
+        return True
+
+    def _recover(self, error: Exception) -> None:
+        """Make the next try possible, or raise what makes it useless."""
+        sent, self._sent = self._sent, False
+        failure = self._session.classify(error)
+        if failure in (Failure.DISCONNECTED, Failure.REFUSED):
+            self._doubtful |= sent
+            self._committer.disconnect()
+            self._reconnect_later(self._session.translate(error), error)
+            return
+        self._committer.connection().rollback()
+        if failure is Failure.TRANSIENT and self._transient > 0:
+            self._transient -= 1
+            self._wait()
+        elif failure is Failure.DUPLICATE and sent and self._foreign > 0:
+            self._foreign -= 1
+            self._duplicate = True
+            log.warning("the next ID is taken; does another process write to these tables?")
+        else:
+            raise self._session.translate(error) from error
+
+    def _reconnect_later(self, error: StoreError, cause: BaseException | None = None) -> None:
+        if time.monotonic() < self._deadline:
+            self._wait()
+            return
+        if self._doubtful:
+            raise OutcomeUnknown(
+                "the connection died during a commit, and the database has not answered since;"
+                " it was written completely or not at all: look before adding it again"
+            ) from (cause or error)
+        raise error from cause
+
+    def _wait(self) -> None:
+        self._committer.pause(self._pause)
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
