@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from jdbcstore.errors import (
     AuthenticationFailed,
     InvalidMessage,
     SchemaError,
+    StoreClosed,
     StoreError,
     StoreUnavailable,
 )
@@ -40,6 +42,9 @@ class Session:
         self.place = target.render_as_string(hide_password=True)
         self.driver_errors: tuple[type[Exception], ...] = (self.engine.dialect.loaded_dbapi.Error,)
         self.read_only = read_only
+        self._lock = threading.Lock()
+        self._readers = 0
+        self._closed = False
         try:
             with self.translated():
                 ours = self._prepare_tables()
@@ -78,8 +83,29 @@ class Session:
         """The rows of one statement, read in a transaction of its own.
 
         :raises StoreUnavailable: the database did not answer, twice
+        :raises StoreClosed: the session is closed
         """
-        row = sql.row(**values)
+        with self._reading():
+            return self._fetch_twice(sql, sql.row(**values))
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        # A connection that comes back to a pool already closed would stay open in it for good, so
+        # the last reader closes the pool.
+        with self._lock:
+            if self._closed:
+                raise StoreClosed
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._readers -= 1
+                last = self._closed and not self._readers
+            if last:
+                self.engine.dispose()
+
+    def _fetch_twice(self, sql: Sql, row: Row) -> list[Row]:
         try:
             return self._fetch(sql, row)
         except self.failures as error:
@@ -173,8 +199,15 @@ class Session:
                 return StoreError(f"{self.place} refused a statement: {reason}")
 
     def close(self) -> None:
-        """Close the pool. Connections handed out by :meth:`connect` are their owners'."""
-        self.engine.dispose()
+        """Refuse reads, and close the pool once those under way are done.
+
+        Connections handed out by :meth:`connect` are their owners'.
+        """
+        with self._lock:
+            self._closed = True
+            idle = not self._readers
+        if idle:
+            self.engine.dispose()
 
 
 class Connection:
