@@ -8,16 +8,18 @@ import pytest
 
 from jdbcstore.errors import StoreClosed
 from tests.conftest import OpenStore
-from tests.databases import Database
+
+
+pytestmark = pytest.mark.usefixtures("database")
 
 
 @pytest.mark.parametrize("attempt", range(5))
-def test_closed_at_once(open_store: OpenStore, database: Database, attempt: int) -> None:
+def test_closed_at_once(open_store: OpenStore, attempt: int) -> None:
     """The fixture finds a connection that background work took while the store was closing."""
     open_store(cleanup_period=0.001 * attempt)
 
 
-def test_closed_under_readers(open_store: OpenStore, database: Database) -> None:
+def test_closed_under_readers(open_store: OpenStore) -> None:
     store = open_store()
     queue = store.queue("A")
     reading = threading.Barrier(4)
