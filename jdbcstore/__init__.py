@@ -22,20 +22,24 @@ from jdbcstore.abc import (
     Transaction,
     pages,
 )
+from jdbcstore.clock import Clock
 from jdbcstore.config import StoreConfig
 from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.errors import StoreError
 from jdbcstore.ids import MessageId, ProducerId
+from jdbcstore.memory import MemoryStore
 from jdbcstore.message import BodyType, Message
 from jdbcstore.store import JdbcStore
 
 __all__ = [
     "BodyType",
+    "Clock",
     "Cursor",
     "Destination",
     "DestinationKind",
     "DurableSubscription",
     "JdbcStore",
+    "MemoryStore",
     "Message",
     "MessageId",
     "MessageReference",
@@ -54,13 +58,20 @@ __all__ = [
 ]
 
 
-def open(url: str, config: StoreConfig | None = None, **options: Any) -> JdbcStore:  # noqa: A001
-    """Open the store in a database: a SQLAlchemy or JDBC URL, and :class:`StoreConfig`'s options.
+def open(  # noqa: A001
+    url: str, config: StoreConfig | None = None, *, clock: Clock | None = None, **options: Any
+) -> Store:
+    """Open the store of a URL, with :class:`StoreConfig`'s options.
 
-    Creates the tables where they are absent, unless ``create_tables_on_startup`` is false.
+    A SQLAlchemy or JDBC URL opens the :class:`JdbcStore` in a database, and creates its tables where
+    they are absent, unless ``create_tables_on_startup`` is false. ``memory:`` opens a
+    :class:`MemoryStore`.
 
     :raises ConfigurationError: the URL or an option cannot work
     :raises StoreUnavailable: the database does not answer
     :raises SchemaError: the tables are absent, or are not ActiveMQ's
     """
-    return JdbcStore(url, (config or StoreConfig()).replace(**options))
+    config = (config or StoreConfig()).replace(**options)
+    if url == "memory:":
+        return MemoryStore(config, clock=clock)
+    return JdbcStore(url, config, clock=clock)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jdbcstore.adapters.base import Row, Sql
-from jdbcstore.errors import SubscriptionNotFound
+from jdbcstore.names import subscription_not_found
 
 if TYPE_CHECKING:
     from jdbcstore.session import Connection
@@ -106,9 +106,8 @@ class AcknowledgementTracker:
             return self._lanes
         rows = connection.fetch(self._sql.find_durable_sub, **self._sub)
         if not rows:
-            raise SubscriptionNotFound(
-                f"no durable subscription {self._sub['sub_name']!r} of client {self._sub['client_id']!r}"
-                f" on {self._sub['container']}; subscribe first"
+            raise subscription_not_found(
+                self._sub["client_id"], self._sub["sub_name"], self._sub["container"]
             )
         connection.execute(self._sql.remove_stale_acknowledged, **self._sub)
         self._lanes = {}

@@ -7,17 +7,10 @@ interrupted run needs no taking up: the next one finds the rest.
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Callable
-
 from jdbcstore.abc import Progress
-from jdbcstore.errors import StoreClosed, StoreError
 from jdbcstore.paging import PRIORITIES
 from jdbcstore.session import Session
 from jdbcstore.topic_store import JdbcTopicMessageStore
-
-log = logging.getLogger(__name__)
 
 
 def clean_topic(session: Session, topic: JdbcTopicMessageStore, progress: Progress | None) -> int:
@@ -55,30 +48,3 @@ def _floors(session: Session, topic: JdbcTopicMessageStore) -> list[int] | None:
             )
         )
     return floors
-
-
-class CleanupTimer:
-    """Runs ``cleanup`` at once and then every ``period`` seconds, on a thread that keeps no process alive."""
-
-    def __init__(self, cleanup: Callable[[], int], period: float) -> None:
-        self._cleanup = cleanup
-        self._period = period
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="jdbcstore-cleanup", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                removed = self._cleanup()
-            except StoreClosed:
-                return
-            except StoreError as error:
-                log.warning("cleanup failed and will be tried again in %s s: %s", self._period, error)
-            else:
-                log.debug("cleanup removed %d messages", removed)
-            self._stop.wait(self._period)
-
-    def stop(self) -> None:
-        """Stop after the batch in hand; the store's close ends a longer wait."""
-        self._stop.set()

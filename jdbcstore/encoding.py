@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import secrets
 import socket
 
 from jdbcstore import openwire
 from jdbcstore.clock import Clock
 from jdbcstore.destination import Destination
-from jdbcstore.errors import InvalidDestination, InvalidMessage, MessageTooLarge
+from jdbcstore.errors import InvalidMessage, MessageTooLarge
 from jdbcstore.ids import MessageId, ProducerId
 from jdbcstore.message import Message
-from jdbcstore.schema import NAME_LENGTH
+from jdbcstore.names import NAME_LENGTH, fits
 from jdbcstore.units import EncodedMessage
-
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class MessageEncoder:
@@ -71,25 +68,3 @@ class MessageEncoder:
             blob,
             slot,
         )
-
-
-def fits(text: str) -> bool:
-    """Whether a name column holds the text: not too long, no NUL, no half of a surrogate pair."""
-    return len(text) <= NAME_LENGTH and "\0" not in text and not _SURROGATES.search(text)
-
-
-def check_destination(destination: Destination) -> Destination:
-    """A destination that a row can be kept under.
-
-    :raises InvalidDestination: a composite, or longer than the column
-    """
-    if destination.is_composite:
-        raise InvalidDestination(
-            f"{destination} names several destinations; store the message in each of destination.members"
-        )
-    if len(destination.qualified_name) > NAME_LENGTH:
-        raise InvalidDestination(
-            f"{destination.qualified_name[:40]!r}... has {len(destination.qualified_name)} characters,"
-            f" and CONTAINER holds {NAME_LENGTH}; choose a shorter name"
-        )
-    return destination

@@ -15,9 +15,9 @@ from jdbcstore.audit import DuplicateAudit
 from jdbcstore.clock import Clock
 from jdbcstore.destination import Destination
 from jdbcstore.encoding import MessageEncoder
-from jdbcstore.errors import InvalidMessage, MessageNotFound
 from jdbcstore.ids import MessageId
 from jdbcstore.message import Message
+from jdbcstore.names import message_not_found, name_of
 from jdbcstore.paging import PRIORITIES, decode_rows, read_page
 from jdbcstore.session import Connection, Session
 from jdbcstore.units import EncodedMessage, Unit, Waiter, future, nothing, only
@@ -97,7 +97,7 @@ class JdbcMessageStore:
         for id_, _ in self.resolve(message):
             for found, _, blob in self._fetch(self._sql.find_message_by_id, id_=id_):
                 return openwire.decode(blob, sequence=found, container=self._container)
-        raise MessageNotFound(f"no message {message} in {self._destination}; it may have been acknowledged")
+        raise message_not_found(message, self._destination)
 
     def acknowledge(self, *messages: Reference) -> None:
         waiter: Waiter[None] = Waiter()
@@ -120,12 +120,7 @@ class JdbcMessageStore:
 
     def encode_update(self, message: Message) -> Row:
         """The parameters that store a message anew; for the writers of this package."""
-        name = message.message_id if message.sequence is None else message.sequence
-        if name is None:
-            raise InvalidMessage(
-                "a message without an id cannot be found again; update one that was recovered"
-            )
-        stored = self.get_message(name)
+        stored = self.get_message(name_of(message))
         if message.message_id is None:
             message = message.replace(message_id=stored.message_id)
         id_ = stored.sequence or 0
@@ -133,18 +128,10 @@ class JdbcMessageStore:
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
         """(ID, priority) of every row that is meant; the priority is 0 unless asked for."""
-        match message:
-            case Message(sequence=int(id_)):
-                return [(id_, message.priority)]
-            case Message(message_id=MessageId() as message_id):
-                name: MessageId | int = message_id
-            case Message():
-                raise InvalidMessage("a message without an id cannot be found again")
-            case MessageReference(sequence=id_, message_id=message_id):
-                name = id_ if id_ >= 0 else message_id
-            case _:
-                name = message
+        name = name_of(message)
         if isinstance(name, int):
+            if isinstance(message, Message):
+                return [(name, message.priority)]
             if not with_priority:
                 return [(name, 0)]
             return [

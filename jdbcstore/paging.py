@@ -22,7 +22,18 @@ FetchLane = Callable[[int | None, int, int], Sequence[Row]]
 def read_page(
     fetch: FetchLane, container: str, limit: int, after: Cursor | None, marks: Sequence[int]
 ) -> Page:
-    """The next messages behind ``after`` and behind each lane's mark; lane 9 comes first of ten.
+    """The next messages behind ``after`` and behind each lane's mark."""
+    rows, cursor = read_lanes(fetch, limit, after, marks)
+    messages, corrupt = decode_rows(rows, container)
+    return Page(messages, cursor, len(rows) < limit, corrupt)
+
+
+def read_lanes(
+    fetch: FetchLane, limit: int, after: Cursor | None, marks: Sequence[int]
+) -> tuple[list[Row], Cursor]:
+    """The next rows behind ``after`` and behind each lane's mark, and the place behind them.
+
+    Lane 9 comes first of ten.
 
     :raises ValueError: the limit is not positive
     """
@@ -43,8 +54,7 @@ def read_page(
             rows.extend(found)
         if len(rows) == limit:
             break
-    messages, corrupt = decode_rows(rows, container)
-    return Page(messages, Cursor(tuple(positions)), len(rows) < limit, corrupt)
+    return rows, Cursor(tuple(positions))
 
 
 def decode_rows(rows: Sequence[Row], container: str) -> tuple[list[Message], list[CorruptMessage]]:

@@ -23,9 +23,7 @@ from sqlalchemy.sql import quoted_name
 from jdbcstore.adapters.base import Adapter
 from jdbcstore.config import StoreConfig
 from jdbcstore.errors import SchemaError
-
-NAME_LENGTH = 250
-"""Characters that CONTAINER, MSGID_PROD, CLIENT_ID, SUB_NAME, SUB_DEST and SELECTOR hold."""
+from jdbcstore.names import NAME_LENGTH
 
 LOCK_ROW = 1
 SEQUENCE_ROW = "sequence"

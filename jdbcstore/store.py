@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 from jdbcstore.abc import Progress
 from jdbcstore.adapters.base import Row
 from jdbcstore.audit import DuplicateAudit
-from jdbcstore.cleanup import CleanupTimer, clean_topic
+from jdbcstore.cleanup import clean_topic
 from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.config import StoreConfig
-from jdbcstore.destination import Destination, DestinationKind
-from jdbcstore.encoding import MessageEncoder, check_destination
-from jdbcstore.errors import InvalidDestination, SchemaError
+from jdbcstore.destination import Destination
+from jdbcstore.encoding import MessageEncoder
 from jdbcstore.ids import ProducerId
 from jdbcstore.message_store import JdbcMessageStore, Parts
+from jdbcstore.names import agreed, queue_named, topic_named
 from jdbcstore.session import Session
+from jdbcstore.timer import CleanupTimer
 from jdbcstore.topic_store import JdbcTopicMessageStore
 from jdbcstore.transaction import JdbcTransaction
 from jdbcstore.writer import Writer
-
-_S = TypeVar("_S", bound=JdbcMessageStore)
 
 
 class JdbcStore:
@@ -68,28 +67,24 @@ class JdbcStore:
         return self._session.engine
 
     def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> JdbcMessageStore:
-        destination = _destination(name, DestinationKind.QUEUE)
-        if destination.is_topic:
-            raise InvalidDestination(f"{destination} is a topic; use topic()")
+        destination = queue_named(name)
         with self._lock:
             found = self._queues.get(destination)
         if found is None:
             made = JdbcMessageStore(self._parts, destination, prioritized)
             with self._lock:
                 found = self._queues.setdefault(destination, made)
-        return _agreed(found, prioritized)
+        return agreed(found, prioritized)
 
     def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> JdbcTopicMessageStore:
-        destination = _destination(name, DestinationKind.TOPIC)
-        if not destination.is_topic:
-            raise InvalidDestination(f"{destination} is a queue; use queue()")
+        destination = topic_named(name)
         with self._lock:
             found = self._topics.get(destination)
         if found is None:
             made = JdbcTopicMessageStore(self._parts, destination, prioritized)
             with self._lock:
                 found = self._topics.setdefault(destination, made)
-        return _agreed(found, prioritized)
+        return agreed(found, prioritized)
 
     def transaction(self) -> JdbcTransaction:
         return JdbcTransaction(self, self._writer.submit)
@@ -155,16 +150,3 @@ class JdbcStore:
             if producer is not None and sequence is not None:
                 audit.is_duplicate(producer, sequence)
         return audit
-
-
-def _destination(name: str | Destination, kind: DestinationKind) -> Destination:
-    return check_destination(name if isinstance(name, Destination) else Destination.parse(name, kind))
-
-
-def _agreed(store: _S, prioritized: bool | None) -> _S:
-    if prioritized is not None and store.prioritized is not prioritized:
-        raise SchemaError(
-            f"{store.destination} is in use with prioritized={store.prioritized};"
-            " say it when the destination is first used"
-        )
-    return store

@@ -10,11 +10,10 @@ from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
 from jdbcstore.acknowledgement import AcknowledgementTracker
 from jdbcstore.adapters.base import Row
 from jdbcstore.destination import Destination
-from jdbcstore.encoding import fits
-from jdbcstore.errors import InvalidSubscription, SubscriptionExists, SubscriptionNotFound
 from jdbcstore.message_store import JdbcMessageStore, Parts
+from jdbcstore.names import check_subscription, subscription_exists, subscription_not_found
 from jdbcstore.paging import PRIORITIES, read_page
-from jdbcstore.schema import NAME_LENGTH, widen_acks_key
+from jdbcstore.schema import widen_acks_key
 from jdbcstore.session import Connection
 from jdbcstore.units import Acknowledgement, Unit, Waiter, future, nothing
 
@@ -35,9 +34,9 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         retroactive: bool = False,
         subscribed_destination: Destination | None = None,
     ) -> JdbcDurableSubscription:
-        _check(client_id=client_id, subscription_name=subscription_name, selector=selector)
         pattern = subscribed_destination or self._destination
         info = SubscriptionInfo(client_id, subscription_name, self._destination, pattern, selector)
+        check_subscription(info)
         if self._prioritized:
             widen_acks_key(self._session.engine, self._session.tables, self._session.adapter)
         self._parts.writer.call(lambda connection: self._create(connection, info, retroactive))
@@ -49,11 +48,7 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         if rows:
             existing = self._info(rows[0])
             if existing != info:
-                raise SubscriptionExists(
-                    f"the subscription {info.subscription_name!r} of client {info.client_id!r} exists with"
-                    f" selector {existing.selector!r} on {existing.subscribed_destination};"
-                    " unsubscribe it first"
-                )
+                raise subscription_exists(existing)
             return
         last = connection.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0] or 0
         for priority in range(PRIORITIES if self._prioritized else 1):
@@ -100,10 +95,7 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         """The subscription's rows of ACTIVEMQ_ACKS, by priority."""
         rows = self._fetch(self._sql.find_durable_sub, **_key(client_id, subscription_name))
         if not rows:
-            raise SubscriptionNotFound(
-                f"client {client_id!r} has no durable subscription {subscription_name!r}"
-                f" on {self._destination}; subscribe first"
-            )
+            raise subscription_not_found(client_id, subscription_name, self._destination)
         return rows
 
     def acknowledgement(
@@ -213,16 +205,3 @@ class JdbcDurableSubscription:
 
 def _key(client_id: str, subscription_name: str) -> dict[str, str]:
     return {"client_id": client_id, "sub_name": subscription_name}
-
-
-def _check(**texts: str | None) -> None:
-    for what, value in texts.items():
-        if value is None:
-            continue
-        if not value and what != "selector":
-            raise InvalidSubscription(f"the {what} of a durable subscription must not be empty")
-        if not fits(value):
-            raise InvalidSubscription(
-                f"the {what} {value[:40]!r} has {len(value)} characters; the tables hold {NAME_LENGTH}"
-                " of plain text"
-            )

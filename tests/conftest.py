@@ -129,20 +129,13 @@ def open_store(backend: Backend, request: pytest.FixtureRequest) -> Iterator[Ope
 
     At the end all are closed, and no connection may be left.
     """
+    import jdbcstore
+
     database = None if backend is MEMORY else request.getfixturevalue("database")
     with ExitStack() as stores:
 
-        def open_store(*, clock: Clock | None = None, **options: Any) -> Store:
-            from jdbcstore.config import StoreConfig
-            from jdbcstore.store import JdbcStore
-
-            config = StoreConfig(**options)
-            if database is None:
-                from jdbcstore.memory import MemoryStore
-
-                store: Store = MemoryStore(config, clock=clock)
-            else:
-                store = JdbcStore(database.url, config, clock=clock)
+        def open_store(**options: Any) -> Store:
+            store = jdbcstore.open("memory:" if database is None else database.url, **options)
             stores.callback(store.close)
             return store
 

@@ -1,0 +1,77 @@
+"""What the destinations of one memory store share, and how they change anything."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from jdbcstore.abc import MessageReference, Progress
+from jdbcstore.audit import DuplicateAudit
+from jdbcstore.clock import Clock
+from jdbcstore.encoding import MessageEncoder
+from jdbcstore.errors import StoreClosed
+from jdbcstore.memory.shelf import Shelf
+
+REMOVE_BATCH = 1_000
+"""Messages that a purge, sweep or cleanup removes before it lets others in."""
+
+
+def _nothing() -> None:
+    return None
+
+
+class Write(NamedTuple):
+    """A write that has been checked and encoded; both functions run under the store's lock."""
+
+    apply: Callable[[], MessageReference | None]
+    check: Callable[[], None] = _nothing
+    """Raises if it can no longer be applied; called for all writes of a transaction before the first."""
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the destinations of one store share."""
+
+    encoder: MessageEncoder
+    audit: DuplicateAudit | None
+    clock: Clock
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    last_sequence: int = 0
+    closed: bool = False
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Alone with everything; :class:`StoreClosed` if the store is closed."""
+        with self.lock:
+            if self.closed:
+                raise StoreClosed()
+            yield
+
+    def write(self, writes: Sequence[Write]) -> list[MessageReference]:
+        """Apply all or none; the references of the messages added."""
+        with self.entered():
+            for write in writes:
+                write.check()
+            return [reference for write in writes if (reference := write.apply()) is not None]
+
+    def remove(
+        self,
+        shelf: Shelf,
+        find: Callable[[], Iterable[int]],
+        progress: Progress | None,
+        still: Callable[[int], bool] = lambda _: True,
+    ) -> int:
+        """Remove what is found and is ``still`` to go, letting others in now and then; how many."""
+        with self.entered():
+            doomed = list(find())
+        total = 0
+        for start in range(0, len(doomed), REMOVE_BATCH):
+            with self.entered():
+                removed = sum(map(shelf.remove, filter(still, doomed[start : start + REMOVE_BATCH])))
+            total += removed
+            if progress is not None and removed:
+                progress(removed)
+        return total

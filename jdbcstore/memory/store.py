@@ -1,0 +1,116 @@
+"""MemoryStore: queues, topics and subscriptions that end with their process."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from jdbcstore.abc import Progress
+from jdbcstore.audit import DuplicateAudit
+from jdbcstore.clock import Clock, SystemClock
+from jdbcstore.config import StoreConfig
+from jdbcstore.destination import Destination
+from jdbcstore.encoding import MessageEncoder
+from jdbcstore.ids import ProducerId
+from jdbcstore.memory.destinations import MemoryMessageStore, MemoryTopicMessageStore
+from jdbcstore.memory.shared import Shared
+from jdbcstore.memory.shelf import Shelf
+from jdbcstore.memory.transaction import MemoryTransaction
+from jdbcstore.names import agreed, queue_named, topic_named
+from jdbcstore.timer import CleanupTimer
+
+_LARGEST = 2**31 - 1
+"""What one MSG column can hold at most."""
+
+
+class MemoryStore:
+    """Keeps every promise of :class:`jdbcstore.abc.Store` but one: it ends with its process.
+
+    ActiveMQ's ``persistent="false"``. Messages are encoded as they would be in a database, so sizes
+    and what is refused agree with it, and no reader shares an object with a writer. Of the
+    configuration, the audit and ``cleanup_period`` count; the rest is about databases.
+    """
+
+    def __init__(self, config: StoreConfig | None = None, *, clock: Clock | None = None) -> None:
+        self.config = config or StoreConfig()
+        clock = clock or SystemClock()
+        audit = None
+        if self.config.enable_audit:
+            audit = DuplicateAudit(self.config.max_producers_to_audit, self.config.max_audit_depth)
+        self._shared = Shared(MessageEncoder(clock, _LARGEST), audit, clock)
+        self._queues: dict[Destination, MemoryMessageStore] = {}
+        self._topics: dict[Destination, MemoryTopicMessageStore] = {}
+        self._shelves: dict[Destination, Shelf] = {}
+        self._cleanup: CleanupTimer | None = None
+        if self.config.cleanup_period:
+            self._cleanup = CleanupTimer(self.cleanup, self.config.cleanup_period)
+
+    def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> MemoryMessageStore:
+        destination = queue_named(name)
+        with self._shared.entered():
+            found = self._queues.get(destination)
+            if found is None:
+                found = MemoryMessageStore(self._shared, self._shelf(destination, prioritized))
+                self._queues[destination] = found
+        return agreed(found, prioritized)
+
+    def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> MemoryTopicMessageStore:
+        destination = topic_named(name)
+        with self._shared.entered():
+            found = self._topics.get(destination)
+            if found is None:
+                found = MemoryTopicMessageStore(self._shared, self._shelf(destination, prioritized))
+                self._topics[destination] = found
+        return agreed(found, prioritized)
+
+    def _shelf(self, destination: Destination, prioritized: bool | None) -> Shelf:
+        shelf = self._shelves[destination] = Shelf(destination, bool(prioritized))
+        return shelf
+
+    def transaction(self) -> MemoryTransaction:
+        return MemoryTransaction(self, self._shared)
+
+    def destinations(self) -> list[Destination]:
+        with self._shared.entered():
+            used = [shelf.destination for shelf in self._shelves.values() if shelf.is_used]
+        return sorted(used, key=str)
+
+    def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
+        if not destination.is_topic:
+            return self.queue(destination).remove_all_messages(progress)
+        topic = self.topic(destination)
+        for info in topic.subscriptions():
+            topic.unsubscribe(info.client_id, info.subscription_name)
+        return topic.remove_all_messages(progress)
+
+    def last_sequence(self) -> int:
+        with self._shared.entered():
+            return self._shared.last_sequence
+
+    def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
+        wanted = str(producer_id)
+        with self._shared.entered():
+            names = [name for shelf in self._shelves.values() for name in shelf.named]
+        return max((number for producer, number in names if producer == wanted), default=None)
+
+    def cleanup(self, progress: Progress | None = None) -> int:
+        with self._shared.entered():
+            topics = list(self._topics.values())
+        return sum(topic.cleanup(progress) for topic in topics)
+
+    def close(self, timeout: float | None = None) -> None:  # noqa: ARG002 - nothing waits
+        if self._cleanup is not None:
+            self._cleanup.stop()
+        with self._shared.lock:
+            self._shared.closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

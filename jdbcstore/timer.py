@@ -1,0 +1,38 @@
+"""Cleanup in the background."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from jdbcstore.errors import StoreClosed, StoreError
+
+log = logging.getLogger(__name__)
+
+
+class CleanupTimer:
+    """Runs ``cleanup`` at once and then every ``period`` seconds, on a thread that keeps no process alive."""
+
+    def __init__(self, cleanup: Callable[[], int], period: float) -> None:
+        self._cleanup = cleanup
+        self._period = period
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="jdbcstore-cleanup", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                removed = self._cleanup()
+            except StoreClosed:
+                return
+            except StoreError as error:
+                log.warning("cleanup failed and will be tried again in %s s: %s", self._period, error)
+            else:
+                log.debug("cleanup removed %d messages", removed)
+            self._stop.wait(self._period)
+
+    def stop(self) -> None:
+        """Stop after the batch in hand; the store's close ends a longer wait."""
+        self._stop.set()
