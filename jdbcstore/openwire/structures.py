@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from jdbcstore.destination import Destination
+from jdbcstore.errors import InvalidMessage
 from jdbcstore.ids import (
     BrokerId,
     ConnectionId,
@@ -108,7 +109,10 @@ def encode_structure(structure: Any, version: int) -> bytes:
         return b"\0"
     if isinstance(structure, MessageId):
         return _encode_message_id(structure, version)
-    return _ENCODERS[type(structure)](structure)
+    encoder = _ENCODERS.get(type(structure))
+    if encoder is None:
+        raise InvalidMessage(f"a {type(structure).__name__} cannot be the data structure of a message")
+    return encoder(structure)
 
 
 def encode_path(path: tuple[BrokerId, ...] | None) -> bytes:

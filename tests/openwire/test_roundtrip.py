@@ -156,8 +156,9 @@ def test_takes_what_drivers_give(blob_type: Any) -> None:
         Message("x", producer_id=ProducerId("c" * 65536, 1, 1)),
         Message("x", producer_id=ProducerId("c", 1 << 63, 1)),
         Message("x", broker_path=(BrokerId("b"),) * 32768),
+        Message("x", data_structure="text"),  # type: ignore[arg-type]
     ],
-    ids=["correlation id", "type", "property", "destination", "producer", "number", "path"],
+    ids=["correlation id", "type", "property", "destination", "producer", "number", "path", "structure"],
 )
 def test_refuses_what_openwire_has_no_room_for(message: Message) -> None:
     with pytest.raises(InvalidMessage):
