@@ -164,7 +164,8 @@ def _state(define: _Definer, name: str) -> Table:
 def missing_tables(engine: Engine, tables: Tables) -> list[Table]:
     """Those of the tables that the database does not have."""
     present = {name.lower() for name in inspect(engine).get_table_names()}
-    return [table for table in tables.all if table.name.lower() not in present]
+    # A quoted name answers lower() with itself.
+    return [table for table in tables.all if str(table.name).lower() not in present]
 
 
 def create_tables(engine: Engine, tables: Tables) -> None:
