@@ -164,6 +164,14 @@ class JdbcMessageStore:
 
         return read_page(fetch, self._container, limit, after, [-1])
 
+    def recover_in_doubt(self, limit: int = 500, after: Cursor | None = None) -> Page:
+        """Messages, by sequence, that a prepared XA transaction adds or removes once it is decided."""
+
+        def fetch(_priority: int | None, behind: int, count: int) -> list[Row]:
+            return self._fetch(self._sql.find_in_doubt_messages, after=behind, limit=count)
+
+        return read_page(fetch, self._container, limit, after, [-1])
+
     def message_count(self) -> int:
         count: int = self._fetch(self._sql.destination_message_count)[0][0]
         return count

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from jdbcstore.adapters import adapter_for
@@ -30,16 +31,20 @@ from jdbcstore.statements import Statements
 
 log = logging.getLogger(__name__)
 
+_SECRET = re.compile("pass|pwd|secret|token|odbc_connect", re.IGNORECASE)
+
 
 class Session:
     """The database behind one store. Reads may come from any thread."""
 
     def __init__(self, url: str, config: StoreConfig, *, read_only: bool = False) -> None:
         self.adapter, target = adapter_for(url)
+        if read_only:
+            self.adapter.check_exists(target)
         self.config = config
         self.engine = _engine(self.adapter, target, config)
         self.tables = define_tables(self.adapter, config)
-        self.place = target.render_as_string(hide_password=True)
+        self.place = _without_secrets(target)
         self.driver_errors: tuple[type[Exception], ...] = (self.engine.dialect.loaded_dbapi.Error,)
         self.read_only = read_only
         self._lock = threading.Lock()
@@ -70,6 +75,12 @@ class Session:
                 expected=", ".join(table.name for table in wanted),
             )
         return not missing
+
+    def present_tables(self) -> dict[str, bool]:
+        """Each table's name, and whether the database has it."""
+        with self.translated():
+            missing = missing_tables(self.engine, self.tables)
+        return {str(table.name): table not in missing for table in self.tables.all}
 
     def _max_message_size(self) -> int:
         connection = self.connect()
@@ -259,6 +270,12 @@ class Connection:
     def close(self) -> None:
         with contextlib.suppress(*self._session.driver_errors):
             self._raw.close()
+
+
+def _without_secrets(url: URL) -> str:
+    """The URL for people: its password is starred out, and so is what else could hold one."""
+    secret = {name: "hidden" for name in url.query if _SECRET.search(name)}
+    return url.update_query_dict(secret).render_as_string(hide_password=True)
 
 
 def _engine(adapter: Adapter, url: Any, config: StoreConfig) -> Engine:

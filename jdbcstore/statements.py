@@ -93,6 +93,8 @@ class Statements:
         self.find_next_messages_by_priority = self._page(page.where(lane))
         overdue = and_(t.c.expiration > _ZERO, t.c.expiration < bindparam("now_ms"))
         self.find_expired_messages = self._page(page.where(overdue))
+        in_doubt = select(t.c.id, t.c.msg).where(here, not_(committed), behind)
+        self.find_in_doubt_messages = self._page(in_doubt)
         ids = select(t.c.id).where(here, committed, behind)
         self.find_expired_ids = self._page(ids.where(overdue))
         # A bounded walk of known rows: for purge and cleanup.

@@ -66,6 +66,15 @@ class JdbcStore:
         """The SQLAlchemy engine behind the pool of readers, for diagnosis."""
         return self._session.engine
 
+    @property
+    def place(self) -> str:
+        """The URL, without what is secret in it."""
+        return self._session.place
+
+    def tables(self) -> dict[str, bool]:
+        """The tables by name, and whether the database has each."""
+        return self._session.present_tables()
+
     def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> JdbcMessageStore:
         destination = queue_named(name)
         with self._lock:

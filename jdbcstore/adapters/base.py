@@ -92,6 +92,12 @@ class Adapter:
         """The URL as SQLAlchemy and the driver need it."""
         return url
 
+    def check_exists(self, url: URL) -> None:
+        """Refuse a database that connecting would create; asked before one is only read.
+
+        :raises SchemaError: there is none
+        """
+
     def engine_options(self, url: URL) -> dict[str, Any]:
         """Keyword arguments of ``create_engine`` beyond the common ones."""
         raise NotImplementedError

@@ -10,7 +10,7 @@ from sqlalchemy import URL, Integer
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.adapters.base import Adapter, Failure
-from jdbcstore.errors import ConfigurationError
+from jdbcstore.errors import ConfigurationError, SchemaError
 
 
 class SqliteAdapter(Adapter):
@@ -24,6 +24,10 @@ class SqliteAdapter(Adapter):
     now_ms = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
     # Only the exact type INTEGER makes ID the table's own key, and every index ordered by it.
     sequence_type: ClassVar[TypeEngine[Any]] = Integer()
+
+    def check_exists(self, url: URL) -> None:
+        if url.database and url.database != ":memory:" and not Path(url.database).exists():
+            raise SchemaError(f"there is no SQLite file {url.database}; run jdbcstore init to make it")
 
     def engine_options(self, url: URL) -> dict[str, Any]:
         if not url.database or url.database == ":memory:":
