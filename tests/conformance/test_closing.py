@@ -9,6 +9,7 @@ import pytest
 from jdbcstore.errors import StoreClosed
 from tests.conftest import OpenStore
 
+
 pytestmark = pytest.mark.usefixtures("database")
 
 

@@ -1,0 +1,7 @@
+"""``python -m jdbcstore``."""
+
+import sys
+
+from jdbcstore.cli import main
+
+sys.exit(main())

@@ -1,0 +1,136 @@
+"""``init``, ``status``, ``purge`` and ``cleanup``."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from jdbcstore import JdbcStore
+from jdbcstore.cli.options import Command, Settings, destination_argument
+from jdbcstore.cli.output import (
+    counted,
+    duration,
+    local_time,
+    print_table,
+    printable,
+    progress,
+    size,
+    write_json,
+    write_line,
+)
+from jdbcstore.cli.subscribing import print_subscriptions, subscription_facts
+from jdbcstore.destination import Destination
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def init(settings: Settings) -> None:
+    """Create the tables and indexes that are missing."""
+    with settings.open() as store:
+        facts = {"url": store.place, "tables": [name for name, present in store.tables().items() if present]}
+    if settings.json:
+        write_json(facts)
+    else:
+        write_line(f"{facts['url']} has {', '.join(facts['tables'])}")
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def status(settings: Settings) -> None:
+    """Show what is stored: destinations, durable subscriptions, the lock, the tables."""
+    with settings.open(read_only=True) as store:
+        facts = _status(store)
+    if settings.json:
+        write_json(facts)
+    else:
+        _print_status(facts)
+
+
+def _status(store: JdbcStore) -> dict[str, Any]:
+    now_ms = time.time_ns() // 1_000_000
+    destinations = store.destinations()
+    lock = store.lock_row()
+    return {
+        "url": store.place,
+        "tables": store.tables(),
+        "lock": None if lock is None else {"broker_name": lock[2], "time": lock[1]},
+        "last_id": store.last_sequence(),
+        "destinations": [_destination_facts(store, destination, now_ms) for destination in destinations],
+        "subscriptions": [
+            facts for topic in destinations if topic.is_topic for facts in subscription_facts(store, topic)
+        ],
+    }
+
+
+def _destination_facts(store: JdbcStore, destination: Destination, now_ms: int) -> dict[str, Any]:
+    messages = store.topic(destination) if destination.is_topic else store.queue(destination)
+    statistics = messages.statistics()
+    oldest_ms = statistics.oldest_timestamp_ms
+    return {
+        "destination": str(destination),
+        "message_count": statistics.message_count,
+        "message_bytes": statistics.message_bytes,
+        "oldest_timestamp": oldest_ms,
+        "oldest_age": None if oldest_ms is None else max(0.0, (now_ms - oldest_ms) / 1000),
+    }
+
+
+def _print_status(facts: dict[str, Any]) -> None:
+    missing = [name for name, present in facts["tables"].items() if not present]
+    present = [name for name, present in facts["tables"].items() if present]
+    write_line(f"store    {printable(facts['url'])}")
+    write_line(f"tables   {', '.join(present)}" + (f"; not there: {', '.join(missing)}" if missing else ""))
+    write_line(f"lock     {_lock_text(facts['lock'])}")
+    write_line(f"last id  {facts['last_id']}")
+    print_table(
+        "Destinations",
+        {"destination": "left", "messages": "right", "bytes": "right", "oldest": "right"},
+        [
+            (
+                one["destination"],
+                str(one["message_count"]),
+                size(one["message_bytes"]),
+                duration(one["oldest_age"]),
+            )
+            for one in facts["destinations"]
+        ],
+    )
+    if facts["subscriptions"]:
+        print_subscriptions(facts["subscriptions"])
+
+
+def _lock_text(lock: dict[str, Any] | None) -> str:
+    if lock is None or (lock["broker_name"] is None and lock["time"] is None):
+        return "free"
+    holder = printable(lock["broker_name"] or "a broker without a name")
+    return f"{holder}, {local_time(lock['time'])}"
+
+
+@click.command(cls=Command)
+@destination_argument
+@click.option("--expired", is_flag=True, help="Only messages whose time to live is over.")
+@click.pass_obj
+def purge(settings: Settings, destination: Destination, expired: bool) -> None:
+    """Remove the messages of a destination; a topic's subscriptions stay."""
+    with settings.open() as store:
+        messages = store.topic(destination) if destination.is_topic else store.queue(destination)
+        with progress("purging", None if expired else messages.message_count()) as done:
+            removed = (messages.remove_expired if expired else messages.remove_all_messages)(done)
+    if settings.json:
+        write_json({"destination": str(destination), "removed": removed})
+    else:
+        write_line(f"removed {counted(removed)} from {printable(str(destination))}")
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def cleanup(settings: Settings) -> None:
+    """Remove the topic messages that every durable subscription has acknowledged."""
+    with settings.open() as store, progress("cleaning up") as done:
+        removed = store.cleanup(done)
+    if settings.json:
+        write_json({"removed": removed})
+    else:
+        write_line(f"removed {counted(removed)} that every subscription has acknowledged")

@@ -1,0 +1,130 @@
+"""What is printed: lines, tables, and bars while something takes long."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_WIDTH_OF_A_PIPE = 160
+
+
+def prepare_streams() -> None:
+    """Let no character that a terminal's encoding lacks stop the output."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def write_line(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.write("\n")
+
+
+def write_json(value: object) -> None:
+    """One line of JSON in plain ASCII: also half a surrogate pair is valid JSON then."""
+    write_line(json.dumps(value, allow_nan=False))
+
+
+def note(text: str) -> None:
+    """One line for people, beside the output."""
+    click.echo(f"jdbcstore: {printable(text)}", err=True)
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    """The text with everything escaped that could steer a terminal, but the characters ``keep``."""
+    if text.isprintable():
+        return text
+    return "".join(c if c in keep or c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def console() -> Console:
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
+    return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+
+
+def new_table(*, header: bool = True) -> Table:
+    from rich.table import Table
+
+    return Table(box=None, show_header=header, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+
+
+def print_table(title: str, columns: dict[str, str], rows: list[tuple[str, ...]]) -> None:
+    """A table under a title; ``columns`` says of each name whether it goes "left" or "right"."""
+    table = new_table()
+    for name, side in columns.items():
+        table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(printable(cell) for cell in row))
+    out = console()
+    out.print()
+    out.print(title, style="bold")
+    out.print(table)
+
+
+def counted(count: int, what: str = "message") -> str:
+    """``1 message``, ``2 messages``."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def local_time(time_ms: int | None) -> str:
+    """A stored time in the time zone of this machine, or a dash."""
+    if time_ms is None:
+        return "-"
+    try:
+        return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):  # beyond year 9999
+        return f"{time_ms} ms"
+
+
+def duration(seconds: float | None) -> str:
+    """Two units at most: ``3 d 4 h``."""
+    if seconds is None:
+        return "-"
+    left = max(0, round(seconds))
+    parts: list[str] = []
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        if count or (unit == "s" and not parts):
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])
+
+
+def size(count: int) -> str:
+    """Bytes for people."""
+    number = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024:
+            return f"{count} B" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:.1f} TiB"
+
+
+@contextmanager
+def progress(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal's stderr, and nothing anywhere else; call what it gives with what was done."""
+    if not sys.stderr.isatty():
+        yield _nothing
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+def _nothing(_count: int) -> None:
+    pass

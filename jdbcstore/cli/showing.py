@@ -1,0 +1,145 @@
+"""``demo``: plays the main job, and says what became of the messages."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jdbcstore import JdbcStore, pages
+from jdbcstore.cli.failures import ExitCode
+from jdbcstore.cli.messages import TablePrinter, facts_of
+from jdbcstore.cli.options import DEFAULT_FILE, Command, Settings, make_folder
+from jdbcstore.cli.output import note, print_table, write_json, write_line
+
+if TYPE_CHECKING:
+    from jdbcstore.demo.ledger import Counts, Outcome
+    from jdbcstore.demo.scenario import Listener, Plan
+
+
+@click.command(cls=Command)
+@click.option("--messages", type=click.IntRange(min=1), default=5_000, show_default=True, metavar="N")
+@click.option("--producers", type=click.IntRange(min=1), default=4, show_default=True, metavar="N",
+              help="Processes that send.")  # fmt: skip
+@click.option("--kills", type=click.IntRange(min=0), default=5, show_default=True, metavar="N",
+              help="How often the storing process is killed.")  # fmt: skip
+@click.option("--recording", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+              help="Rows recorded from a real ActiveMQ, to be browsed at the end.")  # fmt: skip
+@click.pass_obj
+def demo(settings: Settings, messages: int, producers: int, kills: int, recording: Path | None) -> int:
+    """Kill the storing process again and again, and count the messages that are lost: none.
+
+    Works in a fresh folder under activemq-data, on SQLite unless --url names another database.
+    """
+    from jdbcstore.demo.processes import ProcessFailed
+    from jdbcstore.demo.scenario import Plan, run
+
+    folder = DEFAULT_FILE.parent / time.strftime(f"demo-%Y%m%d-%H%M%S-{os.getpid()}")
+    make_folder(folder)
+    plan = Plan(
+        folder=folder,
+        url=settings.url or f"sqlite:///{folder / 'store.db'}",
+        queue=f"JDBCSTORE.{folder.name.upper()}",
+        messages=messages,
+        producers=producers,
+        kills=kills,
+    )
+    try:
+        with _watching(plan) as listener:
+            outcome = run(plan, listener)
+    except ProcessFailed as error:
+        raise click.ClickException(f"{error}; what it said is in {folder / 'processes.log'}") from error
+    if settings.json:
+        write_json({**asdict(outcome), "kept_the_promise": outcome.kept_the_promise, "folder": str(folder)})
+    else:
+        _print_outcome(outcome, plan)
+        if recording is not None:
+            _browse(recording, folder / "recording.db")
+    return ExitCode.DONE if outcome.kept_the_promise else ExitCode.FAILED
+
+
+def _print_outcome(outcome: Outcome, plan: Plan) -> None:
+    rows = {
+        "sent": outcome.sent,
+        "  sent again, for the storing process died before it answered": outcome.retried,
+        "acknowledged to a producer": outcome.acknowledged,
+        "received": outcome.received,
+        "  redelivered, and marked so": outcome.redelivered,
+        "  redelivered without a mark": outcome.unmarked,
+        "  with a body that was not sent": outcome.damaged,
+        "  that nobody sent": outcome.unknown,
+        "left in the store": outcome.left_in_store,
+        "lost": outcome.lost,
+    }
+    print_table(
+        f"After {plan.kills} times SIGKILL, read back from {plan.folder}",
+        {"messages": "left", "count": "right"},
+        [(name, str(count)) for name, count in rows.items()],
+    )
+    write_line("")
+    if outcome.kept_the_promise:
+        write_line("Every acknowledged message was received once, or again and marked: none is lost.")
+    else:
+        write_line("THE PROMISE IS BROKEN: see the counts above.")
+
+
+def _browse(recording: Path, database: Path) -> None:
+    from jdbcstore.demo.recording import load
+
+    url = load(recording, database)
+    write_line(f"\nRows written by a real ActiveMQ, from {recording}, in {url}:\n")
+    sys.stdout.flush()
+    printer = TablePrinter(with_destination=True)
+    with JdbcStore(url, read_only=True) as store:
+        for destination in store.destinations():
+            messages = store.topic(destination) if destination.is_topic else store.queue(destination)
+            for page in pages(messages):
+                printer.print([facts_of(message) for message in page])
+
+
+@contextmanager
+def _watching(plan: Plan) -> Iterator[Listener]:
+    """Bars on a terminal's stderr; else a line at each kill."""
+    from jdbcstore.demo.scenario import Listener
+
+    note(
+        f"{plan.producers} producers send {plan.messages} messages through one storing process,"
+        f" which is killed {plan.kills} times"
+    )
+    if not sys.stderr.isatty():
+        yield Listener(_show_nothing, lambda *kill: note(_kill_text(plan, *kill)))
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        names = ("sent", "acknowledged", "received")
+        tasks = {name: bars.add_task(name, total=plan.messages) for name in names}
+
+        def show(counts: Counts) -> None:
+            for name, task in tasks.items():
+                bars.update(task, completed=getattr(counts, name))
+
+        def tell(number: int, pid: int, counts: Counts) -> None:
+            bars.console.print(_kill_text(plan, number, pid, counts))
+
+        yield Listener(show, tell)
+
+
+def _show_nothing(_counts: Counts) -> None:
+    """The lines at the kills say enough."""
+
+
+def _kill_text(plan: Plan, number: int, pid: int, counts: Counts) -> str:
+    return (
+        f"kill {number} of {plan.kills}: storing process {pid} is gone, after {counts.sent} messages sent,"
+        f" {counts.acknowledged} acknowledged, {counts.received} received"
+    )

@@ -1,0 +1,139 @@
+"""What each process did, in an SQLite file of the demo's own: the witness beside the store.
+
+Its SQL is here because the store must not take part in its own trial.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS sent (
+    message_id TEXT PRIMARY KEY,
+    attempts INTEGER NOT NULL DEFAULT 1,
+    acknowledged INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE IF NOT EXISTS received (
+    delivery INTEGER PRIMARY KEY,
+    message_id TEXT NOT NULL,
+    redelivery_counter INTEGER NOT NULL,
+    intact INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS received_message ON received (message_id, delivery);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How far everybody is."""
+
+    sent: int
+    acknowledged: int
+    received: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of the messages; read from the files that the processes left."""
+
+    sent: int
+    retried: int
+    acknowledged: int
+    received: int
+    redelivered: int
+    unmarked: int
+    damaged: int
+    lost: int
+    unknown: int
+    left_in_store: int
+
+    @property
+    def kept_the_promise(self) -> bool:
+        """Whether every acknowledged message came exactly once, or again and marked so."""
+        wrong = self.unmarked + self.damaged + self.lost + self.unknown + self.left_in_store
+        return wrong == 0 and self.sent == self.acknowledged == self.received
+
+
+class Ledger:
+    """One process's connection to the ledger."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None)
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        # Those who write here are not killed, and a machine that stops ends the demo.
+        self._connection.execute("PRAGMA synchronous=OFF")
+
+    @classmethod
+    def create(cls, path: Path) -> Self:
+        ledger = cls(path)
+        ledger._connection.executescript(_SCHEMA)
+        return ledger
+
+    def sending(self, message_id: str, acknowledged: str | None) -> None:
+        """This message is sent now; that one, before, was acknowledged."""
+        with self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            if acknowledged is not None:
+                self.acknowledged(acknowledged)
+            self._connection.execute("INSERT INTO sent (message_id) VALUES (?)", (message_id,))
+
+    def sending_again(self, message_id: str) -> None:
+        self._connection.execute(
+            "UPDATE sent SET attempts = attempts + 1 WHERE message_id = ?", (message_id,)
+        )
+
+    def acknowledged(self, message_id: str) -> None:
+        self._connection.execute("UPDATE sent SET acknowledged = 1 WHERE message_id = ?", (message_id,))
+
+    def received(self, deliveries: Iterable[tuple[str, int, bool]]) -> None:
+        """Message id, redelivery counter, and whether the body is what was sent."""
+        with self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.executemany(
+                "INSERT INTO received (message_id, redelivery_counter, intact) VALUES (?, ?, ?)", deliveries
+            )
+
+    def counts(self) -> Counts:
+        return Counts(*self._row(_COUNTS))
+
+    def outcome(self, left_in_store: int) -> Outcome:
+        return Outcome(*[*self._row(_OUTCOME), left_in_store])
+
+    def _row(self, sql: str) -> Sequence[int]:
+        row: Sequence[int] = self._connection.execute(sql).fetchone()
+        return row
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+
+_COUNTS = """
+SELECT COUNT(*), COALESCE(SUM(acknowledged), 0), (SELECT COUNT(DISTINCT message_id) FROM received)
+FROM sent
+"""
+
+# Every delivery of a message behind its first must say that it is not the first.
+_OUTCOME = """
+SELECT
+    (SELECT COUNT(*) FROM sent),
+    (SELECT COUNT(*) FROM sent WHERE attempts > 1),
+    (SELECT COUNT(*) FROM sent WHERE acknowledged),
+    (SELECT COUNT(DISTINCT message_id) FROM received),
+    (SELECT COUNT(*) FROM received WHERE redelivery_counter > 0),
+    (SELECT COUNT(*) FROM received AS again WHERE redelivery_counter = 0 AND EXISTS (
+        SELECT 1 FROM received AS first
+        WHERE first.message_id = again.message_id AND first.delivery < again.delivery)),
+    (SELECT COUNT(*) FROM received WHERE NOT intact),
+    (SELECT COUNT(*) FROM sent WHERE acknowledged AND message_id NOT IN (SELECT message_id FROM received)),
+    (SELECT COUNT(*) FROM received WHERE message_id NOT IN (SELECT message_id FROM sent))
+"""
