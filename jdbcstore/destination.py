@@ -43,7 +43,7 @@ class Destination:
     _openwire: bytes | None = field(init=False, repr=False, default=None)  # the codec's memo
 
     def __post_init__(self) -> None:
-        check_name(self.name)
+        _check_name(self.name)
         kind, name = DestinationKind(self.kind), self.name
         qualified_name = name if "," in name else f"{kind.value}://{name}"
         object.__setattr__(self, "kind", kind)
@@ -110,7 +110,7 @@ def clean_name(text: str) -> str:
     return text.partition("?")[0].strip(_BLANK)
 
 
-def check_name(name: str) -> None:
+def _check_name(name: str) -> None:
     if not isinstance(name, str):
         raise InvalidDestination(f"a destination is named by a text, not by {type(name).__name__}")
     if not name:

@@ -84,25 +84,30 @@ _IS: dict[type, tuple[str, ...]] = {
     ProducerId: ("producer_id",),
     ConsumerId: ("target_consumer_id",),
     str: ("correlation_id", "jms_type", "group_id", "user_id", "remote_blob_url", "mime_type"),
-    tuple: ("broker_path", "cluster"),
 }
+_TRANSACTIONS = ("transaction_id", "original_transaction_id")
+_PATHS = ("broker_path", "cluster")
 _BITS = {
     32: ("group_sequence", "redelivery_counter", "command_id"),
     64: ("timestamp_ms", "expiration_ms", "arrival_ms", "broker_in_time_ms", "broker_out_time_ms"),
 }
-_get_rare = attrgetter(*_IS[Destination][1:], *_IS[ProducerId], *_IS[ConsumerId], *_IS[str], *_IS[tuple],
-                       *_BITS[32], *_BITS[64][2:])  # fmt: skip
-_NOTHING_RARE = (None,) * 12 + (0,) * 6
+_OPTIONAL = (*_IS[Destination][1:], *_IS[ProducerId], *_IS[ConsumerId], *_IS[str], *_TRANSACTIONS, *_PATHS)
+_COUNTED = (*_BITS[32], *_BITS[64][2:])
+_get_rare = attrgetter(*_OPTIONAL, *_COUNTED)
+_NOTHING_RARE = (None,) * len(_OPTIONAL) + (0,) * len(_COUNTED)
+_NONE = type(None)
 
 
 def _is_plain(message: MessageFields) -> bool:
-    """Whether everything but the headers that every message has is at its default, and those are right."""
+    """Whether only the headers that every message has are set, and those are right."""
+    timestamp_ms, expiration_ms = message.timestamp_ms, message.expiration_ms
     return (
         _get_rare(message) == _NOTHING_RARE
-        and type(message.destination) in (Destination, type(None))
-        and type(message.message_id) in (MessageId, type(None))
-        and 0 <= message.expiration_ms < 1 << 63
-        and (message.timestamp_ms is None or 0 <= message.timestamp_ms < 1 << 63)
+        and type(message.destination) in (Destination, _NONE)
+        and type(message.message_id) in (MessageId, _NONE)
+        and type(expiration_ms) is int
+        and 0 <= expiration_ms < 1 << 63
+        and (timestamp_ms is None or (type(timestamp_ms) is int and 0 <= timestamp_ms < 1 << 63))
     )
 
 
@@ -110,22 +115,25 @@ def check(message: MessageFields) -> None:
     """Raise :class:`InvalidMessage` if a header is not what a message can have."""
     if type(message.priority) is not int or not 0 <= message.priority <= 9:
         raise InvalidMessage(f"the priority is {message.priority!r}, and should be 0 (lowest) to 9")
-    try:
-        if _is_plain(message):
-            return
-    except TypeError:
-        pass  # a time is no number: found and named below
-    _check_types(message)
+    if _is_plain(message):
+        return
+    for expected, names in _IS.items():
+        for name in names:
+            _check_type(name, getattr(message, name), expected)
+    for name in _TRANSACTIONS:
+        _check_type(name, getattr(message, name), LocalTransactionId, XATransactionId)
+    for name in _PATHS:
+        path = getattr(message, name)
+        _check_type(name, path, tuple)
+        for step in path or ():
+            _check_type(f"a step of {name}", step, BrokerId)
     _check_numbers(message)
 
 
-def _check_types(message: MessageFields) -> None:
-    for expected, names in _IS.items():
-        for name in names:
-            value = getattr(message, name)
-            if value is not None and not isinstance(value, expected):
-                is_a = type(value).__name__
-                raise InvalidMessage(f"{name} is a {is_a}, and should be a {expected.__name__}")
+def _check_type(name: str, value: object, *expected: type) -> None:
+    if value is not None and not isinstance(value, expected):
+        should = " or ".join(kind.__name__ for kind in expected)
+        raise InvalidMessage(f"{name} is of type {type(value).__name__}, and should be a {should}")
 
 
 def _check_numbers(message: MessageFields) -> None:

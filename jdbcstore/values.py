@@ -146,9 +146,12 @@ def checked_map(mapping: Mapping[str, object], *, nesting: int = MAX_NESTING) ->
 
 
 def _checked_int(value: int) -> int:
+    """The number under the type it is read back as."""
+    if -(1 << 31) <= value < 1 << 31:
+        return value
     if not -(1 << 63) <= value < 1 << 63:
         raise InvalidMessage(f"{value} is beyond a Java long (64 bits); store it as a str")
-    return value
+    return Long(value)
 
 
 def identical(one: object, other: object) -> bool:

@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import pytest
 from sqlalchemy import Connection
 
+import jdbcstore
+from jdbcstore.abc import Store
+from jdbcstore.clock import Clock
 from tests.backends import BACKENDS, MEMORY, Backend, Capabilities
 from tests.clock import FakeClock
 from tests.databases import Database, SqliteDatabase
@@ -18,10 +21,6 @@ from tests.polling import wait_until
 from tests.pool import ServerPool
 from tests.require import required, unavailable
 from tests.servers import Server, ServerMissing
-
-if TYPE_CHECKING:
-    from jdbcstore.abc import Store
-    from jdbcstore.clock import Clock
 
 ROOT = Path(__file__).parent.parent
 NEEDS_DATABASE = {"connection", "database", "server", "url"}
@@ -129,8 +128,6 @@ def open_store(backend: Backend, request: pytest.FixtureRequest) -> Iterator[Ope
 
     At the end all are closed, and no connection may be left.
     """
-    import jdbcstore
-
     database = None if backend is MEMORY else request.getfixturevalue("database")
     with ExitStack() as stores:
 

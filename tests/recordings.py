@@ -202,7 +202,7 @@ _PROPERTIES_THAT_ARE_HEADERS = ("JMSXGroupID", "JMSXGroupSeq")
 # Properties the broker added when it moved a message to the dead letter queue.
 _ADDED_ON_THE_WAY = {"dead-letter": {"dlqDeliveryFailureCause", "originalExpiration"}}
 
-_REDELIVERED = {"persist-redelivered", "dead-letter"}
+_REDELIVERED = {"persist-redelivered"}
 
 _STOMP_TEXT = {
     "priority": 7,

@@ -20,7 +20,7 @@ _u16, _i32, _u32 = Struct(">H"), Struct(">i"), Struct(">I")
 _tagged = {tag: Struct(">B" + code) for tag, code in ((BOOLEAN, "?"), (BYTE, "b"), (CHAR, "H"), (SHORT, "h"),
            (INT, "i"), (LONG, "q"), (DOUBLE, "d"), (FLOAT, "I"), (BYTES, "i"), (MAP, "i"), (LIST, "i"),
            (BIG_STRING, "i"))}  # fmt: skip
-_pack_int, _pack_long = _tagged[INT].pack, _tagged[LONG].pack
+_pack_int = _tagged[INT].pack
 
 
 def encode_map(values: Mapping[str, Value]) -> bytes:
@@ -50,7 +50,7 @@ def _write(out: list[bytes], value: Value) -> None:
     if kind is str:
         out.append(_string(value))  # type: ignore[arg-type]
     elif kind is int:
-        out.append(_int(value))  # type: ignore[arg-type]
+        out.append(_pack_int(INT, value))
     elif kind is dict:
         out.append(b"\x0b")
         _write_map(out, value)  # type: ignore[arg-type]
@@ -68,10 +68,6 @@ def _string(text: str) -> bytes:
         return _tagged[BIG_STRING].pack(BIG_STRING, len(raw)) + raw
     raw = encode_utf(text)
     return b"\x09" + len(raw).to_bytes(2, "big") + raw
-
-
-def _int(value: int) -> bytes:
-    return _pack_int(INT, value) if -0x8000_0000 <= value <= 0x7FFF_FFFF else _pack_long(LONG, value)
 
 
 _WRITERS: dict[type, Callable[[Any], bytes]] = {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, TypeVar
 
-from jdbcstore.destination import Destination, check_name, clean_name
+from jdbcstore.destination import Destination, clean_name
 from jdbcstore.errors import InvalidDestination
 from jdbcstore.ids import (
     BrokerId,
@@ -130,10 +130,11 @@ class Reader:
 
 def make_destination(number: int, name: str) -> Destination:
     """The destination of this type; :class:`Malformed` if it can have no such name."""
-    name = clean_name(name)
+    kind = types.DESTINATION_KINDS.get(number)
+    if kind is None:
+        raise Malformed(f"{number} is no type of a destination")
     try:
-        check_name(name)
-        return Destination(types.DESTINATION_KINDS[number], name)
+        return Destination(kind, clean_name(name))
     except InvalidDestination as error:
         raise Malformed(f"it names no destination ({error})") from None
 

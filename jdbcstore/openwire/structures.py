@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from jdbcstore.destination import Destination
+from jdbcstore.errors import InvalidMessage
 from jdbcstore.ids import (
     BrokerId,
     ConnectionId,
@@ -21,7 +22,8 @@ from jdbcstore.openwire import types
 from jdbcstore.openwire.utf import short_utf
 
 _set = object.__setattr__
-_pack_i32, _pack_i64, _pack_two = Struct(">i").pack, Struct(">q").pack, Struct(">qq").pack
+_pack_i16, _pack_i32 = Struct(">h").pack, Struct(">i").pack
+_pack_i64, _pack_two = Struct(">q").pack, Struct(">qq").pack
 
 # Every function gives the bytes of a nested object that is there: a 1, its type, its fields.
 
@@ -107,14 +109,17 @@ def encode_structure(structure: Any, version: int) -> bytes:
         return b"\0"
     if isinstance(structure, MessageId):
         return _encode_message_id(structure, version)
-    return _ENCODERS[type(structure)](structure)
+    encoder = _ENCODERS.get(type(structure))
+    if encoder is None:
+        raise InvalidMessage(f"a {type(structure).__name__} cannot be the data structure of a message")
+    return encoder(structure)
 
 
 def encode_path(path: tuple[BrokerId, ...] | None) -> bytes:
     """An array of broker ids."""
     if path is None:
         return b"\0"
-    return b"\1" + len(path).to_bytes(2, "big", signed=True) + b"".join(map(_ENCODERS[BrokerId], path))
+    return b"\1" + _pack_i16(len(path)) + b"".join(map(_ENCODERS[BrokerId], path))
 
 
 def encode_string(text: str | None, what: str) -> bytes:

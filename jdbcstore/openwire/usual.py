@@ -32,7 +32,7 @@ def usual_names(reader: Reader, sequence: int | None) -> Names | None:
     data, at = reader.data, reader.at
     try:
         command_id, response_required, present, length = _head(data, at)
-        if present != _PRODUCER_ID:
+        if present != _PRODUCER_ID or reader.version != VERSION:
             return None
         name_length_at = at + 29 + length
         end = name_length_at + 28 + length + (data[name_length_at] << 8 | data[name_length_at + 1])

@@ -9,7 +9,6 @@ import pytest
 from jdbcstore.errors import StoreClosed
 from tests.conftest import OpenStore
 
-
 pytestmark = pytest.mark.usefixtures("database")
 
 
