@@ -1,0 +1,98 @@
+"""The store's own figures: 1 KB bodies, real OpenWire encoding, all of ActiveMQ's indexes."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from jdbcstore import JdbcStore, Message, MessageReference
+
+BODY = os.urandom(1024)
+SECONDS = 3.0
+
+
+def blocking(store: JdbcStore, threads: int) -> float:
+    """Adds per second of so many threads, each waiting for each commit."""
+    queue = store.queue("BENCHMARK")
+    counts = [0] * threads
+    end = time.perf_counter() + SECONDS
+
+    def produce(number: int) -> None:
+        while time.perf_counter() < end:
+            queue.add_message(Message(BODY))
+            counts[number] += 1
+
+    return _timed(lambda: _run([lambda n=n: produce(n) for n in range(threads)]), lambda: sum(counts))
+
+
+def futures(store: JdbcStore, window: int) -> float:
+    """Adds per second of one thread that has so many futures under way."""
+    queue = store.queue("BENCHMARK")
+    waiting: deque[Future[MessageReference]] = deque()
+    count = 0
+
+    def produce() -> None:
+        nonlocal count
+        end = time.perf_counter() + SECONDS
+        while time.perf_counter() < end:
+            for _ in range(100):
+                if len(waiting) >= window:
+                    waiting.popleft().result()
+                waiting.append(queue.add_message_async(Message(BODY)))
+                count += 1
+        while waiting:
+            waiting.popleft().result()
+
+    return _timed(produce, lambda: count)
+
+
+def drain(store: JdbcStore, batch: int) -> float:
+    """Messages per second recovered, decoded and acknowledged in batches, one behind the other."""
+    queue = store.queue("BENCHMARK")
+    count = 0
+
+    def consume() -> None:
+        nonlocal count
+        cursor = None
+        end = time.perf_counter() + SECONDS
+        acknowledged: Future[None] | None = None
+        while time.perf_counter() < end:
+            page = queue.recover(batch, cursor)
+            cursor = page.cursor
+            for message in page:
+                assert message.body
+            if acknowledged is not None:
+                acknowledged.result()
+            acknowledged = queue.acknowledge_async(*page)
+            count += len(page)
+            if page.at_end:
+                break
+        if acknowledged is not None:
+            acknowledged.result()
+
+    return _timed(consume, lambda: count)
+
+
+def fill(store: JdbcStore, count: int) -> None:
+    """Put messages into the queue, for a drain."""
+    queue = store.queue("BENCHMARK")
+    for start in range(0, count, 1000):
+        queue.add_messages(Message(BODY) for _ in range(min(1000, count - start)))
+
+
+def _run(functions: list[Callable[[], None]]) -> None:
+    threads = [threading.Thread(target=function) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _timed(work: Callable[[], None], count: Callable[[], int]) -> float:
+    start = time.perf_counter()
+    work()
+    return count() / (time.perf_counter() - start)
