@@ -38,7 +38,18 @@ class Committer:
 
         :raises StoreError: none of them was committed; :class:`OutcomeUnknown`: all or none were
         """
-        return _Attempts(self).write(units)
+        try:
+            return _Attempts(self).write(units)
+        except StoreError:
+            raise
+        except BaseException:
+            # Interrupted, or a bug: nobody knows what the connection has sent.
+            self.disconnect()
+            self.sequence.forget()
+            for unit in units:
+                for acknowledgement in unit.acknowledgements:
+                    acknowledgement.tracker.reset()
+            raise
 
     def call(self, call: Call) -> Any:
         """Run a function in a transaction; what it returns."""

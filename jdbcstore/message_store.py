@@ -20,7 +20,7 @@ from jdbcstore.message import Message
 from jdbcstore.names import message_not_found, name_of
 from jdbcstore.paging import PRIORITIES, decode_rows, read_page
 from jdbcstore.session import Connection, Session
-from jdbcstore.units import EncodedMessage, Unit, Waiter, future, nothing, only
+from jdbcstore.units import EncodedMessage, Unit, nothing, only
 from jdbcstore.writer import Writer
 
 REMOVE_BATCH = 1_000
@@ -63,30 +63,28 @@ class JdbcMessageStore:
         encoded = self.encode(message)
         if self._is_duplicate(encoded):
             return MessageReference(-1, encoded.message_id)
-        waiter: Waiter[MessageReference] = Waiter()
         with self._forgotten_on_failure((encoded,)):
-            self._parts.writer.submit(Unit(waiter, only, [encoded]))
-            return waiter.result()
+            reference: MessageReference = self._parts.writer.execute(Unit(only, adds=[encoded]))
+            return reference
 
     def add_message_async(self, message: Message) -> Future[MessageReference]:
         encoded = self.encode(message)
-        result: Future[MessageReference] = future()
         if self._is_duplicate(encoded):
-            result.set_result(MessageReference(-1, encoded.message_id))
-            return result
+            known: Future[MessageReference] = Future()
+            known.set_result(MessageReference(-1, encoded.message_id))
+            return known
+        with self._forgotten_on_failure((encoded,)):
+            result = self._parts.writer.submit(Unit(only, adds=[encoded]))
         if self._parts.audit is not None:
             result.add_done_callback(lambda done: self._forget((encoded,)) if done.exception() else None)
-        with self._forgotten_on_failure((encoded,)):
-            self._parts.writer.submit(Unit(result, only, [encoded]))
         return result
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
         encoded = [self.encode(message) for message in messages]
         fresh = [message for message in encoded if not self._is_duplicate(message)]
-        waiter: Waiter[list[MessageReference]] = Waiter()
         with self._forgotten_on_failure(fresh):
-            self._parts.writer.submit(Unit(waiter, adds=fresh))
-            stored = {id(one): ref for one, ref in zip(fresh, waiter.result(), strict=True)}
+            references = self._parts.writer.execute(Unit(adds=fresh))
+        stored = {id(one): reference for one, reference in zip(fresh, references, strict=True)}
         return [stored.get(id(one), MessageReference(-1, one.message_id)) for one in encoded]
 
     def encode(self, message: Message) -> EncodedMessage:
@@ -100,23 +98,16 @@ class JdbcMessageStore:
         raise message_not_found(message, self._destination)
 
     def acknowledge(self, *messages: Reference) -> None:
-        waiter: Waiter[None] = Waiter()
-        self._submit_removes(waiter, messages)
-        waiter.result()
+        self._parts.writer.execute(self._removal(messages))
 
     def acknowledge_async(self, *messages: Reference) -> Future[None]:
-        result: Future[None] = future()
-        self._submit_removes(result, messages)
-        return result
+        return self._parts.writer.submit(self._removal(messages))
 
-    def _submit_removes(self, completion: Any, messages: Sequence[Reference]) -> None:
-        ids = [id_ for message in messages for id_, _ in self.resolve(message)]
-        self._parts.writer.submit(Unit(completion, nothing, removes=ids))
+    def _removal(self, messages: Sequence[Reference]) -> Unit:
+        return Unit(nothing, removes=[id_ for message in messages for id_, _ in self.resolve(message)])
 
     def update_message(self, message: Message) -> None:
-        waiter: Waiter[None] = Waiter()
-        self._parts.writer.submit(Unit(waiter, nothing, updates=[self.encode_update(message)]))
-        waiter.result()
+        self._parts.writer.execute(Unit(nothing, updates=[self.encode_update(message)]))
 
     def encode_update(self, message: Message) -> Row:
         """The parameters that store a message anew; for the writers of this package."""

@@ -96,7 +96,7 @@ class JdbcStore:
         return agreed(found, prioritized)
 
     def transaction(self) -> JdbcTransaction:
-        return JdbcTransaction(self, self._writer.submit)
+        return JdbcTransaction(self, self._writer)
 
     def destinations(self) -> list[Destination]:
         rows = self._session.fetch(self._session.statements.find_all_destinations)

@@ -15,7 +15,7 @@ from jdbcstore.names import check_subscription, subscription_exists, subscriptio
 from jdbcstore.paging import PRIORITIES, read_page
 from jdbcstore.schema import widen_acks_key
 from jdbcstore.session import Connection
-from jdbcstore.units import Acknowledgement, Unit, Waiter, future, nothing
+from jdbcstore.units import Acknowledgement, Unit, nothing
 
 
 class JdbcTopicMessageStore(JdbcMessageStore):
@@ -111,6 +111,18 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         resolved = [pair for message in messages for pair in self._resolve_lane(message)]
         return Acknowledgement(tracker, resolved)
 
+    def acknowledge_for(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> None:
+        """One subscription has consumed these, and it is committed."""
+        self._parts.writer.execute(self._acknowledgement(info, messages))
+
+    def acknowledge_for_async(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> Future[None]:
+        """As :meth:`acknowledge_for`, without waiting."""
+        return self._parts.writer.submit(self._acknowledgement(info, messages))
+
+    def _acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> Unit:
+        consumed = self.acknowledgement(info.client_id, info.subscription_name, messages)
+        return Unit(nothing, acknowledgements=[consumed])
+
     def _resolve_lane(self, message: Reference) -> list[tuple[int, int]]:
         return self.resolve(message, with_priority=self._prioritized)
 
@@ -134,10 +146,6 @@ class JdbcTopicMessageStore(JdbcMessageStore):
             int(self._fetch(query, after=mark or 0, priority=priority, **values)[0][0])
             for _, _, priority, mark, _, _ in rows
         )
-
-    def submit(self, acknowledgement: Acknowledgement, completion: Any) -> None:
-        """Queue an acknowledgement for the next commit."""
-        self._parts.writer.submit(Unit(completion, nothing, acknowledgements=[acknowledgement]))
 
     def acknowledge(self, *messages: Reference) -> None:
         self.acknowledge_async(*messages).result()
@@ -187,17 +195,10 @@ class JdbcDurableSubscription:
         return read_page(fetch, self._info.destination.qualified_name, limit, after, marks)
 
     def acknowledge(self, *messages: Reference) -> None:
-        waiter: Waiter[None] = Waiter()
-        self._topic.submit(self._acknowledgement(messages), waiter)
-        waiter.result()
+        self._topic.acknowledge_for(self._info, messages)
 
     def acknowledge_async(self, *messages: Reference) -> Future[None]:
-        result: Future[None] = future()
-        self._topic.submit(self._acknowledgement(messages), result)
-        return result
-
-    def _acknowledgement(self, messages: Sequence[Reference]) -> Acknowledgement:
-        return self._topic.acknowledgement(self._info.client_id, self._info.subscription_name, messages)
+        return self._topic.acknowledge_for_async(self._info, messages)
 
     def message_count(self) -> int:
         return self._topic.count_pending(self._info)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from jdbcstore.abc import MessageReference, Reference
 from jdbcstore.destination import Destination
@@ -13,7 +12,8 @@ from jdbcstore.errors import TransactionError
 from jdbcstore.message import Message
 from jdbcstore.message_store import JdbcMessageStore
 from jdbcstore.topic_store import JdbcTopicMessageStore
-from jdbcstore.units import Unit, Waiter, future
+from jdbcstore.units import Unit
+from jdbcstore.writer import Writer
 
 if TYPE_CHECKING:
     from jdbcstore.store import JdbcStore
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 class JdbcTransaction:
     """See :class:`jdbcstore.abc.Transaction`. For one thread at a time."""
 
-    def __init__(self, store: JdbcStore, submit: Callable[[Unit], None]) -> None:
+    def __init__(self, store: JdbcStore, writer: Writer) -> None:
         self._store = store
-        self._submit = submit
-        self._unit: Unit | None = Unit(Waiter())
+        self._writer = writer
+        self._unit: Unit | None = Unit()
 
     def queue(self, name: str | Destination) -> TransactionalQueue:
         return TransactionalQueue(self, self._store.queue(name))
@@ -41,22 +41,18 @@ class JdbcTransaction:
         return self._unit
 
     def commit(self) -> list[MessageReference]:
-        waiter: Waiter[list[MessageReference]] = Waiter()
-        self._end(waiter)
-        return waiter.result()
+        references: list[MessageReference] = self._writer.execute(self._end())
+        return references
 
     def commit_async(self) -> Future[list[MessageReference]]:
-        result: Future[list[MessageReference]] = future()
-        self._end(result)
-        return result
+        return self._writer.submit(self._end())
 
-    def _end(self, completion: Any) -> None:
+    def _end(self) -> Unit:
         unit, self._unit = self.unit, None
-        unit.completion = completion
-        self._submit(unit)
+        return unit
 
     def rollback(self) -> None:
-        _, self._unit = self.unit, None
+        self._end()
 
     def __enter__(self) -> Self:
         return self

@@ -114,8 +114,8 @@ def nothing(_references: list[MessageReference]) -> None:
 class Unit:
     """Writes that commit together or not at all; ``result`` makes their result of the references."""
 
-    completion: Completion[Any]
     result: Callable[[list[MessageReference]], Any] = everything
+    completion: Completion[Any] = field(default_factory=Waiter)
     adds: list[EncodedMessage] = field(default_factory=list)
     updates: list[Row] = field(default_factory=list)
     removes: list[int] = field(default_factory=list)
