@@ -201,6 +201,8 @@ class Statements:
                 ahead.c.client_id == acks.c.client_id,
                 ahead.c.sub_name == acks.c.sub_name,
             )
+            # Of itself this sees one level out only, and would ask for any message of the topic.
+            .correlate(t, acks)
         )
         wanted = exists(
             select(_ONE).where(
