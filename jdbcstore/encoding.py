@@ -6,6 +6,7 @@ import itertools
 import os
 import secrets
 import socket
+from collections.abc import Callable
 
 from jdbcstore import openwire
 from jdbcstore.clock import Clock
@@ -20,9 +21,10 @@ from jdbcstore.units import EncodedMessage
 class MessageEncoder:
     """Makes rows, in the caller's thread; names messages that come without an id."""
 
-    def __init__(self, clock: Clock, max_message_size: int) -> None:
+    def __init__(self, clock: Clock, max_message_size: int, sent_size: Callable[[bytes], int] = len) -> None:
         self._clock = clock
         self._max_message_size = max_message_size
+        self._sent_size = sent_size
         started = f"{os.getpid()}-{clock.now_ms()}-{secrets.token_hex(4)}"
         host = socket.gethostname().replace(":", "-")[:64] or "localhost"
         self._producer = ProducerId(f"ID:{host}-{started}:1", 1, 1)
@@ -52,9 +54,9 @@ class MessageEncoder:
         blob, slot = openwire.encode_for_store(
             message, destination=destination, message_id=message_id, timestamp_ms=self._clock.now_ms()
         )
-        if len(blob) > self._max_message_size:
+        if (size := self._sent_size(blob)) > self._max_message_size:
             raise MessageTooLarge(
-                len(blob),
+                size,
                 self._max_message_size,
                 "split it, compress it, or raise the database's packet limit",
             )

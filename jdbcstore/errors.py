@@ -98,7 +98,7 @@ class MessageTooLarge(InvalidMessage):
         self.size = size
         self.limit = limit
         at_most = "" if limit is None else f", and the database takes at most {limit}"
-        super().__init__(f"the encoded message has {size} bytes{at_most}; {advice}")
+        super().__init__(f"the message takes {size} bytes{at_most}; {advice}")
 
 
 class InvalidDestination(StoreError, ValueError):

@@ -174,6 +174,7 @@ class Statements:
         ).where(t.c.id == bindparam("id_"), here, self._not_ahead())
         columns = ["container", "client_id", "sub_name", "id", "msgid_prod", "msgid_seq"]
         self.add_acknowledged = self._compile(insert(ahead).from_select(columns, source))
+        self.find_any_acknowledged = self._page_of(select(_ONE).select_from(ahead).where(self._here(ahead)))
         one = delete(ahead).where(self._sub(ahead), ahead.c.id == bindparam("id_"))
         self.remove_acknowledged = self._compile(one)
         self.remove_all_acknowledged = self._compile(delete(ahead).where(self._sub(ahead)))

@@ -50,7 +50,7 @@ class JdbcStore:
         self._parts = Parts(
             self._session,
             self._writer,
-            MessageEncoder(self._clock, self._session.max_message_size),
+            MessageEncoder(self._clock, self._session.max_message_size, self._session.adapter.sent_size),
             self._load_audit(),
             self._clock,
         )

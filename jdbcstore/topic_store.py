@@ -157,8 +157,9 @@ class JdbcTopicMessageStore(JdbcMessageStore):
 
     def remove_rows(self, connection: Connection, ids: Sequence[int]) -> None:
         super().remove_rows(connection, ids)
-        remove = self._sql.remove_acknowledged_everywhere
-        connection.execute_many(remove, [remove.row(container=self._container, id_=id_) for id_ in ids])
+        if connection.fetch(self._sql.find_any_acknowledged, container=self._container, limit=1):
+            remove = self._sql.remove_acknowledged_everywhere
+            connection.execute_many(remove, [remove.row(container=self._container, id_=id_) for id_ in ids])
         for tracker in list(self._trackers.values()):
             tracker.reset()
 

@@ -117,6 +117,10 @@ class Adapter:
         """The largest MSG this server takes, in bytes; asked once, when the store opens."""
         raise NotImplementedError
 
+    def sent_size(self, blob: bytes) -> int:
+        """The bytes that MSG takes on its way, to be held against :meth:`max_message_size`."""
+        return len(blob)
+
     def refresh_statistics(self, cursor: Any, table: str, *, changed: bool) -> None:
         """Let the planner know a table that has changed much, or may have.
 

@@ -16,6 +16,9 @@ from jdbcstore.adapters.base import Adapter, Batch, Failure, Row, Sql
 
 _ROWS = 250
 """Rows of one INSERT, keys of one DELETE: few distinct texts, well below 65,535 parameters."""
+_OVERHEAD = 8192
+"""More than the statement and the other columns take, beside MSG."""
+_ESCAPED = b"\0\n\r\x1a\"'\\"
 _BLOB = 5
 """Where MSG stands in a row."""
 
@@ -67,8 +70,11 @@ class MysqlAdapter(Adapter):
     def max_message_size(self, cursor: Any) -> int:
         cursor.execute("SELECT @@max_allowed_packet")
         self._packet = int(cursor.fetchone()[0])
-        # Escaping doubles a byte at worst; the other columns take less than the margin.
-        return (self._packet - 8192) // 2
+        return self._packet - _OVERHEAD
+
+    def sent_size(self, blob: bytes) -> int:
+        # A statement's text escapes these bytes with one more each; drivers may send text or not.
+        return 2 * len(blob) - len(blob.translate(None, _ESCAPED))
 
     def classify(self, error: BaseException) -> Failure:
         code = _code(error)
@@ -102,7 +108,7 @@ class MysqlAdapter(Adapter):
             cursor.execute(_in_list(sql.text, len(chunk)), chunk)
 
     def _chunks(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-        limit = self._packet // 2 - 8192
+        limit = self._packet // 2 - _OVERHEAD
         start, size = 0, 0
         for index, row in enumerate(rows):
             needed = len(row[_BLOB]) + 2048
