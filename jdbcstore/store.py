@@ -17,6 +17,7 @@ from jdbcstore.encoding import MessageEncoder
 from jdbcstore.ids import ProducerId
 from jdbcstore.message_store import JdbcMessageStore, Parts
 from jdbcstore.names import agreed, queue_named, topic_named
+from jdbcstore.schema import SEQUENCE_ROW
 from jdbcstore.session import Session
 from jdbcstore.timer import CleanupTimer
 from jdbcstore.topic_store import JdbcTopicMessageStore
@@ -112,6 +113,9 @@ class JdbcStore:
     def last_sequence(self) -> int:
         sql = self._session.statements
         highest = [self._writer.last_sequence]
+        if not highest[0] and not self._session.read_only:
+            # Drained tables no longer show where the store before this one stopped.
+            highest += [number for (number,) in self._session.fetch(sql.find_number, name_=SEQUENCE_ROW)]
         for query in (sql.find_last_sequence_id_in_msgs, sql.find_last_sequence_id_in_acks):
             highest.append(self._session.fetch(query)[0][0] or 0)
         return max(highest)
