@@ -1,0 +1,53 @@
+"""Fixtures for tests beside the real ActiveMQ. The two brokers take turns on this test's database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.databases import Database
+from tests.interop.activemq import Broker, Peer, PeerMissing
+from tests.require import unavailable
+
+if TYPE_CHECKING:
+    from jdbcstore.abc import Store
+
+StartBroker = Callable[..., Broker]
+OpenStore = Callable[..., "Store"]
+
+ACKS_PRIMARY_KEY = "pk_activemq_acks"
+"""Told so, ActiveMQ makes prioritised durable subscriptions possible on PostgreSQL too."""
+
+
+@pytest.fixture(scope="session")
+def peer() -> Iterator[Peer]:
+    """The JVM of this session, compiled and started once."""
+    try:
+        peer = Peer()
+    except PeerMissing as missing:
+        unavailable("activemq", str(missing))
+    with peer:
+        yield peer
+
+
+@pytest.fixture
+def activemq(peer: Peer, database: Database) -> StartBroker:
+    """Starts the real broker: ``with activemq() as broker``."""
+
+    def start(**options: Any) -> Broker:
+        return peer.broker(database.jdbc_url, database.username or "", database.password or "", **options)
+
+    return start
+
+
+@pytest.fixture
+def open_jdbcstore(database: Database) -> OpenStore:
+    """Opens jdbcstore: ``with open_jdbcstore() as store``. It cleans up only when told to."""
+    import jdbcstore
+
+    def open_jdbcstore(**options: Any) -> Store:
+        return jdbcstore.open(database.url, cleanup_period=0.0, **options)
+
+    return open_jdbcstore

@@ -1,0 +1,158 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.sql.SQLException;
+import java.util.ArrayList;
+import java.util.List;
+import javax.sql.DataSource;
+import org.apache.activemq.ActiveMQConnectionFactory;
+import org.apache.activemq.broker.BrokerService;
+import org.apache.activemq.broker.TransportConnector;
+import org.apache.activemq.broker.region.policy.PolicyEntry;
+import org.apache.activemq.broker.region.policy.PolicyMap;
+import org.apache.activemq.command.ActiveMQDestination;
+import org.apache.activemq.store.jdbc.JDBCAdapter;
+import org.apache.activemq.store.jdbc.JDBCPersistenceAdapter;
+import org.apache.activemq.store.jdbc.adapter.MySqlJDBCAdapter;
+import org.apache.activemq.store.jdbc.adapter.PostgresqlJDBCAdapter;
+import org.mariadb.jdbc.MariaDbPoolDataSource;
+import org.postgresql.ds.PGPoolingDataSource;
+
+/** One broker at a time, on a database named by a JDBC URL, with an OpenWire and a STOMP port. */
+final class EmbeddedBroker {
+    private static final JsonNodeFactory NODES = JsonNodeFactory.instance;
+
+    private BrokerService broker;
+    private JDBCPersistenceAdapter store;
+    private AutoCloseable pool;
+    private String openWireUrl;
+
+    /** A connection factory for the running broker; over TCP, so that every message is marshalled. */
+    ActiveMQConnectionFactory connectionFactory() {
+        ActiveMQConnectionFactory factory =
+            new ActiveMQConnectionFactory("peer", "", openWireUrl() + "?jms.watchTopicAdvisories=false");
+        factory.setTrustAllPackages(true); // object messages here are our own
+        return factory;
+    }
+
+    String openWireUrl() {
+        if (broker == null) {
+            throw new IllegalStateException("no broker is running");
+        }
+        return openWireUrl;
+    }
+
+    JsonNode start(JsonNode request) throws Exception {
+        if (broker != null) {
+            throw new IllegalStateException("a broker is running already");
+        }
+        long begin = System.nanoTime();
+        store = new JDBCPersistenceAdapter();
+        store.setDataSource(dataSource(request.get("jdbc_url").asText(), request));
+        store.setAdapter(adapter(request));
+        store.setCleanupPeriod(0); // tests ask for a cleanup when they want one
+        broker = new BrokerService();
+        broker.setBrokerName("peer");
+        broker.setPersistenceAdapter(store);
+        broker.setDataDirectory(System.getProperty("java.io.tmpdir"));
+        broker.setUseJmx(false);
+        broker.setUseShutdownHook(false);
+        broker.setAdvisorySupport(false);
+        broker.setSchedulerSupport(false);
+        broker.setPopulateJMSXUserID(true);
+        broker.setDestinationPolicy(policies(request));
+        TransportConnector openWire = broker.addConnector("tcp://127.0.0.1:0");
+        TransportConnector stomp = broker.addConnector("stomp://127.0.0.1:0");
+        broker.start();
+        broker.waitUntilStarted();
+        if (!broker.isStarted()) {
+            throw new IllegalStateException("the broker did not start", broker.getStartException());
+        }
+        openWireUrl = openWire.getConnectUri().toString();
+        ObjectNode result = NODES.objectNode();
+        result.put("openwire_url", openWireUrl);
+        result.put("stomp_port", stomp.getConnectUri().getPort());
+        result.put("milliseconds", (System.nanoTime() - begin) / 1_000_000);
+        return result;
+    }
+
+    JsonNode stop() throws Exception {
+        long begin = System.nanoTime();
+        if (broker != null) {
+            broker.stop();
+            broker.waitUntilStopped();
+            broker = null;
+            pool.close();
+        }
+        return NODES.objectNode().put("milliseconds", (System.nanoTime() - begin) / 1_000_000);
+    }
+
+    /** Removes acknowledged topic messages of every priority; one run of ActiveMQ's takes one priority. */
+    JsonNode cleanup() {
+        for (int priority = 0; priority < 10; priority++) {
+            store.cleanup();
+        }
+        return NODES.objectNode();
+    }
+
+    private DataSource dataSource(String url, JsonNode request) throws SQLException {
+        String user = request.get("user").asText();
+        String password = request.path("password").asText("");
+        if (url.startsWith("jdbc:postgresql:")) {
+            PGPoolingDataSource source = new PGPoolingDataSource();
+            source.setDataSourceName(Long.toString(System.nanoTime())); // pools are known by name, for ever
+            source.setUrl(url);
+            source.setUser(user);
+            source.setPassword(password);
+            source.setMaxConnections(64);
+            pool = source::close;
+            return source;
+        }
+        MariaDbPoolDataSource source = new MariaDbPoolDataSource(url);
+        source.setUser(user);
+        source.setPassword(password);
+        source.setMaxPoolSize(64);
+        source.setMinPoolSize(1);
+        pool = source;
+        return source;
+    }
+
+    /** ActiveMQ does not know MariaDB's driver by name; it needs the adapter set by hand. */
+    private static JDBCAdapter adapter(JsonNode request) {
+        if (request.get("jdbc_url").asText().startsWith("jdbc:mariadb:")) {
+            return new MySqlJDBCAdapter();
+        }
+        PostgresqlJDBCAdapter adapter = new PostgresqlJDBCAdapter();
+        if (request.hasNonNull("acks_primary_key")) {
+            adapter.setAcksPkName(request.get("acks_primary_key").asText());
+        }
+        return adapter;
+    }
+
+    private static PolicyMap policies(JsonNode request) {
+        PolicyEntry ordinary = new PolicyEntry();
+        ordinary.setExpireMessagesPeriod(0);
+        List<PolicyEntry> special = new ArrayList<>();
+        for (JsonNode name : request.path("prioritized")) {
+            PolicyEntry entry = entryFor(name);
+            entry.setPrioritizedMessages(true);
+            special.add(entry);
+        }
+        for (JsonNode name : request.path("persist_redelivered")) {
+            PolicyEntry entry = entryFor(name);
+            entry.setPersistJMSRedelivered(true);
+            special.add(entry);
+        }
+        PolicyMap policies = new PolicyMap();
+        policies.setDefaultEntry(ordinary);
+        policies.setPolicyEntries(special);
+        return policies;
+    }
+
+    private static PolicyEntry entryFor(JsonNode name) {
+        PolicyEntry entry = new PolicyEntry();
+        entry.setDestination(ActiveMQDestination.createDestination(name.asText(), ActiveMQDestination.QUEUE_TYPE));
+        entry.setExpireMessagesPeriod(0);
+        return entry;
+    }
+}
