@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from sqlalchemy import URL, collate, func, literal_column
@@ -13,6 +12,7 @@ from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.adapters.base import Adapter, Batch, Failure, Row, Sql
+from jdbcstore.adapters.text import in_list, multi_row
 
 _ROWS = 250
 """Rows of one INSERT, keys of one DELETE: few distinct texts, well below 65,535 parameters."""
@@ -99,13 +99,13 @@ class MysqlAdapter(Adapter):
 
     def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
         for chunk in self._chunks(rows):
-            cursor.execute(_multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
+            cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
 
     def delete_messages(self, cursor: Any, sql: Sql, ids: Sequence[int]) -> None:
         ordered = sorted(ids)  # one order for all: concurrent deletes cannot deadlock
         for start in range(0, len(ordered), _ROWS):
             chunk = ordered[start : start + _ROWS]
-            cursor.execute(_in_list(sql.text, len(chunk)), chunk)
+            cursor.execute(in_list(sql.text, len(chunk)), chunk)
 
     def _chunks(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
         limit = self._packet // 2 - _OVERHEAD
@@ -136,15 +136,3 @@ def _code(error: BaseException) -> int | None:
         return error.args[0]
     found = re.search(r"\((\d{4})\)", str(error))
     return int(found[1]) if found else None
-
-
-@lru_cache(maxsize=2 * _ROWS)
-def _multi_row(text: str, count: int) -> str:
-    head, values = text.rsplit("VALUES ", 1)
-    return f"{head}VALUES {', '.join([values] * count)}"
-
-
-@lru_cache(maxsize=2 * _ROWS)
-def _in_list(text: str, count: int) -> str:
-    head, mark = text.rsplit(" = ", 1)
-    return f"{head} IN ({', '.join([mark] * count)})"
