@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -17,14 +18,37 @@ import click
 import jdbcstore
 from benchmarks import ours
 from benchmarks.raw import RawPostgresql, RawSqlite
-from jdbcstore import JdbcStore
-from tests.servers.postgresql import PostgresqlServer, _programs
+from jdbcstore import Store
+from tests.servers.postgresql import PostgresqlServer
 
 _DRAIN = 40_000
 
 Raw = RawPostgresql | RawSqlite
-Measure = tuple[str, Callable[[], float], str, Callable[[], float] | None]
-"""What is measured, how, beside what, and how that is measured."""
+
+
+@dataclass
+class Measure:
+    """What is measured, beside what, and the rates of each round."""
+
+    what: str
+    measure: Callable[[], float]
+    peer: str = ""
+    measure_peer: Callable[[], float] | None = None
+    rates: list[float] = field(default_factory=list)
+    peer_rates: list[float] = field(default_factory=list)
+
+    def run(self) -> None:
+        if self.measure_peer is not None:
+            self.peer_rates.append(self.measure_peer())
+        self.rates.append(self.measure())
+
+    def row(self) -> str:
+        """A row of the table; the ratio is the median of the rounds' own."""
+        cells = [self.what, f"{median(self.rates):,.0f}", self.peer, "", ""]
+        if self.peer_rates:
+            ratios = [ours / peer for ours, peer in zip(self.rates, self.peer_rates, strict=True)]
+            cells[3:] = [f"{median(self.peer_rates):,.0f}", f"{median(ratios):.2f}"]
+        return f"| {' | '.join(cells)} |"
 
 
 @click.command(help=__doc__)
@@ -35,60 +59,38 @@ def main(rounds: int, only: tuple[str, ...]) -> None:
         if only and name not in only:
             continue
         with opened() as (store, raw):
-            _print(name, _measure(_measures(store, raw), rounds))
+            measures = _measures(store, raw)
+            for _ in range(rounds):
+                for measure in measures:
+                    measure.run()
+        click.echo(f"\n### {name}\n\n| ours | per second | raw | per second | ratio |\n|---|---|---|---|---|")
+        for measure in measures:
+            click.echo(measure.row())
 
 
-def _measures(store: JdbcStore, raw: Raw) -> list[Measure]:
+def _measures(store: Store, raw: Raw) -> list[Measure]:
+    def blocking(threads: int) -> Measure:
+        return Measure(
+            f"add, {threads} blocking thread(s)",
+            lambda: ours.blocking(store, threads),
+            f"single-row commits, {threads} client(s)",
+            lambda: raw.single(threads),
+        )
+
     def drain() -> float:
         store.queue("BENCHMARK").remove_all_messages()
         ours.fill(store, _DRAIN)
         return ours.drain(store, 1000)
 
-    single = "single-row commits, {} client(s)"
     return [
-        *(
-            (
-                f"add, {threads} blocking thread(s)",
-                lambda threads=threads: ours.blocking(store, threads),
-                single.format(threads),
-                lambda threads=threads: raw.single(threads),
-            )
-            for threads in (1, 4, 16)
-        ),
-        ("add, futures, window 1,000", lambda: ours.futures(store, 1000), "bulk, 1,000 a commit", raw.bulk),
-        ("recover + acknowledge, batches of 1,000", drain, "", None),
+        *(blocking(threads) for threads in (1, 4, 16)),
+        Measure("add, futures, 1,000 under way", lambda: ours.futures(store, 1000), raw.bulk_name, raw.bulk),
+        Measure("recover + acknowledge, batches of 1,000", drain),
     ]
 
 
-def _measure(
-    measures: list[Measure], rounds: int
-) -> list[tuple[str, float, str, float | None, float | None]]:
-    figures: list[list[tuple[float, float | None]]] = [[] for _ in measures]
-    for _ in range(rounds):
-        for collected, (_, our, _, peer) in zip(figures, measures, strict=True):
-            beside = None if peer is None else peer()
-            collected.append((our(), beside))
-    results = []
-    for collected, (what, _, peer_name, peer) in zip(figures, measures, strict=True):
-        rate = median(our for our, _ in collected)
-        if peer is None:
-            results.append((what, rate, peer_name, None, None))
-            continue
-        pairs = [(our, beside) for our, beside in collected if beside is not None]
-        ratio = median(our / beside for our, beside in pairs)
-        results.append((what, rate, peer_name, median(beside for _, beside in pairs), ratio))
-    return results
-
-
-def _print(name: str, results: list[tuple[str, float, str, float | None, float | None]]) -> None:
-    click.echo(f"\n### {name}\n\n| ours | per second | raw | per second | ratio |\n|---|---|---|---|---|")
-    for what, rate, peer_name, peer, ratio in results:
-        beside = "| | |" if peer is None or ratio is None else f"| {peer:,.0f} | {ratio:.2f} |"
-        click.echo(f"| {what} | {rate:,.0f} | {peer_name} {beside}")
-
-
 @contextmanager
-def _sqlite() -> Iterator[tuple[JdbcStore, Raw]]:
+def _sqlite() -> Iterator[tuple[Store, Raw]]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "benchmark.db")
         with jdbcstore.open(f"sqlite:///{path}", cleanup_period=0.0) as store:
@@ -98,12 +100,12 @@ def _sqlite() -> Iterator[tuple[JdbcStore, Raw]]:
 
 
 @contextmanager
-def _postgresql() -> Iterator[tuple[JdbcStore, Raw]]:
+def _postgresql() -> Iterator[tuple[Store, Raw]]:
     server = PostgresqlServer()
     try:
         url = server.url.render_as_string(hide_password=False)
         with jdbcstore.open(url, cleanup_period=0.0) as store:
-            raw = RawPostgresql(url, _programs() / "pgbench")
+            raw = RawPostgresql(url, server.program("pgbench"))
             yield store, raw
             raw.close()
     finally:

@@ -8,14 +8,15 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 
-from jdbcstore import JdbcStore, Message, MessageReference
+from jdbcstore import Message, MessageReference, Store
 
 BODY = os.urandom(1024)
 SECONDS = 3.0
 
 
-def blocking(store: JdbcStore, threads: int) -> float:
+def blocking(store: Store, threads: int) -> float:
     """Adds per second of so many threads, each waiting for each commit."""
     queue = store.queue("BENCHMARK")
     counts = [0] * threads
@@ -26,10 +27,10 @@ def blocking(store: JdbcStore, threads: int) -> float:
             queue.add_message(Message(BODY))
             counts[number] += 1
 
-    return _timed(lambda: _run([lambda n=n: produce(n) for n in range(threads)]), lambda: sum(counts))
+    return _timed(lambda: _run([partial(produce, number) for number in range(threads)]), lambda: sum(counts))
 
 
-def futures(store: JdbcStore, window: int) -> float:
+def futures(store: Store, window: int) -> float:
     """Adds per second of one thread that has so many futures under way."""
     queue = store.queue("BENCHMARK")
     waiting: deque[Future[MessageReference]] = deque()
@@ -50,7 +51,7 @@ def futures(store: JdbcStore, window: int) -> float:
     return _timed(produce, lambda: count)
 
 
-def drain(store: JdbcStore, batch: int) -> float:
+def drain(store: Store, batch: int) -> float:
     """Messages per second recovered, decoded and acknowledged in batches, one behind the other."""
     queue = store.queue("BENCHMARK")
     count = 0
@@ -64,7 +65,7 @@ def drain(store: JdbcStore, batch: int) -> float:
             page = queue.recover(batch, cursor)
             cursor = page.cursor
             for message in page:
-                assert message.body
+                _ = message.body
             if acknowledged is not None:
                 acknowledged.result()
             acknowledged = queue.acknowledge_async(*page)
@@ -77,7 +78,7 @@ def drain(store: JdbcStore, batch: int) -> float:
     return _timed(consume, lambda: count)
 
 
-def fill(store: JdbcStore, count: int) -> None:
+def fill(store: Store, count: int) -> None:
     """Put messages into the queue, for a drain."""
     queue = store.queue("BENCHMARK")
     for start in range(0, count, 1000):

@@ -27,6 +27,8 @@ _SCRIPT = (
 class RawPostgresql:
     """Single-row commits through pgbench, a C program, and COPY BINARY through psycopg."""
 
+    bulk_name = "COPY, 1,000 rows a commit"
+
     def __init__(self, url: str, pgbench: Path) -> None:
         self._url = url.replace("postgresql+psycopg", "postgresql")
         self._pgbench = pgbench
@@ -77,6 +79,8 @@ class RawPostgresql:
 
 class RawSqlite:
     """Single-row commits and executemany through the sqlite3 module, which is little more than C."""
+
+    bulk_name = "executemany, 1,000 rows a commit"
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, isolation_level=None)

@@ -25,6 +25,10 @@ class PostgresqlServer(Server):
     def _find_programs(self) -> None:
         self._programs = _programs()
 
+    def program(self, name: str) -> Path:
+        """A program that came with this server, such as pgbench."""
+        return self._programs / name
+
     def _initialise(self, data: Path) -> None:
         password = self.directory / "password"
         password.touch(mode=0o600)
