@@ -28,7 +28,7 @@ def ids(database: Database) -> list[int]:
 
 
 def test_turns_on_a_filled_queue_keep_the_order(
-    activemq: StartBroker, open_jdbcstore: OpenStore, database: Database
+    activemq: StartBroker, open_jdbcstore: OpenStore, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     for turn in ("ab", "ef", "ij"):
         with activemq() as broker:
@@ -40,6 +40,7 @@ def test_turns_on_a_filled_queue_keep_the_order(
             assert all(reference.sequence > before[-1] for reference in added)
 
     assert len(set(ids(database))) == 12
+    assert caplog.messages == []  # no ID was found to be taken, and given anew
     with open_jdbcstore() as store:
         assert [message.body for message in store.queue(QUEUE).recover()] == list("abcdefghijkl")
     with activemq() as broker:
