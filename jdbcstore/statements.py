@@ -20,7 +20,6 @@ from sqlalchemy import (
     insert,
     literal_column,
     not_,
-    null,
     or_,
     select,
     true,
@@ -147,7 +146,7 @@ class Statements:
         self.update_durable_last_ack = self._compile(
             update(acks)
             .where(self._sub(acks), acks.c.priority == bindparam("priority_"))
-            .values(last_acked_id=bindparam("last"), xid=null())
+            .values(last_acked_id=bindparam("last"))
         )
 
     def _define_acknowledgements(self) -> None:
