@@ -140,6 +140,9 @@ class _Attempts:
         first = self._committer.sequence.reserve(connection, len(adds)) if adds else 0
         acknowledgements = [ack for unit in units for ack in unit.acknowledgements]
         plan = plan_all(connection, acknowledgements)
+        for unit in units:
+            for sql, row in unit.others:
+                plan.add(sql, row)
         batch = Batch(
             adds=[add.row(sequence) for sequence, add in enumerate(adds, first)],
             updates=[row for unit in units for row in unit.updates],
@@ -157,6 +160,8 @@ class _Attempts:
         sequence = self._committer.sequence
         results = []
         for unit in units:
+            for committed in unit.committed:
+                committed()
             first = sequence.last + 1
             adds = enumerate(unit.adds, first)
             results.append([MessageReference(id_, add.message_id) for id_, add in adds])

@@ -17,11 +17,13 @@ from jdbcstore.destination import Destination
 from jdbcstore.encoding import MessageEncoder
 from jdbcstore.ids import MessageId
 from jdbcstore.message import Message
-from jdbcstore.names import message_not_found, name_of
+from jdbcstore.names import fits, message_not_found, name_of
 from jdbcstore.paging import PRIORITIES, decode_rows, read_page
 from jdbcstore.session import Connection, Session
 from jdbcstore.units import EncodedMessage, Unit, nothing, only
 from jdbcstore.writer import Writer
+
+_MAX_SEQUENCE = 2**63 - 1
 
 REMOVE_BATCH = 1_000
 """Rows that one transaction of a purge, sweep or cleanup removes."""
@@ -104,7 +106,13 @@ class JdbcMessageStore:
         return self._parts.writer.submit(self._removal(messages))
 
     def _removal(self, messages: Sequence[Reference]) -> Unit:
-        return Unit(nothing, removes=[id_ for message in messages for id_, _ in self.resolve(message)])
+        unit = Unit(nothing)
+        self.remove_in(unit, messages)
+        return unit
+
+    def remove_in(self, unit: Unit, messages: Sequence[Reference]) -> None:
+        """Let the unit remove messages; for the writers of this package."""
+        unit.removes.extend([id_ for message in messages for id_, _ in self.resolve(message)])
 
     def update_message(self, message: Message) -> None:
         self._parts.writer.execute(Unit(nothing, updates=[self.encode_update(message)]))
@@ -121,6 +129,8 @@ class JdbcMessageStore:
         """(ID, priority) of every row that is meant; the priority is 0 unless asked for."""
         name = name_of(message)
         if isinstance(name, int):
+            if not 0 <= name <= _MAX_SEQUENCE:
+                return []
             if isinstance(message, Message):
                 return [(name, message.priority)]
             if not with_priority:
@@ -128,7 +138,7 @@ class JdbcMessageStore:
             return [
                 (id_, priority) for id_, priority, _ in self._fetch(self._sql.find_message_by_id, id_=name)
             ]
-        if name.producer_id is None:
+        if name.producer_id is None or not fits(str(name.producer_id)):
             return []
         rows = self._fetch(
             self._sql.find_message_sequence_id,

@@ -16,7 +16,7 @@ from jdbcstore.destination import Destination
 from jdbcstore.encoding import MessageEncoder
 from jdbcstore.ids import ProducerId
 from jdbcstore.message_store import JdbcMessageStore, Parts
-from jdbcstore.names import agreed, queue_named, topic_named
+from jdbcstore.names import agreed, fits, queue_named, topic_named
 from jdbcstore.schema import SEQUENCE_ROW
 from jdbcstore.session import Session
 from jdbcstore.timer import CleanupTimer
@@ -121,6 +121,8 @@ class JdbcStore:
         return max(highest)
 
     def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
+        if not fits(str(producer_id)):
+            return None
         query = self._session.statements.last_producer_sequence_id
         last: int | None = self._session.fetch(query, msgid_prod=str(producer_id))[0][0]
         return last

@@ -11,7 +11,7 @@ from jdbcstore.acknowledgement import AcknowledgementTracker
 from jdbcstore.adapters.base import Row
 from jdbcstore.destination import Destination
 from jdbcstore.message_store import JdbcMessageStore, Parts
-from jdbcstore.names import check_subscription, subscription_exists, subscription_not_found
+from jdbcstore.names import check_subscription, fits, subscription_exists, subscription_not_found
 from jdbcstore.paging import PRIORITIES, read_page
 from jdbcstore.schema import widen_acks_key
 from jdbcstore.session import Connection
@@ -93,7 +93,9 @@ class JdbcTopicMessageStore(JdbcMessageStore):
 
     def marks(self, client_id: str, subscription_name: str) -> list[Row]:
         """The subscription's rows of ACTIVEMQ_ACKS, by priority."""
-        rows = self._fetch(self._sql.find_durable_sub, **_key(client_id, subscription_name))
+        rows = []
+        if fits(client_id) and fits(subscription_name):
+            rows = self._fetch(self._sql.find_durable_sub, **_key(client_id, subscription_name))
         if not rows:
             raise subscription_not_found(client_id, subscription_name, self._destination)
         return rows
@@ -147,19 +149,25 @@ class JdbcTopicMessageStore(JdbcMessageStore):
             for _, _, priority, mark, _, _ in rows
         )
 
-    def acknowledge(self, *messages: Reference) -> None:
-        self.acknowledge_async(*messages).result()
-
-    def acknowledge_async(self, *messages: Reference) -> Future[None]:
-        # Removed for everybody: the subscriptions' windows must not wait for these rows.
-        ids = [id_ for message in messages for id_, _ in self.resolve(message)]
-        return self._parts.writer.call_async(lambda connection: self.remove_rows(connection, ids))
+    def remove_in(self, unit: Unit, messages: Sequence[Reference]) -> None:
+        already = len(unit.removes)
+        super().remove_in(unit, messages)
+        remove = self._sql.remove_acknowledged_everywhere
+        unit.others.extend([(remove, row) for row in self._rows_ahead(unit.removes[already:])])
+        unit.committed.append(self._reset_trackers)
 
     def remove_rows(self, connection: Connection, ids: Sequence[int]) -> None:
         super().remove_rows(connection, ids)
         if connection.fetch(self._sql.find_any_acknowledged, container=self._container, limit=1):
-            remove = self._sql.remove_acknowledged_everywhere
-            connection.execute_many(remove, [remove.row(container=self._container, id_=id_) for id_ in ids])
+            connection.execute_many(self._sql.remove_acknowledged_everywhere, self._rows_ahead(ids))
+        self._reset_trackers()
+
+    def _rows_ahead(self, ids: Sequence[int]) -> list[Row]:
+        remove = self._sql.remove_acknowledged_everywhere
+        return [remove.row(container=self._container, id_=id_) for id_ in ids]
+
+    def _reset_trackers(self) -> None:
+        # Messages were removed for everybody: no subscription's window must wait for them.
         for tracker in list(self._trackers.values()):
             tracker.reset()
 

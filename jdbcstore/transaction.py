@@ -86,8 +86,7 @@ class TransactionalQueue:
         self._transaction.unit.adds.append(self._store.encode(message))
 
     def acknowledge(self, *messages: Reference) -> None:
-        ids = [id_ for message in messages for id_, _ in self._store.resolve(message)]
-        self._transaction.unit.removes.extend(ids)
+        self._store.remove_in(self._transaction.unit, messages)
 
     def update_message(self, message: Message) -> None:
         self._transaction.unit.updates.append(self._store.encode_update(message))

@@ -112,12 +112,6 @@ class Writer:
         self._enqueue(Call(waiter, function))
         return waiter.result()
 
-    def call_async(self, function: Callable[[Connection], Any]) -> Future[Any]:
-        """As :meth:`call`, without waiting."""
-        result = future()
-        self._enqueue(Call(result, function))
-        return result
-
     def close(self, timeout: float | None = None) -> None:
         """Write what is queued, give unused sequences back, close the connection.
 
