@@ -28,6 +28,7 @@ NEEDS_DATABASE = {"connection", "database", "server", "url"}
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "backends(*ids): run this test on these backends only")
+    config.addinivalue_line("markers", "new_database: not one that another conformance case had before")
     unknown = required() - {backend.id for backend in BACKENDS} - {"activemq"}
     if unknown:
         raise pytest.UsageError(f"JDBCSTORE_REQUIRE names no backend: {', '.join(sorted(unknown))}")
@@ -88,15 +89,21 @@ def database(
     backend: Backend, server_pool: ServerPool, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Database]:
     """A fresh, empty database of this test's own; on ``server`` if the test has one."""
-    if not backend.capabilities.server:
-        database: Database = SqliteDatabase(tmp_path)
-    elif "server" in request.fixturenames:
-        database = backend.database(backend.private_url(request.getfixturevalue("server")))
-    else:
-        address = server_pool.address(backend, lambda: request.getfixturevalue("docker_services"))
-        database = backend.database(address)
+    database = new_database(backend, server_pool, tmp_path, request)
     yield database
     database.close()
+
+
+def new_database(
+    backend: Backend, server_pool: ServerPool, directory: Path, request: pytest.FixtureRequest
+) -> Database:
+    """An empty database, for whoever asks to close."""
+    if not backend.capabilities.server:
+        return SqliteDatabase(directory)
+    if "server" in request.fixturenames:
+        return backend.database(backend.private_url(request.getfixturevalue("server")))
+    address = server_pool.address(backend, lambda: request.getfixturevalue("docker_services"))
+    return backend.database(address)
 
 
 @pytest.fixture
