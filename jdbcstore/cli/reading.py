@@ -14,7 +14,7 @@ from jdbcstore.abc import Cursor, Page, Recoverable, Reference
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.cli.messages import BlockPrinter, Facts, JsonPrinter, Printer, TablePrinter, facts_of
 from jdbcstore.cli.options import Command, Settings, destination_argument, subscription_options
-from jdbcstore.cli.output import note
+from jdbcstore.cli.output import counted, note
 from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import Message
@@ -50,7 +50,7 @@ def browse(
     printer: Printer = JsonPrinter() if settings.json else TablePrinter()
     shown = 0
     with settings.open(read_only=True) as store:
-        for page in _browsed(store, destination, client_id, subscription, min(_PAGE, limit or _PAGE)):
+        for page in browsed(store, destination, client_id, subscription, min(_PAGE, limit or _PAGE)):
             found = reader.read(page)[: None if limit is None else limit - shown]
             printer.print([facts for _, facts in found])
             shown += len(found)
@@ -61,7 +61,7 @@ def browse(
     return reader.exit_code
 
 
-def _browsed(
+def browsed(
     store: JdbcStore, destination: Destination, client_id: str | None, subscription: str | None, size: int
 ) -> Iterator[Page]:
     """What consumers can get; of a whole destination also what an XA transaction still decides on."""
@@ -120,7 +120,8 @@ def consume(
             if taken == count:
                 break
     if reader.expired:
-        note(f"{reader.expired} expired messages were left; 'jdbcstore purge --expired' removes them")
+        expired = counted(reader.expired, "expired message")
+        note(f"{expired} left in place; 'jdbcstore purge --expired' removes what has expired")
     if not taken and not reader.corrupt:
         note(f"no messages in {destination}")
         return ExitCode.NOTHING

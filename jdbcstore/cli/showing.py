@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jdbcstore import JdbcStore, pages
+from jdbcstore import JdbcStore
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.cli.messages import TablePrinter, facts_of
 from jdbcstore.cli.options import DEFAULT_FILE, Command, Settings, make_folder
 from jdbcstore.cli.output import note, print_table, write_json, write_line
+from jdbcstore.cli.reading import browsed
 
 if TYPE_CHECKING:
     from jdbcstore.demo.ledger import Counts, Outcome
@@ -99,8 +100,7 @@ def _browse(recording: Path, database: Path) -> None:
     printer = TablePrinter(with_destination=True)
     with JdbcStore(url, read_only=True) as store:
         for destination in store.destinations():
-            messages = store.topic(destination) if destination.is_topic else store.queue(destination)
-            for page in pages(messages):
+            for page in browsed(store, destination, None, None, size=100):
                 printer.print([facts_of(message) for message in page])
 
 

@@ -1,0 +1,211 @@
+"""Bad input and absent databases: an exit code, one line on stderr, no traceback, no secret."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url
+
+from jdbcstore import JdbcStore
+from jdbcstore.cli.app import commands
+from jdbcstore.cli.failures import ExitCode
+from tests.cli.command_line import CommandLine, Result
+from tests.cli.conftest import Invoke
+from tests.databases import Database
+from tests.polling import wait_until
+
+OpenLocal = Callable[[], JdbcStore]
+SECRET = "hush-hush"
+
+
+def complaint(result: Result) -> str:
+    """The one line on stderr."""
+    (line,) = result.err.splitlines()
+    assert line.startswith("jdbcstore: ")
+    assert SECRET not in line
+    return line
+
+
+@pytest.fixture
+def closed_port() -> int:
+    """Where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "says"),
+    [
+        (f"frobnicate://u:{SECRET}@h/d", 3, "no adapter for database 'frobnicate'"),
+        (f"jdbc:frobnicate://h/d?password={SECRET}", 3, "no adapter"),
+        (f"no url at all {SECRET}", 3, "cannot be parsed"),
+        ("sqlite:///nowhere/at/all.db", 3, "does not exist"),
+        (f"postgresql+pg8000://u:{SECRET}@h/d", 3, "'pg8000' is not supported"),
+        ("sqlite:///:memory:", 3, "SQLite needs a file"),
+    ],
+)
+def test_a_url_that_cannot_work(invoke: Invoke, url: str, code: int, says: str) -> None:
+    result = invoke("send", "Q", "x", "--url", url)
+
+    assert result.code == code
+    assert says in complaint(result)
+
+
+def test_an_unreachable_server(invoke: Invoke, closed_port: int) -> None:
+    for scheme in ("postgresql", "mysql"):
+        result = invoke("status", "--url", f"{scheme}://u:{SECRET}@127.0.0.1:{closed_port}/d")
+
+        assert result.code == 4
+        assert "cannot reach" in complaint(result)
+
+
+@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc")
+def test_a_wrong_password(cli: CommandLine, database: Database) -> None:
+    url = make_url(database.url).set(password=SECRET)
+
+    result = cli.run("status", "--url", url.render_as_string(hide_password=False))
+
+    assert result.code == 4
+    assert "refused the login" in complaint(result)
+
+
+def test_a_missing_driver(local: CommandLine, tmp_path: Path) -> None:
+    blocker = tmp_path / "blocker"
+    blocker.mkdir()
+    (blocker / "sitecustomize.py").write_text("import sys; sys.modules['psycopg'] = None\n")
+    local.environment["PYTHONPATH"] += f":{blocker}"
+
+    result = local.run("status", "--url", f"postgresql://u:{SECRET}@h/d")
+
+    assert result.code == 3
+    assert "pip install 'jdbcstore[postgresql]'" in complaint(result)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('table_prefix = "x\'"', "table_prefix"),
+        ("no toml", "is not TOML"),
+        ("frobnicate = 1", "unknown option 'frobnicate'"),
+        ("url = 5", "must be a string"),
+        (f'url = "frobnicate://u:{SECRET}@h/d"', "no adapter"),
+    ],
+)
+def test_a_configuration_that_cannot_work(invoke: Invoke, tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "store.toml").write_text(text)
+
+    result = invoke("--config", "store.toml", "send", "Q", "x")
+
+    assert result.code == 3
+    assert says in complaint(result)
+
+
+def test_a_configuration_that_is_not_there(invoke: Invoke) -> None:
+    result = invoke("--config", "store.toml", "status")
+
+    assert result.code == 3
+    assert "cannot read store.toml" in complaint(result)
+
+
+def test_missing_tables_that_are_not_to_be_made(cli: CommandLine, tmp_path: Path, database: Database) -> None:
+    (tmp_path / "store.toml").write_text("create_tables_on_startup = false")
+
+    result = cli.run("--config", "store.toml", "send", "Q", "x")
+
+    assert result.code == 5
+    assert "run jdbcstore init" in complaint(result)
+    assert database.password is None or database.password not in result.err
+
+
+@pytest.mark.backends("mariadb", "mariadb-pyodbc")
+def test_a_message_beyond_the_packet_limit(cli: CommandLine, database: Database) -> None:
+    [(limit,)] = database.rows("SELECT @@max_allowed_packet")
+
+    result = cli.run("send", "Q", "-", stdin=b"before\n" + b"x" * (limit + 1) + b"\nbehind\n")
+
+    assert result.code == 2
+    assert "stored before that" in result.err
+    assert "the database takes at most" in result.err.splitlines()[-1]
+    assert [line["body"] for line in cli("browse", "Q", "--json").lines] == ["before"]
+
+
+def test_the_nearest_setting_wins(invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def place(*options: str) -> str:
+        result = invoke(*options, "init", "--json")
+        assert result.code == 0, result.err
+        return str(result.json["url"])
+
+    (tmp_path / "store.toml").write_text('url = "sqlite:///file.db"\ntable_prefix = "X_"')
+
+    assert place() == "sqlite:///activemq-data/jdbcstore.db"
+    assert place("--config", "store.toml") == "sqlite:///file.db"
+    monkeypatch.setenv("JDBCSTORE_URL", "sqlite:///environment.db")
+    assert place("--config", "store.toml") == "sqlite:///environment.db"
+    assert place("--url", "jdbc:sqlite:option.db") == "sqlite:///option.db"
+    tables = invoke("status", "--json", "--config", "store.toml", "--url", "sqlite:///file.db").json["tables"]
+    assert "X_ACTIVEMQ_MSGS" in tables
+
+
+def test_common_options_on_either_side(invoke: Invoke) -> None:
+    before = invoke("--url", "sqlite:///x.db", "--json", "init")
+    behind = invoke("init", "--json", "--url", "sqlite:///x.db")
+
+    assert before.json == behind.json
+
+
+def test_debug_prints_the_traceback_and_no_secret(local: CommandLine, closed_port: int) -> None:
+    result = local.run("--debug", "status", "--url", f"postgresql://u:{SECRET}@127.0.0.1:{closed_port}/d")
+
+    assert result.code == 4
+    assert "Traceback (most recent call last)" in result.err
+    assert SECRET not in result.err
+
+
+def test_an_interrupt_leaves_what_was_stored(local: CommandLine, local_store: OpenLocal) -> None:
+    local_store().close()
+
+    def count() -> int:
+        with local_store() as store:
+            return store.queue("Q").message_count()
+
+    pipe = subprocess.PIPE
+    with local.start("send", "Q", "-", stdin=pipe, stdout=pipe, stderr=pipe) as sending:
+        assert sending.stdin is not None
+        assert sending.stderr is not None
+        sending.stdin.write(b"one\n")
+        sending.stdin.flush()
+        wait_until(lambda: count() == 1)
+        sending.send_signal(signal.SIGINT)
+        err = sending.stderr.read().decode()
+        assert sending.wait(60) == 130
+
+    assert "1 message stored" in err
+    assert err.splitlines()[-1] == "jdbcstore: interrupted"
+    assert "Traceback" not in err
+    assert count() == 1
+
+
+def test_help_documents_the_exit_codes(invoke: Invoke) -> None:
+    for option in ("--help", "-h"):
+        result = invoke(option)
+        assert result.code == 0
+        for code in (0, 1, 2, 3, 4, 5, 6, 7, 130, 141):
+            assert any(line.split()[:1] == [str(code)] for line in result.out.splitlines())
+
+
+def test_the_documents_name_every_command_and_exit_code() -> None:
+    document = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+
+    for name, command in commands.commands.items():
+        assert f"`{name}" in document
+        for parameter in command.params:
+            for option in parameter.opts:
+                assert not option.startswith("-") or f"`{option}" in document, f"{name} {option}"
+    for code in ExitCode:
+        assert f"| {int(code)} | {code.text} |" in document
