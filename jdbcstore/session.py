@@ -52,8 +52,10 @@ class Session:
         self._closed = False
         try:
             with self.translated():
-                ours = self._prepare_tables()
-            self.statements = Statements(self.tables, self.adapter, self.engine.dialect, ours=ours)
+                self.has_own_tables = self._prepare_tables()
+            self.statements = Statements(
+                self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables
+            )
             self.max_message_size = self._max_message_size()
             self.refresh_statistics(changed=False)
         except BaseException:

@@ -113,7 +113,7 @@ class JdbcStore:
     def last_sequence(self) -> int:
         sql = self._session.statements
         highest = [self._writer.last_sequence]
-        if not highest[0] and not self._session.read_only:
+        if not highest[0] and self._session.has_own_tables:
             # Drained tables no longer show where the store before this one stopped.
             highest += [number for (number,) in self._session.fetch(sql.find_number, name_=SEQUENCE_ROW)]
         for query in (sql.find_last_sequence_id_in_msgs, sql.find_last_sequence_id_in_acks):

@@ -60,9 +60,9 @@ def demo(settings: Settings, messages: int, producers: int, kills: int, recordin
     if settings.json:
         write_json({**asdict(outcome), "kept_the_promise": outcome.kept_the_promise, "folder": str(folder)})
     else:
-        _print_outcome(outcome, plan)
         if recording is not None:
             _browse(recording, folder / "recording.db")
+        _print_outcome(outcome, plan)
     return ExitCode.DONE if outcome.kept_the_promise else ExitCode.FAILED
 
 

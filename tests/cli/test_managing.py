@@ -76,6 +76,13 @@ def test_status_shows_who_holds_the_lock(invoke: Invoke, tmp_path: Path, local_s
     assert r"lock     amq\x1b[1m, 20" in invoke("status").out
 
 
+def test_status_knows_the_last_id_of_an_empty_store(invoke: Invoke) -> None:
+    invoke("send", "Q", "x", "--count", "3")
+    invoke("purge", "Q")
+
+    assert invoke("status", "--json").json["last_id"] == 3
+
+
 def test_purge(invoke: Invoke, local_store: OpenLocal) -> None:
     with local_store() as store:
         store.topic("T").subscribe("c", "s")

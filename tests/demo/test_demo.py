@@ -75,7 +75,7 @@ def test_recorded_rows_are_browsed(local: CommandLine) -> None:
 
     result = local("demo", "--messages", "10", "--kills", "0", "--recording", str(recording))
 
-    shown = result.out.partition("Rows written by a real ActiveMQ")[2].splitlines()
+    shown = result.out.partition("\nAfter 0 times SIGKILL")[0].splitlines()
     ids = {line.split()[0] for line in shown if line.split()[1:2] and "://" in line.split()[1]}
     assert ids == {str(message.sequence) for message in recordings.postgres().messages}
     assert any("hello, world" in line for line in shown)
