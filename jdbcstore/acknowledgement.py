@@ -82,6 +82,7 @@ class AcknowledgementTracker:
         self._sub = {"container": container, "client_id": client_id, "sub_name": sub_name}
         self._lanes: dict[int, _Lane] | None = None
         """By row priority; a single lane takes messages of every priority."""
+        self._swept = False
 
     def reset(self) -> None:
         """Forget what is known: messages were removed, or the outcome of a commit was found out."""
@@ -109,13 +110,23 @@ class AcknowledgementTracker:
             raise subscription_not_found(
                 self._sub["client_id"], self._sub["sub_name"], self._sub["container"]
             )
-        connection.execute(self._sql.remove_stale_acknowledged, **self._sub)
+        if not self._swept:
+            self._sweep(connection)
+            self._swept = True
         self._lanes = {}
         for _, _, priority, mark, _, _ in rows:
             mark = mark or 0
             only = priority if len(rows) > 1 else None
             self._lanes[priority] = _Lane(priority, mark, only, horizon=mark)
         return self._lanes
+
+    def _sweep(self, connection: Connection) -> None:
+        """Drop what an ActiveMQ has removed meanwhile: it may have given the ID to another message."""
+        after = -1
+        while rows := connection.fetch(self._sql.find_acknowledged, **self._sub, after=after, limit=_CHUNK):
+            last = rows[-1][0]
+            connection.execute(self._sql.remove_stale_acknowledged, **self._sub, after=after, up_to=last)
+            after = last
 
     def _plan_lane(self, connection: Connection, lane: _Lane, ids: set[int], plan: Plan) -> None:
         complete = False
@@ -159,7 +170,7 @@ class AcknowledgementTracker:
         else:
             rows = connection.fetch(self._sql.find_window_by_priority, priority=lane.only_priority, **values)
         for id_, ahead in rows:
-            lane.window[id_] = bool(ahead)
+            lane.window[id_] = ahead is not None
         if rows:
             lane.horizon = rows[-1][0]
         return len(rows) < _CHUNK

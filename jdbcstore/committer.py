@@ -140,9 +140,6 @@ class _Attempts:
         first = self._committer.sequence.reserve(connection, len(adds)) if adds else 0
         acknowledgements = [ack for unit in units for ack in unit.acknowledgements]
         plan = plan_all(connection, acknowledgements)
-        for unit in units:
-            for sql, row in unit.others:
-                plan.add(sql, row)
         batch = Batch(
             adds=[add.row(sequence) for sequence, add in enumerate(adds, first)],
             updates=[row for unit in units for row in unit.updates],

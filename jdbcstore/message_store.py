@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from jdbcstore import openwire
@@ -18,15 +19,14 @@ from jdbcstore.encoding import MessageEncoder
 from jdbcstore.ids import MessageId
 from jdbcstore.message import Message
 from jdbcstore.names import fits, message_not_found, name_of
-from jdbcstore.paging import PRIORITIES, decode_rows, read_page
+from jdbcstore.paging import PRIORITIES, decode_rows, id_pages, read_page
 from jdbcstore.session import Connection, Session
 from jdbcstore.units import EncodedMessage, Unit, nothing, only
 from jdbcstore.writer import Writer
 
 _MAX_SEQUENCE = 2**63 - 1
-
-REMOVE_BATCH = 1_000
-"""Rows that one transaction of a purge, sweep or cleanup removes."""
+_SAMPLE = 1_000
+"""Rows whose priorities tell whether a destination is prioritised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ class JdbcMessageStore:
         self._destination = destination
         self._container = destination.qualified_name
         if prioritized is None:
-            prioritized = bool(self._fetch(self._sql.find_any_priority, limit=1))
+            rows = self._fetch(self._sql.find_priorities, limit=_SAMPLE)
+            prioritized = any(priority for (priority,) in rows)
         self._prioritized = prioritized
 
     @property
@@ -184,34 +185,25 @@ class JdbcMessageStore:
         return Statistics(int(count), int(size), oldest)
 
     def remove_all_messages(self, progress: Progress | None = None) -> int:
-        up_to = self._session.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0] or 0
-        return self.remove_in_batches(self._sql.find_ids, progress, up_to=up_to)
+        return self._remove_found(self._sql.find_ids, progress, self._last_sequence())
 
     def remove_expired(self, progress: Progress | None = None) -> int:
         now_ms = self._parts.clock.now_ms()
-        return self.remove_in_batches(self._sql.find_expired_ids, progress, now_ms=now_ms)
+        return self._remove_found(self._sql.find_expired_ids, progress, self._last_sequence(), now_ms=now_ms)
 
-    def remove_in_batches(self, find: Sql, progress: Progress | None, **values: Any) -> int:
+    def _last_sequence(self) -> int:
+        last: int | None = self._session.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0]
+        return last or 0
+
+    def _remove_found(self, find: Sql, progress: Progress | None, up_to: int, **values: Any) -> int:
         """Remove what a paged query of IDs finds, each page in a transaction of its own."""
-        total, after = 0, -1
-        while True:
-
-            def remove(connection: Connection, after: int = after) -> list[int]:
-                rows = connection.fetch(
-                    find, container=self._container, after=after, limit=REMOVE_BATCH, **values
-                )
-                ids = [id_ for (id_,) in rows]
-                self.remove_rows(connection, ids)
-                return ids
-
-            ids: list[int] = self._parts.writer.call(remove)
-            if ids:
-                total += len(ids)
-                after = ids[-1]
-                if progress is not None:
-                    progress(len(ids))
-            if len(ids) < REMOVE_BATCH:
-                return total
+        total = 0
+        for ids in id_pages(lambda **place: self._fetch(find, **place, **values), up_to):
+            self._parts.writer.call(partial(self.remove_rows, ids=ids))
+            total += len(ids)
+            if progress is not None:
+                progress(len(ids))
+        return total
 
     def remove_rows(self, connection: Connection, ids: Sequence[int]) -> None:
         """Delete rows on the writer's connection."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from jdbcstore import openwire
 from jdbcstore.abc import Cursor, Page
@@ -14,6 +14,8 @@ from jdbcstore.message import Message
 log = logging.getLogger(__name__)
 
 PRIORITIES = 10
+REMOVE_BATCH = 1_000
+"""Rows that one transaction of a purge, sweep or cleanup removes."""
 
 FetchLane = Callable[[int | None, int, int], Sequence[Row]]
 """(priority or None for all, after, limit) -> rows of ID and MSG, by ID."""
@@ -69,3 +71,19 @@ def decode_rows(rows: Sequence[Row], container: str) -> tuple[list[Message], lis
             log.warning("%s", error)
             corrupt.append(error)
     return messages, corrupt
+
+
+def id_pages(fetch: Callable[..., Sequence[Row]], up_to: int) -> Iterator[list[int]]:
+    """The IDs up to this one that ``fetch(after=, limit=)`` finds, as many at a time as are removed.
+
+    They are found outside the transaction that removes them: to find the first may take a walk past
+    a million messages of others.
+    """
+    after, more = -1, True
+    while more:
+        rows = fetch(after=after, limit=REMOVE_BATCH)
+        ids = [id_ for (id_,) in rows if id_ <= up_to]
+        more = len(ids) == REMOVE_BATCH
+        if ids:
+            yield ids
+            after = ids[-1]

@@ -14,15 +14,16 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
+    case,
     delete,
     exists,
     func,
     insert,
     literal_column,
     not_,
+    null,
     or_,
     select,
-    true,
     union,
     update,
 )
@@ -88,7 +89,7 @@ class Statements:
         here = self._here(t)
         lane = t.c.priority == bindparam("priority")
         page = select(t.c.id, t.c.msg).where(here, committed, behind)
-        self.find_next_messages = self._page(page)
+        self.find_next_messages = self._page(self._by_container(page))
         self.find_next_messages_by_priority = self._page(page.where(lane))
         overdue = and_(t.c.expiration > _ZERO, t.c.expiration < bindparam("now_ms"))
         self.find_expired_messages = self._page(page.where(overdue))
@@ -96,10 +97,8 @@ class Statements:
         self.find_in_doubt_messages = self._page(in_doubt)
         ids = select(t.c.id).where(here, committed, behind)
         self.find_expired_ids = self._page(ids.where(overdue))
-        # A bounded walk of known rows: for purge and cleanup.
-        bounded = ids.where(t.c.id <= bindparam("up_to"))
-        self.find_ids = self._page(bounded)
-        self.find_ids_by_priority = self._page(bounded.where(lane))
+        self.find_ids = self._page(self._by_container(ids))
+        self.find_ids_by_priority = self._page(ids.where(lane))
 
     def _define_totals(self) -> None:
         t, acks = self._tables.messages, self._tables.acks
@@ -108,11 +107,12 @@ class Statements:
         self.destination_statistics = self._compile(
             select(func.count(), func.coalesce(func.sum(func.length(t.c.msg)), _ZERO)).where(here)
         )
-        self.find_any_priority = self._page_of(
-            select(_ONE).select_from(t).where(self._here(t), t.c.priority > _ZERO)
-        )
+        self.find_priorities = self._page(self._by_container(select(t.c.priority).where(self._here(t))))
         self.find_all_destinations = self._compile(
             union(select(self._adapter.exact(t.c.container)), select(self._adapter.exact(acks.c.container)))
+        )
+        self.find_subscribed_destinations = self._compile(
+            select(self._adapter.exact(acks.c.container)).distinct()
         )
         self.find_last_sequence_id_in_msgs = self._compile(select(func.max(t.c.id)))
         self.find_last_sequence_id_in_acks = self._compile(select(func.max(acks.c.last_acked_id)))
@@ -154,14 +154,15 @@ class Statements:
         here = self._here(t)
         lane = t.c.priority == bindparam("priority")
         behind = and_(here, t.c.xid.is_(None), t.c.id > bindparam("after"))
-        pending = select(t.c.id, t.c.msg).where(behind, self._not_ahead())
-        self.find_durable_sub_messages = self._page(pending)
+        not_ahead = self._ahead_id().is_(None)
+        pending = select(t.c.id, t.c.msg).where(behind, not_ahead)
+        self.find_durable_sub_messages = self._page(self._by_container(pending))
         self.find_durable_sub_messages_by_priority = self._page(pending.where(lane))
-        count = select(func.count()).select_from(t).where(behind, self._not_ahead())
+        count = select(func.count()).select_from(t).where(behind, not_ahead)
         self.durable_subscriber_message_count = self._compile(count)
         self.durable_subscriber_message_count_by_priority = self._compile(count.where(lane))
-        window = select(t.c.id, ahead.c.id.is_not(None)).outerjoin(ahead, self._is_ahead()).where(behind)
-        self.find_window = self._page(window)
+        window = select(t.c.id, self._ahead_id()).where(behind)
+        self.find_window = self._page(self._by_container(window))
         self.find_window_by_priority = self._page(window.where(lane))
         source = select(
             t.c.container,
@@ -170,20 +171,17 @@ class Statements:
             t.c.id,
             t.c.msgid_prod,
             t.c.msgid_seq,
-        ).where(t.c.id == bindparam("id_"), here, self._not_ahead())
+        ).where(t.c.id == bindparam("id_"), here, not_ahead)
         columns = ["container", "client_id", "sub_name", "id", "msgid_prod", "msgid_seq"]
         self.add_acknowledged = self._compile(insert(ahead).from_select(columns, source))
-        self.find_any_acknowledged = self._page_of(select(_ONE).select_from(ahead).where(self._here(ahead)))
         one = delete(ahead).where(self._sub(ahead), ahead.c.id == bindparam("id_"))
         self.remove_acknowledged = self._compile(one)
         self.remove_all_acknowledged = self._compile(delete(ahead).where(self._sub(ahead)))
         self.remove_destination_acknowledged = self._compile(delete(ahead).where(self._here(ahead)))
-        # What an ActiveMQ has acknowledged or replaced meanwhile.
-        gone = not_(exists(select(_ONE).select_from(t).where(self._same_message(ahead))))
-        self.remove_stale_acknowledged = self._compile(delete(ahead).where(self._sub(ahead), gone))
 
     def _define_cleanup(self) -> None:
         t, acks, ahead = self._tables.messages, self._tables.acks, self._tables.acknowledged
+        by_others = ahead.alias("by_others")
         other = acks.alias("other")
         same_subscription = and_(
             other.c.container == acks.c.container,
@@ -193,35 +191,32 @@ class Statements:
         )
         # A subscription's only row is its mark for every priority.
         governs = or_(acks.c.priority == t.c.priority, not_(exists(select(_ONE).where(same_subscription))))
-        acknowledged = exists(
-            select(_ONE)
-            .select_from(ahead)
-            .where(
-                self._same_message(ahead),
-                ahead.c.client_id == acks.c.client_id,
-                ahead.c.sub_name == acks.c.sub_name,
+        acknowledged = (
+            exists(
+                select(_ONE)
+                .select_from(by_others)
+                .where(
+                    self._same_message(by_others),
+                    by_others.c.client_id == acks.c.client_id,
+                    by_others.c.sub_name == acks.c.sub_name,
+                )
             )
             # Of itself this sees one level out only, and would ask for any message of the topic.
             .correlate(t, acks)
         )
-        wanted = exists(
-            select(_ONE).where(
-                acks.c.container == t.c.container, governs, acks.c.last_acked_id < t.c.id, not_(acknowledged)
-            )
+        behind = func.coalesce(acks.c.last_acked_id, _ZERO) < t.c.id
+        wanted = exists(select(_ONE).where(self._here(acks), governs, behind, not_(acknowledged)))
+        done = and_(t.c.id.is_not(None), t.c.xid.is_(None), not_(wanted.correlate(t)))
+        self.find_acknowledged = self._page_of(
+            select(ahead.c.id, t.c.id, case((done, _ONE), else_=_ZERO))
+            .select_from(ahead.outerjoin(t, self._same_message(ahead)))
+            .where(self._sub(ahead), ahead.c.id > bindparam("after"))
+            .order_by(ahead.c.id)
         )
-        somewhere = exists(select(_ONE).select_from(ahead).where(self._same_message(ahead)))
-        self.find_ids_acknowledged_ahead = self._page(
-            select(t.c.id).where(
-                self._here(t),
-                t.c.xid.is_(None),
-                t.c.id > bindparam("after"),
-                somewhere,
-                not_(wanted),
-            )
-        )
-        self.remove_acknowledged_everywhere = self._compile(
-            delete(ahead).where(self._here(ahead), ahead.c.id == bindparam("id_"))
-        )
+        # What was removed, also by an ActiveMQ that may have given its ID to another message.
+        gone = not_(exists(select(_ONE).select_from(t).where(self._same_message(ahead))))
+        between = and_(ahead.c.id > bindparam("after"), ahead.c.id <= bindparam("up_to"))
+        self.remove_stale_acknowledged = self._compile(delete(ahead).where(self._sub(ahead), between, gone))
 
     def _define_state(self) -> None:
         lock, state = self._tables.lock, self._tables.state
@@ -256,20 +251,23 @@ class Statements:
             ahead.c.msgid_seq == t.c.msgid_seq,
         )
 
-    def _is_ahead(self) -> ColumnElement[bool]:
-        """This subscription has acknowledged this message, beyond its LAST_ACKED_ID."""
-        ahead = self._tables.acknowledged
-        return and_(
-            self._same_message(ahead),
-            ahead.c.client_id == bindparam("client_id"),
-            ahead.c.sub_name == bindparam("sub_name"),
-        )
+    def _ahead_id(self) -> ColumnElement[Any]:
+        """The message's ID if this subscription has acknowledged it beyond its LAST_ACKED_ID, or NULL.
 
-    def _not_ahead(self) -> ColumnElement[bool]:
+        A scalar subquery, because planners turn EXISTS into a join with all that is ahead.
+        """
         if not self._ours:
-            return true()
+            return null()
         ahead = self._tables.acknowledged
-        return not_(exists(select(_ONE).select_from(ahead).where(self._is_ahead())))
+        return select(ahead.c.id).where(self._same_message(ahead), self._sub(ahead)).scalar_subquery()
+
+    def _by_container(self, query: Select[Any]) -> Select[Any]:
+        """Found through the index on CONTAINER, where the vendor has to be told."""
+        if not self._adapter.index_hint:
+            return query
+        table = self._tables.messages
+        [index] = [index for index in table.indexes if [c.key for c in index.columns] == ["container"]]
+        return query.with_hint(table, self._adapter.index_hint.format(index=index.name))
 
     def _page(self, query: Select[Any]) -> Sql:
         return self._page_of(query.order_by(self._tables.messages.c.id))

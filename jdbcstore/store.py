@@ -9,7 +9,7 @@ from typing import Self
 from jdbcstore.abc import Progress
 from jdbcstore.adapters.base import Row
 from jdbcstore.audit import DuplicateAudit
-from jdbcstore.cleanup import clean_topic
+from jdbcstore.cleanup import clean
 from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.config import StoreConfig
 from jdbcstore.destination import Destination
@@ -133,8 +133,7 @@ class JdbcStore:
         return rows[0] if rows else None
 
     def cleanup(self, progress: Progress | None = None) -> int:
-        topics = [destination for destination in self.destinations() if destination.is_topic]
-        return sum(clean_topic(self._session, self.topic(topic), progress) for topic in topics)
+        return clean(self._session, self._writer, progress)
 
     def close(self, timeout: float | None = None) -> None:
         if self._cleanup is not None:

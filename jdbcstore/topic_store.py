@@ -77,7 +77,7 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         def delete(connection: Connection) -> None:
             connection.execute(self._sql.delete_subscription, container=self._container, **sub)
             connection.execute(self._sql.remove_all_acknowledged, container=self._container, **sub)
-            self._trackers.pop((client_id, subscription_name), None)
+            self._reset_trackers()
 
         self._parts.writer.call(delete)
 
@@ -87,7 +87,7 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         def delete(connection: Connection) -> None:
             connection.execute(self._sql.delete_destination_subscriptions, container=self._container)
             connection.execute(self._sql.remove_destination_acknowledged, container=self._container)
-            self._trackers.clear()
+            self._reset_trackers()
 
         self._parts.writer.call(delete)
 
@@ -150,21 +150,12 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         )
 
     def remove_in(self, unit: Unit, messages: Sequence[Reference]) -> None:
-        already = len(unit.removes)
         super().remove_in(unit, messages)
-        remove = self._sql.remove_acknowledged_everywhere
-        unit.others.extend([(remove, row) for row in self._rows_ahead(unit.removes[already:])])
         unit.committed.append(self._reset_trackers)
 
     def remove_rows(self, connection: Connection, ids: Sequence[int]) -> None:
         super().remove_rows(connection, ids)
-        if connection.fetch(self._sql.find_any_acknowledged, container=self._container, limit=1):
-            connection.execute_many(self._sql.remove_acknowledged_everywhere, self._rows_ahead(ids))
         self._reset_trackers()
-
-    def _rows_ahead(self, ids: Sequence[int]) -> list[Row]:
-        remove = self._sql.remove_acknowledged_everywhere
-        return [remove.row(container=self._container, id_=id_) for id_ in ids]
 
     def _reset_trackers(self) -> None:
         # Messages were removed for everybody: no subscription's window must wait for them.

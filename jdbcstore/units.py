@@ -10,7 +10,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from jdbcstore.abc import MessageReference
-from jdbcstore.adapters.base import Row, Sql
+from jdbcstore.adapters.base import Row
 from jdbcstore.message import MessageId
 
 if TYPE_CHECKING:
@@ -120,8 +120,6 @@ class Unit:
     updates: list[Row] = field(default_factory=list)
     removes: list[int] = field(default_factory=list)
     acknowledgements: list[Acknowledgement] = field(default_factory=list)
-    others: list[tuple[Sql, Row]] = field(default_factory=list)
-    """Statements that go with the rest, after the removes."""
     committed: list[Callable[[], None]] = field(default_factory=list)
     """Called once it is committed, before the writer begins anything else."""
 

@@ -87,6 +87,8 @@ class Adapter:
     long_type: ClassVar[TypeEngine[Any]] = BigInteger()
     binary_type: ClassVar[TypeEngine[Any]] = LargeBinary()
     table_options: ClassVar[dict[str, Any]] = {}
+    index_hint: ClassVar[str] = ""
+    """What follows a table's name so that a query takes ``{index}``, where the planner would not."""
 
     def normalise(self, url: URL) -> URL:
         """The URL as SQLAlchemy and the driver need it."""
