@@ -1,0 +1,64 @@
+"""The storing process is killed at any moment: nothing it confirmed may be undone."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from itertools import islice
+
+import pytest
+
+from tests.crash.ledger import Ledger, Tables
+from tests.crash.zygote import StoringProcesses
+from tests.databases import Database
+from tests.polling import wait_until
+
+KILLS = 100
+AT_START = 10
+"""Kills beyond those, while the tables are being created and the store is opened."""
+
+
+@pytest.fixture
+def processes(url: str) -> Iterator[StoringProcesses]:
+    processes = StoringProcesses(url)
+    yield processes
+    processes.close()
+
+
+def test_a_killed_store_keeps_its_word(processes: StoringProcesses, database: Database) -> None:
+    chance = random.Random(20_240_817)
+    ledger = Ledger()
+    for incarnation in range(AT_START + KILLS):
+        pid = processes.start(incarnation)
+        if incarnation < AT_START:
+            _spin(chance.uniform(0.0, 0.15))
+        else:
+            said = chance.choice((1, 5, 20, 200)) + chance.randrange(20)
+            for words in islice(processes.lines(), said):
+                ledger.note(words)
+            _spin(chance.uniform(0.0, 0.003))
+        os.kill(pid, signal.SIGKILL)
+        for words in processes.lines():
+            ledger.note(words)
+        # Every other time the next process finds the tables, and SQLite's log, as they were left.
+        if incarnation % 2:
+            _check(ledger, database)
+    assert ledger.said["ready"] >= KILLS
+    assert min(ledger.said[what] for what in ("added", "acked", "moved")) > KILLS
+
+
+def _check(ledger: Ledger, database: Database) -> None:
+    # The server may still be busy with the last words of the killed process.
+    wait_until(lambda: database.connections() == 0, 10.0, "that the server has noticed the kill")
+    with database.engine.connect() as connection:
+        if ledger.said["ready"]:
+            ledger.check(Tables(connection))
+
+
+def _spin(seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
