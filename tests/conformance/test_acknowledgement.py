@@ -166,16 +166,18 @@ def test_rows_say_whose_acknowledgement_they_are(topic: TopicMessageStore, datab
     assert ahead(database) == []
 
 
-def test_a_message_removed_for_all_closes_the_gap(topic: TopicMessageStore, database: Database) -> None:
+def test_a_message_removed_for_all_closes_the_gap(
+    store: Store, topic: TopicMessageStore, database: Database
+) -> None:
     subscription = topic.subscribe("client", "ticker")
     a, b, c, d = fill(topic, "a", "b", "c", "d")
     subscription.acknowledge(b, d)
 
     topic.acknowledge(a, d)
-    assert ahead(database) == [2]
     subscription.acknowledge(c)
 
     assert marks(database) == [3]
+    store.cleanup()
     assert ahead(database) == []
 
 
@@ -188,10 +190,10 @@ def test_a_removal_in_a_transaction_closes_the_gap(
 
     with store.transaction() as transaction:
         transaction.topic("PRICES").acknowledge(a, d)
-    assert ahead(database) == [2]
     subscription.acknowledge(c)
 
     assert marks(database) == [3]
+    store.cleanup()
     assert ahead(database) == []
 
 
