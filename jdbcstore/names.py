@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TypeVar
 
 from jdbcstore.abc import MessageReference, MessageStore, Reference, SubscriptionInfo
@@ -82,7 +83,12 @@ def check_subscription(info: SubscriptionInfo) -> None:
 
 def fits(text: str) -> bool:
     """Whether a name column holds the text: not too long, no NUL, no half of a surrogate pair."""
-    return len(text) <= NAME_LENGTH and "\0" not in text and not _SURROGATES.search(text)
+    return len(text) <= NAME_LENGTH and _is_plain(text)
+
+
+@lru_cache(maxsize=1024)
+def _is_plain(text: str) -> bool:
+    return "\0" not in text and not _SURROGATES.search(text)
 
 
 def name_of(message: Reference) -> MessageId | int:

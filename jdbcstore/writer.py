@@ -18,7 +18,7 @@ from jdbcstore.committer import Committer
 from jdbcstore.errors import OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.session import Connection, Session
 from jdbcstore.statistics import StatisticsRefresher
-from jdbcstore.units import Call, Unit, Waiter, future
+from jdbcstore.units import Call, Promise, Unit, Waiter
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Writer:
 
         :raises StoreClosed: the store is closed
         """
-        unit.completion = result = future()
+        unit.completion = result = Promise()
         self._enqueue(unit)
         return result
 
@@ -182,8 +182,9 @@ class Writer:
         while True:
             with self._lock:
                 if self._queue:
-                    self._in_hand = self._take_queued()
-                    return self._in_hand
+                    taken = self._take_queued()
+                    self._in_hand = list(taken)
+                    return taken
                 if self._closed:
                     return []
                 self._idle = True
@@ -232,8 +233,8 @@ class Writer:
         with self._lock:
             if self._given_up:
                 return
-            done = set(map(id, units))
-            self._in_hand = [unit for unit in self._in_hand if id(unit) not in done]
+            # A batch that was halved is completed from its front.
+            del self._in_hand[: len(units)]
         for unit, result in zip(units, results, strict=True):
             if isinstance(result, StoreError):
                 unit.completion.set_exception(result)
