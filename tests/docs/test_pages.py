@@ -1,0 +1,124 @@
+"""What README.md and docs/ show works, and what they link to is there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jdbcstore
+from jdbcstore import errors
+from tests.docs.pages import PAGES, ROOT, Page, matches
+
+every_page = pytest.mark.parametrize("page", [Page(path) for path in PAGES], ids=lambda page: page.name)
+
+
+@every_page
+def test_python_examples(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The blocks of a page run one after another in one namespace; ``print(x)  # y`` must print y."""
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "example"}
+    try:
+        for example in page.examples("python"):
+            code = "\n" * (example.line - 1) + example.code
+            exec(compile(code, page.name, "exec"), namespace)  # noqa: S102
+            expected = re.findall(r"^ *print\(.*\)  # (.*)$", example.code, re.MULTILINE)
+            printed = capsys.readouterr().out.splitlines()
+            assert not expected or printed == expected
+    finally:
+        for value in namespace.values():
+            if isinstance(value, jdbcstore.JdbcStore | jdbcstore.MemoryStore):
+                value.close()
+
+
+@every_page
+def test_console_examples(page: Page, tmp_path: Path) -> None:
+    """The commands of a page's ``console`` blocks run one after another in one directory.
+
+    They print what is shown below them, if something is shown. What needs a server, a clone or a network
+    is in ``sh`` blocks, which are not run.
+    """
+    environment = {"PATH": f"{_program(tmp_path)}:/usr/bin:/bin", "PYTHONPATH": str(ROOT), "TZ": "UTC"}
+    folder = tmp_path / "here"
+    folder.mkdir()
+    for example in page.examples("console"):
+        for command, expected in _commands(example.code):
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=folder,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=60,
+            )
+            assert not expected or matches(expected, done.stdout), f"{command}\n{done.stdout}"
+            assert expected or done.returncode == 0, f"{command}\n{done.stdout}"
+
+
+def _program(directory: Path) -> Path:
+    """A directory with the command ``jdbcstore`` of this source tree."""
+    programs = directory / "bin"
+    programs.mkdir()
+    script = programs / "jdbcstore"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m jdbcstore "$@"\n')
+    script.chmod(0o755)
+    return programs
+
+
+def _commands(code: str) -> list[tuple[str, str]]:
+    """Each command behind a ``$``, and the output shown below it."""
+    parts = re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]
+    return [(command, output) for command, _, output in (part.partition("\n") for part in parts)]
+
+
+@every_page
+def test_links(page: Page) -> None:
+    broken = []
+    for link in page.links():
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = page.path if not name else (page.path.parent / name).resolve()
+        if not target.exists() or (anchor and anchor not in Page(target).anchors()):
+            broken.append(link)
+    assert broken == []
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    reached, waiting = set(), [PAGES[0]]
+    while waiting:
+        path = waiting.pop()
+        if path in reached or path.suffix != ".md":
+            continue
+        reached.add(path)
+        names = (link.partition("#")[0] for link in Page(path).links())
+        waiting += [(path.parent / name).resolve() for name in names if name and ":" not in name]
+    assert set(PAGES) <= reached
+
+
+def reference() -> str:
+    return (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+
+
+def test_the_reference_has_every_option_and_its_default() -> None:
+    options = {field.name: repr(field.default) for field in fields(jdbcstore.StoreConfig)}
+
+    assert dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", reference(), re.MULTILINE)) == options
+
+
+def test_the_reference_has_the_whole_tree_of_errors() -> None:
+    branches = re.compile(r"^(.*[├└]── \w+)", re.MULTILINE)
+
+    assert branches.findall(reference()) == [line.strip() for line in branches.findall(errors.__doc__ or "")]
+
+
+def test_the_reference_has_every_public_name() -> None:
+    assert [name for name in jdbcstore.__all__ if f"`{name}`" not in reference()] == []
