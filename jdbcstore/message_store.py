@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,6 @@ from typing import Any
 from jdbcstore import openwire
 from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
 from jdbcstore.adapters.base import Row, Sql
-from jdbcstore.audit import DuplicateAudit
 from jdbcstore.clock import Clock
 from jdbcstore.destination import Destination
 from jdbcstore.encoding import MessageEncoder
@@ -36,7 +34,6 @@ class Parts:
     session: Session
     writer: Writer
     encoder: MessageEncoder
-    audit: DuplicateAudit | None
     clock: Clock
 
 
@@ -49,10 +46,12 @@ class JdbcMessageStore:
         self._sql = parts.session.statements
         self._destination = destination
         self._container = destination.qualified_name
-        if prioritized is None:
-            rows = self._fetch(self._sql.find_priorities, limit=_SAMPLE)
-            prioritized = any(priority for (priority,) in rows)
-        self._prioritized = prioritized
+        self._prioritized = self._looks_prioritized() if prioritized is None else prioritized
+
+    def _looks_prioritized(self) -> bool:
+        """As the stored rows show."""
+        rows = self._fetch(self._sql.find_priorities, limit=_SAMPLE)
+        return any(priority for (priority,) in rows)
 
     @property
     def destination(self) -> Destination:
@@ -63,32 +62,16 @@ class JdbcMessageStore:
         return self._prioritized
 
     def add_message(self, message: Message) -> MessageReference:
-        encoded = self.encode(message)
-        if self._is_duplicate(encoded):
-            return MessageReference(-1, encoded.message_id)
-        with self._forgotten_on_failure((encoded,)):
-            reference: MessageReference = self._parts.writer.execute(Unit(only, adds=[encoded]))
-            return reference
+        reference: MessageReference = self._parts.writer.execute(Unit(only, adds=[self.encode(message)]))
+        return reference
 
     def add_message_async(self, message: Message) -> Future[MessageReference]:
-        encoded = self.encode(message)
-        if self._is_duplicate(encoded):
-            known: Future[MessageReference] = Future()
-            known.set_result(MessageReference(-1, encoded.message_id))
-            return known
-        with self._forgotten_on_failure((encoded,)):
-            result = self._parts.writer.submit(Unit(only, adds=[encoded]))
-        if self._parts.audit is not None:
-            result.add_done_callback(lambda done: self._forget((encoded,)) if done.exception() else None)
-        return result
+        return self._parts.writer.submit(Unit(only, adds=[self.encode(message)]))
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
-        encoded = [self.encode(message) for message in messages]
-        fresh = [message for message in encoded if not self._is_duplicate(message)]
-        with self._forgotten_on_failure(fresh):
-            references = self._parts.writer.execute(Unit(adds=fresh))
-        stored = {id(one): reference for one, reference in zip(fresh, references, strict=True)}
-        return [stored.get(id(one), MessageReference(-1, one.message_id)) for one in encoded]
+        unit = Unit(adds=[self.encode(message) for message in messages])
+        references: list[MessageReference] = self._parts.writer.execute(unit)
+        return references
 
     def encode(self, message: Message) -> EncodedMessage:
         """The message's row, checked; for the writers of this package."""
@@ -211,21 +194,3 @@ class JdbcMessageStore:
 
     def _fetch(self, sql: Sql, **values: Any) -> list[Row]:
         return self._session.fetch(sql, container=self._container, **values)
-
-    def _is_duplicate(self, message: EncodedMessage) -> bool:
-        audit = self._parts.audit
-        return audit is not None and audit.is_duplicate(message.producer, message.producer_sequence)
-
-    def _forget(self, messages: Iterable[EncodedMessage]) -> None:
-        if self._parts.audit is not None:
-            for message in messages:
-                self._parts.audit.forget(message.producer, message.producer_sequence)
-
-    @contextlib.contextmanager
-    def _forgotten_on_failure(self, messages: Iterable[EncodedMessage]) -> Iterator[None]:
-        """What was not stored may come again without being taken for a duplicate."""
-        try:
-            yield
-        except BaseException:
-            self._forget(messages)
-            raise

@@ -184,7 +184,7 @@ class Statements:
         by_others = ahead.alias("by_others")
         other = acks.alias("other")
         same_subscription = and_(
-            other.c.container == acks.c.container,
+            self._here(other),
             other.c.client_id == acks.c.client_id,
             other.c.sub_name == acks.c.sub_name,
             other.c.priority != acks.c.priority,

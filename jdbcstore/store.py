@@ -9,6 +9,7 @@ from typing import Self
 from jdbcstore.abc import Progress
 from jdbcstore.adapters.base import Row
 from jdbcstore.audit import DuplicateAudit
+from jdbcstore.audited import AuditedWriter
 from jdbcstore.cleanup import clean
 from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.config import StoreConfig
@@ -47,12 +48,12 @@ class JdbcStore:
         self.config = config or StoreConfig()
         self._clock = clock or SystemClock()
         self._session = Session(url, self.config, read_only=read_only)
-        self._writer = Writer(self._session)
+        audit = self._load_audit()
+        self._writer = Writer(self._session) if audit is None else AuditedWriter(self._session, audit)
         self._parts = Parts(
             self._session,
             self._writer,
             MessageEncoder(self._clock, self._session.max_message_size, self._session.adapter.sent_size),
-            self._load_audit(),
             self._clock,
         )
         self._lock = threading.Lock()

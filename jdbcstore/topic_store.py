@@ -25,6 +25,12 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         super().__init__(parts, destination, prioritized)
         self._trackers: dict[tuple[str, str], AcknowledgementTracker] = {}
 
+    def _looks_prioritized(self) -> bool:
+        if super()._looks_prioritized():
+            return True
+        # A subscription has a row for each priority before the first message comes.
+        return any(row[2] > 0 for row in self._fetch(self._sql.find_all_durable_subs))
+
     def subscribe(
         self,
         client_id: str,

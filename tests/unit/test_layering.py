@@ -25,6 +25,7 @@ ROWS = (
     {
         "acknowledgement",
         "audit",
+        "audited",
         "cleanup",
         "committer",
         "encoding",

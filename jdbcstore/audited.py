@@ -1,0 +1,71 @@
+"""The writer of a store with ``enable_audit``: what was stored before is not stored again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import Any
+
+from jdbcstore.abc import MessageReference
+from jdbcstore.audit import DuplicateAudit
+from jdbcstore.session import Session
+from jdbcstore.units import EncodedMessage, Promise, Unit
+from jdbcstore.writer import Writer
+
+
+class AuditedWriter(Writer):
+    """Leaves duplicates out of each unit; their references have the sequence -1."""
+
+    def __init__(self, session: Session, audit: DuplicateAudit) -> None:
+        super().__init__(session)
+        self._audit = audit
+
+    def execute(self, unit: Unit) -> Any:
+        self._leave_out_duplicates(unit)
+        try:
+            return super().execute(unit)
+        except BaseException:
+            self._forget(unit.adds)
+            raise
+
+    def submit(self, unit: Unit) -> Future[Any]:
+        self._leave_out_duplicates(unit)
+        try:
+            written = super().submit(unit)
+        except BaseException:
+            self._forget(unit.adds)
+            raise
+        result: Promise = Promise()
+
+        def complete(done: Future[Any]) -> None:
+            # Forgotten first: whoever hears of the failure may send the message again at once.
+            error = done.exception()
+            if error is None:
+                result.set_result(done.result())
+            else:
+                self._forget(unit.adds)
+                result.set_exception(error)
+
+        written.add_done_callback(complete)
+        return result
+
+    def _leave_out_duplicates(self, unit: Unit) -> None:
+        every, is_duplicate = unit.adds, self._audit.is_duplicate
+        fresh = [not is_duplicate(message.producer, message.producer_sequence) for message in every]
+        if all(fresh):
+            return
+        result = unit.result
+
+        def with_duplicates(references: list[MessageReference]) -> Any:
+            stored = iter(references)
+            return result([
+                next(stored) if is_fresh else MessageReference(-1, message.message_id)
+                for message, is_fresh in zip(every, fresh, strict=True)
+            ])  # fmt: skip
+
+        unit.adds = [message for message, is_fresh in zip(every, fresh, strict=True) if is_fresh]
+        unit.result = with_duplicates
+
+    def _forget(self, messages: Iterable[EncodedMessage]) -> None:
+        for message in messages:
+            self._audit.forget(message.producer, message.producer_sequence)
