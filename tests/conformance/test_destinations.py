@@ -1,0 +1,172 @@
+"""Which destinations there are, under names that keep every character."""
+
+from __future__ import annotations
+
+import pytest
+
+from jdbcstore import Destination, DestinationKind, Message, Store
+from jdbcstore.errors import InvalidDestination, SubscriptionNotFound
+from tests.conformance.messages import content, fill
+from tests.databases import Database
+
+NAMES = ["Foo", "foo", "FOO", "foo.bar", "foo_bar", "f%", "straße", "strasse", "\N{SNOWMAN}", "É", "E", "e"]
+
+
+def test_listed_by_name(store: Store) -> None:
+    assert store.destinations() == []
+
+    fill(store.queue("B"), "x")
+    fill(store.topic("A"), "x")
+    fill(store.queue("A"), "x")
+    store.topic("C").subscribe("client", "ticker")
+    store.queue("EMPTY")
+    fill(store.queue(Destination(DestinationKind.TEMPORARY_QUEUE, "ID:a-1-1:1:1")), "x")
+
+    assert [str(destination) for destination in store.destinations()] == [
+        "queue://A",
+        "queue://B",
+        "temp-queue://ID:a-1-1:1:1",
+        "topic://A",
+        "topic://C",
+    ]
+
+
+def test_a_drained_queue_is_gone(store: Store) -> None:
+    fill(store.queue("A"), "x")
+    store.queue("A").acknowledge(*store.queue("A").recover())
+
+    assert store.destinations() == []
+
+
+def test_names_that_differ_a_little_are_different(store: Store) -> None:
+    for name in NAMES:
+        fill(store.queue(name), name, f"2 {name}")
+        fill(store.topic(name), name)
+
+    for name in NAMES:
+        assert content(store.queue(name)) == [name, f"2 {name}"]
+        assert content(store.topic(name)) == [name]
+        assert store.queue(name).message_count() == store.queue(name).statistics().message_count == 2
+    assert {destination.name for destination in store.destinations()} == set(NAMES)
+    assert len(store.destinations()) == 2 * len(NAMES)
+    assert store.queue("foo").remove_all_messages() == 2
+    assert store.topic("Foo").remove_expired() == 0
+    assert store.queue("Foo").message_count() == 2
+    with pytest.raises(InvalidDestination):
+        store.queue(" ")
+
+
+def test_subscriptions_of_names_that_differ_a_little(store: Store) -> None:
+    upper, lower = store.topic("Foo"), store.topic("foo")
+    first, second = upper.subscribe("client", "first"), lower.subscribe("client", "second")
+    a, b = fill(upper, "A", "B")
+    fill(lower, "c")
+
+    first.acknowledge(b)
+    assert store.cleanup() == 1
+    first.acknowledge(a)
+
+    assert [info.subscription_name for info in upper.subscriptions()] == ["first"]
+    assert [info.subscription_name for info in lower.subscriptions()] == ["second"]
+    assert content(second) == ["c"]
+    with pytest.raises(SubscriptionNotFound):
+        lower.unsubscribe("client", "first")
+    assert store.cleanup() == 1
+    assert store.delete_destination(upper.destination) == 0
+    assert content(second) == ["c"]
+
+
+def test_deleting_a_queue(store: Store) -> None:
+    queue = store.queue("A")
+    fill(queue, *map(str, range(1_500)))
+    fill(store.queue("B"), "x")
+    reported: list[int] = []
+
+    assert store.delete_destination(queue.destination, reported.append) == 1_500
+
+    assert sum(reported) == 1_500
+    assert store.destinations() == [Destination.queue("B")]
+    assert store.delete_destination(queue.destination) == 0
+    fill(queue, "new")
+    assert content(queue) == ["new"]
+
+
+def test_deleting_a_topic(store: Store) -> None:
+    topic, other = store.topic("A"), store.topic("B")
+    subscription, kept = topic.subscribe("client", "ticker"), other.subscribe("client", "ticker")
+    [_, ahead] = fill(topic, "a", "b")
+    fill(other, "x")
+    subscription.acknowledge(ahead)
+
+    assert store.delete_destination(Destination.topic("A")) == 2
+
+    assert store.destinations() == [Destination.topic("B")]
+    assert content(kept) == ["x"]
+    with pytest.raises(SubscriptionNotFound):
+        subscription.recover()
+    # Nothing is left that a new subscription of the name would inherit.
+    again = topic.subscribe("client", "ticker")
+    fill(topic, "c", "d")
+    assert content(again) == ["c", "d"]
+
+
+def test_deleting_a_topic_leaves_no_row(store: Store, database: Database) -> None:
+    topic = store.topic("A")
+    subscription = topic.subscribe("client", "ticker")
+    _, second = fill(topic, "a", "b")
+    subscription.acknowledge(second)
+
+    store.delete_destination(topic.destination)
+
+    for table in ("ACTIVEMQ_MSGS", "ACTIVEMQ_ACKS", "JDBCSTORE_ACKS"):
+        assert database.rows(f"SELECT COUNT(*) FROM {table}") == [(0,)]
+
+
+def test_a_destination_is_what_it_was_parsed_as(store: Store) -> None:
+    fill(store.queue("queue://ORDERS?consumer.prefetchSize=1"), "a")
+    fill(store.queue(Destination.queue(" ORDERS ")), "b")
+    store.queue("ORDERS").add_message(Message("c", destination=Destination.queue("ORDERS")))
+
+    assert content(store.queue("ORDERS")) == ["a", "b", "c"]
+    assert store.queue("ORDERS").destination == Destination.queue("ORDERS")
+    assert store.queue("ORDERS").recover()[2].original_destination is None
+
+
+@pytest.mark.parametrize("name", ["A,B", "queue://A,topic://B"])
+def test_composites_are_taken_apart_by_the_broker(store: Store, name: str) -> None:
+    with pytest.raises(InvalidDestination, match="members"):
+        store.queue(name)
+    with pytest.raises(InvalidDestination, match="members"):
+        store.topic(name)
+    with pytest.raises(InvalidDestination, match="members"):
+        store.transaction().queue(name)
+    with pytest.raises(InvalidDestination, match="members"):
+        store.delete_destination(Destination.queue(name))
+
+    assert store.destinations() == []
+
+
+def test_names_as_long_as_the_column(store: Store) -> None:
+    longest = "\N{SNOWMAN}" * (250 - len("queue://"))
+
+    fill(store.queue(longest), "a")
+
+    assert store.destinations() == [Destination.queue(longest)]
+    with pytest.raises(InvalidDestination, match="251 characters"):
+        store.queue(longest + "x")
+    with pytest.raises(InvalidDestination, match="shorter"):
+        store.topic("x" * 245)
+    with pytest.raises(InvalidDestination):
+        store.transaction().topic("x" * 1_000_000)
+
+
+def test_activemq_s_record_of_an_empty_queue_is_one(store: Store, database: Database) -> None:
+    """It notes queues of virtual topics in ACTIVEMQ_ACKS, with priority 11."""
+    database.execute(
+        "INSERT INTO ACTIVEMQ_ACKS (CONTAINER, SUB_DEST, CLIENT_ID, SUB_NAME, LAST_ACKED_ID, PRIORITY)"
+        " VALUES (:c, :c, :c, :c, 0, 11)",
+        c="queue://Consumer.A.VirtualTopic.B",
+    )
+
+    assert store.destinations() == [Destination.queue("Consumer.A.VirtualTopic.B")]
+    assert store.queue("Consumer.A.VirtualTopic.B").message_count() == 0
