@@ -17,7 +17,7 @@ from jdbcstore.adapters.base import Row, Sql
 from jdbcstore.names import subscription_not_found
 
 if TYPE_CHECKING:
-    from jdbcstore.session import Connection
+    from jdbcstore.connection import Connection
     from jdbcstore.statements import Statements
     from jdbcstore.units import Acknowledgement
 

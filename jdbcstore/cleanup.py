@@ -12,9 +12,10 @@ from typing import Any
 
 from jdbcstore.abc import Progress
 from jdbcstore.adapters.base import Row
+from jdbcstore.connection import Connection
 from jdbcstore.destination import Destination
 from jdbcstore.paging import PRIORITIES, REMOVE_BATCH, id_pages
-from jdbcstore.session import Connection, Session
+from jdbcstore.session import Session
 from jdbcstore.writer import Writer
 
 

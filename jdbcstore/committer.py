@@ -6,17 +6,21 @@ import logging
 import random
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from jdbcstore.abc import MessageReference
 from jdbcstore.acknowledgement import plan_all
 from jdbcstore.adapters.base import Batch, Failure
+from jdbcstore.connection import Connection
 from jdbcstore.errors import OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.sequence import SequenceAllocator
-from jdbcstore.session import Connection, Session
+from jdbcstore.session import Session
 from jdbcstore.units import Call, Unit
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _TRANSIENT_RETRIES = 8
 _FOREIGN_RETRIES = 4
@@ -107,32 +111,50 @@ class _Attempts:
 
     def write(self, units: list[Unit]) -> list[list[MessageReference]]:
         """Commit the units together; the references of each one's messages."""
-        while True:
-            try:
-                if self._doubtful and self._was_committed(units):
-                    return self._accept(units)
-                if self._duplicate:
-                    # The IDs are another writer's: a broker's on the same tables, or an ActiveMQ's.
-                    # Ours were never committed, for a batch commits whole.
-                    self._committer.sequence.forget()
-                    self._doubtful = self._duplicate = False
-                return self._write_once(units)
-            except self._session.failures as error:
-                self._recover(error)
-            except StoreUnavailable as error:
-                self._reconnect_later(error)
+        try:
+            return self._retry(lambda: self._write_or_find(units))
+        except BaseException:
+            _reset_trackers(units)
+            raise
 
     def call(self, call: Call) -> Any:
         """Run a function in a transaction; what it returns."""
+        return self._retry(lambda: self._call_once(call))
+
+    def _retry(self, attempt: Callable[[], T]) -> T:
         while True:
             try:
-                connection = self._committer.connection()
-                with connection.transaction():
-                    return call.function(connection)
+                return attempt()
             except self._session.failures as error:
                 self._recover(error)
             except StoreUnavailable as error:
                 self._reconnect_later(error)
+            except StoreError:
+                raise
+            except BaseException as error:
+                # A value that the driver cannot even send, or Ctrl-C: a transaction may be open.
+                self._committer.disconnect()
+                if isinstance(error, Exception):
+                    raise StoreError(f"this cannot be written, and was not: {error}") from error
+                raise
+
+    def _call_once(self, call: Call) -> Any:
+        connection = self._committer.connection()
+        with connection.transaction():
+            result = call.function(connection)
+            self._sent = True
+        self._sent = False
+        return result
+
+    def _write_or_find(self, units: list[Unit]) -> list[list[MessageReference]]:
+        if self._doubtful and self._was_committed(units):
+            return self._accept(units)
+        if self._duplicate:
+            # The IDs are another writer's: a broker's on the same tables, or an ActiveMQ's.
+            # Ours were never committed, for a batch commits whole.
+            self._committer.sequence.forget()
+            self._doubtful = self._duplicate = False
+        return self._write_once(units)
 
     def _write_once(self, units: list[Unit]) -> list[list[MessageReference]]:
         connection = self._committer.connection()
@@ -177,9 +199,7 @@ class _Attempts:
         owner = self._committer.connection().fetch(find, id_=self._committer.sequence.last + 1)
         if not owner or tuple(owner[0]) != (add.producer, add.producer_sequence, add.container):
             return False
-        for unit in units:
-            for acknowledgement in unit.acknowledgements:
-                acknowledgement.tracker.reset()  # what was planned is in the tables now
+        _reset_trackers(units)  # what was planned is in the tables now
         return True
 
     def _recover(self, error: Exception) -> None:
@@ -192,13 +212,16 @@ class _Attempts:
             self._reconnect_later(self._session.translate(error), error)
             return
         self._committer.connection().rollback()
-        if failure is Failure.TRANSIENT and self._transient > 0:
+        in_time = time.monotonic() < self._deadline
+        if failure is Failure.TRANSIENT and self._transient > 0 and in_time:
             self._transient -= 1
             self._wait()
         elif failure is Failure.DUPLICATE and sent and self._foreign > 0:
             self._foreign -= 1
             self._duplicate = True
             log.warning("the next ID is taken; does another process write to these tables?")
+        elif self._doubtful and failure not in (Failure.BAD_VALUE, Failure.TOO_LARGE):
+            raise _unknown() from error
         else:
             raise self._session.translate(error) from error
 
@@ -207,12 +230,22 @@ class _Attempts:
             self._wait()
             return
         if self._doubtful:
-            raise OutcomeUnknown(
-                "the connection died during a commit, and the database has not answered since;"
-                " it was written completely or not at all: look before adding it again"
-            ) from (cause or error)
+            raise _unknown() from (cause or error)
         raise error from cause
 
     def _wait(self) -> None:
         self._committer.pause(self._pause)
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
+
+def _reset_trackers(units: list[Unit]) -> None:
+    for unit in units:
+        for acknowledgement in unit.acknowledgements:
+            acknowledgement.tracker.reset()
+
+
+def _unknown() -> OutcomeUnknown:
+    return OutcomeUnknown(
+        "the connection died during a commit, and the database could not be asked since;"
+        " it was written completely or not at all: look before adding it again"
+    )

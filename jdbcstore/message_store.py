@@ -12,13 +12,14 @@ from jdbcstore import openwire
 from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
 from jdbcstore.adapters.base import Row, Sql
 from jdbcstore.clock import Clock
+from jdbcstore.connection import Connection
 from jdbcstore.destination import Destination
 from jdbcstore.encoding import MessageEncoder
 from jdbcstore.ids import MessageId
 from jdbcstore.message import Message
 from jdbcstore.names import fits, message_not_found, name_of
 from jdbcstore.paging import PRIORITIES, decode_rows, id_pages, read_page
-from jdbcstore.session import Connection, Session
+from jdbcstore.session import Session
 from jdbcstore.units import EncodedMessage, Unit, nothing, only
 from jdbcstore.writer import Writer
 

@@ -7,9 +7,9 @@ reserved is kept in a row of our own, and no sequence is given twice, whatever w
 
 from __future__ import annotations
 
+from jdbcstore.connection import Connection
 from jdbcstore.errors import SchemaError
 from jdbcstore.schema import SEQUENCE_ROW
-from jdbcstore.session import Connection
 from jdbcstore.statements import Statements
 
 BLOCK = 10_000
@@ -49,11 +49,11 @@ class SequenceAllocator:
                 connection.fetch(sql.find_last_sequence_id_in_msgs)[0][0] or 0,
                 connection.fetch(sql.find_last_sequence_id_in_acks)[0][0] or 0,
             )
-            if not 0 < self._reserved == highest:
-                # Someone reserved or wrote beyond our block, or this is our first one.
-                self.last = highest
-            self._reserved = self.last + max(count, BLOCK)
-            connection.execute(sql.update_number, name_=SEQUENCE_ROW, new=self._reserved)
+            # Someone reserved or wrote beyond our block, or this is our first one.
+            last = self.last if 0 < self._reserved == highest else highest
+            reserved = last + max(count, BLOCK)
+            connection.execute(sql.update_number, name_=SEQUENCE_ROW, new=reserved)
+        self.last, self._reserved = last, reserved
 
     def give_back(self, connection: Connection) -> None:
         """On a clean close, return what is left of the block, unless others reserved behind it."""

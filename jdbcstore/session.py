@@ -9,15 +9,17 @@ import contextlib
 import logging
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import URL, Engine, create_engine, event
+from sqlalchemy import URL, Engine, NullPool, PoolProxiedConnection, create_engine, event
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jdbcstore.adapters import adapter_for
-from jdbcstore.adapters.base import Adapter, Batch, Failure, Row, Sql
+from jdbcstore.adapters.base import Adapter, Failure, Row, Sql
 from jdbcstore.config import StoreConfig
+from jdbcstore.connection import Connection
 from jdbcstore.errors import (
     AuthenticationFailed,
     InvalidMessage,
@@ -31,6 +33,7 @@ from jdbcstore.statements import Statements
 
 log = logging.getLogger(__name__)
 
+_POOL_TIMEOUT = 60.0
 _SECRET = re.compile("pass|pwd|secret|token|odbc_connect", re.IGNORECASE)
 
 
@@ -42,7 +45,9 @@ class Session:
         if read_only:
             self.adapter.check_exists(target)
         self.config = config
-        self.engine = _engine(self.adapter, target, config)
+        pool = {"pool_size": config.pool_size, "max_overflow": 0, "pool_timeout": _POOL_TIMEOUT}
+        self.engine = _engine(self.adapter, target, **pool)
+        self._unpooled = _engine(self.adapter, target, poolclass=NullPool)
         self.tables = define_tables(self.adapter, config)
         self.place = _without_secrets(target)
         self.driver_errors: tuple[type[Exception], ...] = (self.engine.dialect.loaded_dbapi.Error,)
@@ -56,8 +61,10 @@ class Session:
             self.statements = Statements(
                 self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables
             )
-            self.max_message_size = self._max_message_size()
-            self.refresh_statistics(changed=False)
+            with contextlib.closing(self.connect()) as connection:
+                with self.translated():
+                    self.max_message_size = self.adapter.max_message_size(connection.cursor)
+                self._refresh_statistics(connection, changed=False)
         except BaseException:
             self.engine.dispose()
             raise
@@ -84,22 +91,14 @@ class Session:
             missing = missing_tables(self.engine, self.tables)
         return {str(table.name): table not in missing for table in self.tables.all}
 
-    def _max_message_size(self) -> int:
-        connection = self.connect()
-        try:
-            with self.translated():
-                return self.adapter.max_message_size(connection.cursor)
-        finally:
-            connection.close()
-
     def fetch(self, sql: Sql, **values: Any) -> list[Row]:
         """The rows of one statement, read in a transaction of its own.
 
-        :raises StoreUnavailable: the database did not answer, twice
+        :raises StoreUnavailable: the database does not answer
         :raises StoreClosed: the session is closed
         """
         with self._reading():
-            return self._fetch_twice(sql, sql.row(**values))
+            return self._fetch_live(sql, sql.row(**values))
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
@@ -118,18 +117,29 @@ class Session:
             if last:
                 self.engine.dispose()
 
-    def _fetch_twice(self, sql: Sql, row: Row) -> list[Row]:
-        try:
-            return self._fetch(sql, row)
-        except self.failures as error:
-            # A pooled connection may have died long ago, so the second try takes a new one.
-            if self.classify(error) is not Failure.DISCONNECTED:
-                raise self.translate(error) from error
-        with self.translated():
-            return self._fetch(sql, row)
+    def _fetch_live(self, sql: Sql, row: Row) -> list[Row]:
+        """Read on the first pooled connection that is alive: all may have died with a server."""
+        stale = self.config.pool_size
+        while True:
+            connection = self._checkout()
+            try:
+                return self._fetch(connection, sql, row)
+            except self.driver_errors as error:
+                stale -= 1
+                if stale < 0 or self.classify(error) is not Failure.DISCONNECTED:
+                    raise self.translate(error) from error
 
-    def _fetch(self, sql: Sql, row: Row) -> list[Row]:
-        connection = self.engine.raw_connection()
+    def _checkout(self) -> PoolProxiedConnection:
+        try:
+            with self.translated():
+                return self.engine.raw_connection()
+        except PoolTimeout as error:
+            raise StoreUnavailable(
+                f"all {self.config.pool_size} connections for reading have been in use for"
+                f" {_POOL_TIMEOUT:.0f} seconds; raise pool_size, or read from fewer threads"
+            ) from error
+
+    def _fetch(self, connection: PoolProxiedConnection, sql: Sql, row: Row) -> list[Row]:
         try:
             cursor = self.adapter.cursor(connection.dbapi_connection)
             try:
@@ -144,20 +154,21 @@ class Session:
             connection.close()
         return rows
 
-    def refresh_statistics(self, *, changed: bool) -> None:
-        """Keep pages cheap while the message table grows; a failure only makes them slower."""
+    def refresh_statistics(self) -> None:
+        """Keep pages cheap after the message table has changed much; a failure only makes them slower."""
         try:
             connection = self.connect()
         except StoreError as error:
             log.info("planner statistics were not refreshed: %s", error)
             return
+        with contextlib.closing(connection):
+            self._refresh_statistics(connection, changed=True)
+
+    def _refresh_statistics(self, connection: Connection, *, changed: bool) -> None:
         try:
-            table = self.tables.messages.name
-            self.adapter.refresh_statistics(connection.cursor, table, changed=changed)
+            self.adapter.refresh_statistics(connection.cursor, self.tables.messages.name, changed=changed)
         except self.failures as error:
             log.info("planner statistics were not refreshed: %s", error)
-        finally:
-            connection.close()
 
     def connect(self) -> Connection:
         """A connection outside the pool, in autocommit mode.
@@ -165,9 +176,10 @@ class Session:
         :raises StoreUnavailable: the database does not answer
         """
         with self.translated():
-            proxied = self.engine.raw_connection()
+            proxied = self._unpooled.raw_connection()
             proxied.detach()
-            return Connection(self, proxied.dbapi_connection)
+            raw = proxied.dbapi_connection
+            return Connection(self.adapter, self.statements, self.driver_errors, raw)
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
@@ -204,6 +216,8 @@ class Session:
                 return SchemaError(
                     f"{reason}; the tables are not ActiveMQ's, or are missing: run jdbcstore init"
                 )
+            case Failure.FULL:
+                return StoreUnavailable(f"{self.place} has no room left: {reason}; make some, then try again")
             case Failure.TRANSIENT:
                 return StoreUnavailable(f"other writers are in the way: {reason}; try again")
             case Failure.BAD_VALUE | Failure.TOO_LARGE:
@@ -223,71 +237,13 @@ class Session:
             self.engine.dispose()
 
 
-class Connection:
-    """One connection in autocommit mode, for one thread. Driver errors pass through untranslated."""
-
-    def __init__(self, session: Session, raw: Any) -> None:
-        self._session = session
-        self._raw = raw
-        self.cursor = session.adapter.cursor(raw)
-
-    def fetch(self, sql: Sql, **values: Any) -> list[Row]:
-        self.cursor.execute(sql.text, sql.row(**values))
-        rows: list[Row] = self.cursor.fetchall()
-        return rows
-
-    def execute(self, sql: Sql, **values: Any) -> None:
-        self.cursor.execute(sql.text, sql.row(**values))
-
-    def execute_many(self, sql: Sql, rows: Sequence[Row]) -> None:
-        if rows:
-            self._session.adapter.execute_many(self.cursor, sql, rows)
-
-    def remove_messages(self, ids: Sequence[int]) -> None:
-        """Delete rows of ACTIVEMQ_MSGS in the vendor's fastest way."""
-        if ids:
-            session = self._session
-            session.adapter.delete_messages(self.cursor, session.statements.remove_message, ids)
-
-    def write(self, batch: Batch) -> None:
-        """Apply and commit a batch, all of it or nothing."""
-        self._session.adapter.write(self.cursor, self._session.statements.write, batch)
-
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commits at the end of the block, rolls back when it raises."""
-        self.cursor.execute(self._session.adapter.begin)
-        try:
-            yield
-            self.cursor.execute("COMMIT")
-        except BaseException:
-            self.rollback()
-            raise
-
-    def rollback(self) -> None:
-        """Leave whatever transaction is open. When this fails, so has the connection."""
-        with contextlib.suppress(*self._session.driver_errors):
-            self.cursor.execute("ROLLBACK")
-
-    def close(self) -> None:
-        with contextlib.suppress(*self._session.driver_errors):
-            self._raw.close()
-
-
 def _without_secrets(url: URL) -> str:
     """The URL for people: its password is starred out, and so is what else could hold one."""
     secret = {name: "hidden" for name in url.query if _SECRET.search(name)}
     return url.update_query_dict(secret).render_as_string(hide_password=True)
 
 
-def _engine(adapter: Adapter, url: Any, config: StoreConfig) -> Engine:
-    engine = create_engine(
-        url,
-        pool_size=config.pool_size,
-        max_overflow=0,
-        pool_timeout=60.0,
-        pool_reset_on_return=None,
-        **adapter.engine_options(url),
-    )
+def _engine(adapter: Adapter, url: URL, **pool: Any) -> Engine:
+    engine = create_engine(url, pool_reset_on_return=None, **pool, **adapter.engine_options(url))
     event.listen(engine, "connect", lambda connection, _record: adapter.on_connect(connection))
     return engine

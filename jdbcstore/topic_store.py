@@ -9,12 +9,12 @@ from typing import Any
 from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
 from jdbcstore.acknowledgement import AcknowledgementTracker
 from jdbcstore.adapters.base import Row
+from jdbcstore.connection import Connection
 from jdbcstore.destination import Destination
 from jdbcstore.message_store import JdbcMessageStore, Parts
 from jdbcstore.names import check_subscription, fits, subscription_exists, subscription_not_found
 from jdbcstore.paging import PRIORITIES, read_page
 from jdbcstore.schema import widen_acks_key
-from jdbcstore.session import Connection
 from jdbcstore.units import Acknowledgement, Unit, nothing
 
 

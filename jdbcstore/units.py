@@ -15,7 +15,7 @@ from jdbcstore.message import MessageId
 
 if TYPE_CHECKING:
     from jdbcstore.acknowledgement import AcknowledgementTracker
-    from jdbcstore.session import Connection
+    from jdbcstore.connection import Connection
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)

@@ -15,8 +15,9 @@ from concurrent.futures import Future
 from typing import Any
 
 from jdbcstore.committer import Committer
+from jdbcstore.connection import Connection
 from jdbcstore.errors import OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
-from jdbcstore.session import Connection, Session
+from jdbcstore.session import Session
 from jdbcstore.statistics import StatisticsRefresher
 from jdbcstore.units import Call, Promise, Unit, Waiter
 
@@ -33,7 +34,7 @@ class Writer:
         self._session = session
         self._config = session.config
         self._committer = Committer(session)
-        self._statistics = StatisticsRefresher(lambda: session.refresh_statistics(changed=True))
+        self._statistics = StatisticsRefresher(session.refresh_statistics)
         self._queue: deque[Unit | Call] = deque()
         self._lock = threading.Lock()
         self._space = threading.Condition(self._lock)

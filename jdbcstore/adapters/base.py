@@ -23,6 +23,7 @@ class Failure(enum.Enum):
     DUPLICATE = "a unique key exists"
     BAD_VALUE = "this row cannot be stored"
     TOO_LARGE = "this row is beyond a size limit"
+    FULL = "the database has no room left"
     NO_TABLE = "a table or column is absent"
     OTHER = "anything else"
 

@@ -123,11 +123,14 @@ class MysqlAdapter(Adapter):
 
 _BY_CODE = {
     **dict.fromkeys((1053, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055), Failure.DISCONNECTED),
+    # Too many connections; a server that has become read-only.
+    **dict.fromkeys((1040, 1203, 1290, 1836), Failure.DISCONNECTED),
     **dict.fromkeys((1044, 1045, 1698), Failure.REFUSED),
     **dict.fromkeys((1205, 1213), Failure.TRANSIENT),
     1062: Failure.DUPLICATE,
     **dict.fromkeys((1048, 1264, 1366, 1406), Failure.BAD_VALUE),
     1153: Failure.TOO_LARGE,
+    **dict.fromkeys((1021, 1114), Failure.FULL),
     **dict.fromkeys((1054, 1146), Failure.NO_TABLE),
 }
 

@@ -84,7 +84,7 @@ class PostgresqlAdapter(Adapter):
         state = getattr(error, "sqlstate", None)
         if state is None:
             return _classify_unnumbered(error)
-        if state in ("57P01", "57P02", "57P03", "25006"):
+        if state in ("57P01", "57P02", "57P03", "53300", "25006"):
             return Failure.DISCONNECTED
         if state.startswith("42"):
             return Failure.NO_TABLE if state in ("42P01", "42703") else Failure.OTHER
@@ -144,6 +144,7 @@ _BY_CLASS = {
     "22": Failure.BAD_VALUE,
     "28": Failure.REFUSED,
     "40": Failure.TRANSIENT,
+    "53": Failure.FULL,
     "54": Failure.TOO_LARGE,
 }
 

@@ -83,6 +83,7 @@ _BY_CODE = {
     sqlite3.SQLITE_CONSTRAINT: Failure.BAD_VALUE,
     sqlite3.SQLITE_MISMATCH: Failure.BAD_VALUE,
     sqlite3.SQLITE_TOOBIG: Failure.TOO_LARGE,
+    sqlite3.SQLITE_FULL: Failure.FULL,
     sqlite3.SQLITE_BUSY: Failure.TRANSIENT,
     sqlite3.SQLITE_LOCKED: Failure.TRANSIENT,
     sqlite3.SQLITE_CANTOPEN: Failure.DISCONNECTED,

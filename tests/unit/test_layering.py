@@ -21,6 +21,7 @@ ROWS = (
     {"adapters"},
     {"schema"},
     {"statements"},
+    {"connection"},
     {"session"},
     {
         "acknowledgement",
@@ -55,7 +56,7 @@ ONLY = {
 
 # Packages that are not the standard library's: who may import each.
 OUTSIDE = {
-    "sqlalchemy": {"adapters", "config", "schema", "session", "statements", "store", "url"} | ROWS[7],
+    "sqlalchemy": {"adapters", "config", "schema", "session", "statements", "store", "url"} | ROWS[8],
     "psycopg": {"adapters"},
     "pymysql": {"adapters"},
     "pyodbc": {"adapters"},
