@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from struct import Struct
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
+from jdbcstore import openwire
 from jdbcstore.abc import MessageReference
 from jdbcstore.adapters.base import Row
 from jdbcstore.message import MessageId
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
-_LONG = Struct(">q").pack
 _ROW_OVERHEAD = 512
 """Roughly what a waiting message takes beside its blob."""
 
@@ -58,8 +57,7 @@ class Waiter(Generic[T]):
         return self._result  # type: ignore[return-value]
 
 
-@dataclass(slots=True, frozen=True)
-class EncodedMessage:
+class EncodedMessage(NamedTuple):
     """A row of ACTIVEMQ_MSGS without its ID; ``slot`` is where the blob holds the broker sequence."""
 
     message_id: MessageId
@@ -86,8 +84,7 @@ class EncodedMessage:
 
     def blob_for(self, sequence: int) -> bytes:
         """The blob with this broker sequence."""
-        slot = self.slot
-        return self.blob[:slot] + _LONG(sequence) + self.blob[slot + 8 :]
+        return openwire.set_broker_sequence(self.blob, self.slot, sequence)
 
 
 @dataclass(slots=True)

@@ -23,7 +23,8 @@ from jdbcstore.units import Call, Promise, Unit, Waiter
 
 log = logging.getLogger(__name__)
 
-_BATCH_UNITS = 2_000
+_BATCH_UNITS = 256
+"""Few enough that a caller with a thousand futures under way fills one batch while another commits."""
 _BATCH_BYTES = 8 * 1024 * 1024
 
 
