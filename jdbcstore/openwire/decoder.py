@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is an exception class
 
 from jdbcstore.body import NO_PROPERTIES, BodyType
 from jdbcstore.errors import CorruptMessage
@@ -78,7 +79,10 @@ def _looks_tight(data: bytes) -> bool:
 
 def _decode_version(data: bytes, version: int, sequence: int | None, container: str | None) -> Message:
     reader = Reader(data, 5, version)
-    message = _read_message(reader, BODY_TYPES[data[4]], sequence, container, 0)
+    try:
+        message = _read_message(reader, BODY_TYPES[data[4]], sequence, container, 0)
+    except (StructError, IndexError):
+        raise Malformed("it ends too early") from None
     if reader.at != len(data):
         raise Malformed(f"{len(data) - reader.at} bytes are left over behind it")
     return message
@@ -127,7 +131,7 @@ _BLOB = BodyType.BLOB
 def _read_nested_message(reader: Reader, nesting: int) -> Message | None:
     """A message as the data structure of another, if that is what comes next."""
     data, at = reader.data, reader.at
-    kind = BODY_TYPES.get(data[at + 1]) if data[at : at + 1] > b"\0" and at + 1 < len(data) else None
+    kind = BODY_TYPES.get(data[at + 1]) if data[at] else None
     if kind is None:
         return None
     if nesting >= MAX_MESSAGE_NESTING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception class
 from typing import Any
@@ -41,8 +42,14 @@ def encode_values(values: tuple[Value, ...]) -> bytes:
 def _write_map(out: list[bytes], values: Mapping[str, Value]) -> None:
     out.append(_i32.pack(len(values)))
     for name, value in values.items():
-        out.append(short_utf(name, "a name"))
+        out.append(_encode_name(name))
         _write(out, value)
+
+
+@lru_cache(maxsize=512)
+def _encode_name(name: str) -> bytes:
+    """Names come again and again."""
+    return short_utf(name, "a name")
 
 
 def _write(out: list[bytes], value: Value) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from struct import Struct
 from typing import Any, TypeVar
 
@@ -28,11 +29,15 @@ T = TypeVar("T")
 _TRANSACTION_IDS: tuple[type[Any], ...] = (LocalTransactionId, XATransactionId)
 
 _presence_and_size = Struct(">Bi")
-_u16, _i16, _i32, _i64 = Struct(">H"), Struct(">h"), Struct(">i"), Struct(">q")
+_i16, _i32, _i64 = Struct(">h"), Struct(">i"), Struct(">q")
 
 
 class Reader:
-    """A place in a blob. Reading past the end raises :class:`Malformed`."""
+    """A place in a blob.
+
+    Reading past the end raises IndexError or struct.error, which only the decoder catches: asking
+    each time whether there is more would cost more than reading.
+    """
 
     __slots__ = ("at", "data", "version")
 
@@ -43,36 +48,35 @@ class Reader:
 
     def fixed(self, layout: Struct) -> tuple[Any, ...]:
         """The numbers of a struct."""
-        start = self.at
-        end = self.at = start + layout.size
-        if end > len(self.data):
-            raise Malformed("it ends too early")
-        return layout.unpack_from(self.data, start)
+        at = self.at
+        self.at = at + layout.size
+        return layout.unpack_from(self.data, at)
 
     def number(self, layout: Struct) -> int:
         return self.fixed(layout)[0]  # type: ignore[no-any-return]
 
     def byte(self) -> int:
         at = self.at
-        if at >= len(self.data):
-            raise Malformed("it ends too early")
         self.at = at + 1
         return self.data[at]
 
     def skip(self, size: int) -> int:
         """Where ``size`` bytes start, which are passed over."""
         start = self.at
-        if size < 0 or start + size > len(self.data):
+        end = start + size
+        if size < 0 or end > len(self.data):
             raise Malformed(f"a field of {size} bytes does not fit into the {len(self.data) - start} left")
-        self.at = start + size
+        self.at = end
         return start
 
-    def take(self, size: int) -> bytes:
-        start = self.skip(size)
-        return self.data[start : start + size]
-
     def string(self) -> str | None:
-        return decode_utf(self.take(self.number(_u16))) if self.byte() else None
+        data, at = self.data, self.at
+        self.at = at + 3
+        if not data[at]:
+            self.at = at + 1
+            return None
+        start = self.skip(data[at + 1] << 8 | data[at + 2])
+        return decode_utf(data[start : self.at])
 
     def name(self) -> str:
         """A string that must be there."""
@@ -83,8 +87,8 @@ class Reader:
 
     def span(self) -> tuple[int, int]:
         """Where a byte array starts and how long it is; the length is -1 if there is none."""
-        data, at = self.data, self.at
-        if at < len(data) and data[at] == 0:
+        at = self.at
+        if not self.data[at]:
             self.at = at + 1
             return 0, -1
         _, size = self.fixed(_presence_and_size)
@@ -98,9 +102,12 @@ class Reader:
 
     def nested(self, *expected: type[T]) -> T | None:
         """A nested object of one of these types, or none."""
-        if not self.byte():
+        at = self.at
+        if not self.data[at]:
+            self.at = at + 1
             return None
-        number = self.byte()
+        number = self.data[at + 1]
+        self.at = at + 2
         read = _READERS.get(number)
         if read is None:
             raise Malformed(f"{number} is no type of an object that a message can hold")
@@ -128,6 +135,7 @@ class Reader:
         return broker_id
 
 
+@lru_cache(maxsize=256)
 def make_destination(number: int, name: str) -> Destination:
     """The destination of this type; :class:`Malformed` if it can have no such name."""
     kind = types.DESTINATION_KINDS.get(number)

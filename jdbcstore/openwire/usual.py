@@ -45,7 +45,7 @@ def usual_names(reader: Reader, sequence: int | None) -> Names | None:
     return command_id, response_required, producer_id, destination, None, None, message_id
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def _producer_and_destination(section: bytes) -> tuple[ProducerId, Destination]:
     """What the messages of one producer begin with, byte for byte: its id, where to, its id again."""
     producer_end = 5 + _u16(section, 3)[0] + 16

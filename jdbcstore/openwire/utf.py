@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from jdbcstore.errors import InvalidMessage
 from jdbcstore.openwire.types import Malformed
 
-_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_FOUR_BYTES = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
+_PAIR = re.compile(rb"\xed[\xa0-\xaf][\x80-\xbf]\xed[\xb0-\xbf][\x80-\xbf]")
 
 
 def encode_utf(text: str) -> bytes:
@@ -15,13 +17,21 @@ def encode_utf(text: str) -> bytes:
     if text.isascii():
         raw = text.encode("ascii")
     else:
-        raw = _ASTRAL.sub(_split, text).encode("utf-8", "surrogatepass")
+        raw = text.encode("utf-8", "surrogatepass")
+        if java_length(text) != len(text):
+            raw = _FOUR_BYTES.sub(_split, raw)
     return raw.replace(b"\0", b"\xc0\x80") if b"\0" in raw else raw
 
 
-def _split(match: re.Match[str]) -> str:
-    offset = ord(match[0]) - 0x10000
-    return chr(0xD800 + (offset >> 10)) + chr(0xDC00 + (offset & 0x3FF))
+def _split(match: re.Match[bytes]) -> bytes:
+    return _as_pair(match[0])
+
+
+@lru_cache(maxsize=4096)
+def _as_pair(four_bytes: bytes) -> bytes:
+    offset = ord(four_bytes.decode()) - 0x10000
+    pair = chr(0xD800 + (offset >> 10)) + chr(0xDC00 + (offset & 0x3FF))
+    return pair.encode("utf-8", "surrogatepass")
 
 
 def decode_utf(raw: bytes) -> str:
@@ -30,11 +40,21 @@ def decode_utf(raw: bytes) -> str:
         return raw.decode()  # right for all but NUL and surrogates, which plain UTF-8 refuses
     except UnicodeDecodeError:
         pass
+    raw = _PAIR.sub(_join, raw.replace(b"\xc0\x80", b"\0"))
     try:
-        text = raw.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+        return raw.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:
         raise Malformed(f"a text is not modified UTF-8 ({error.reason})") from None
-    return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
+
+
+def _join(match: re.Match[bytes]) -> bytes:
+    return _as_character(match[0])
+
+
+@lru_cache(maxsize=4096)
+def _as_character(pair: bytes) -> bytes:
+    units = pair.decode("utf-8", "surrogatepass").encode("utf-16-be", "surrogatepass")
+    return units.decode("utf-16-be").encode()
 
 
 def java_length(text: str) -> int:
