@@ -115,7 +115,7 @@ def decode_values(data: bytes) -> tuple[Value, ...]:
 
 
 def _read_map(data: bytes, at: int, nesting: int) -> tuple[dict[str, Value] | None, int]:
-    count = _count(data, at, nesting, 3)
+    count = _count(data, at, nesting)
     at += 4
     if count < 0:
         return None, at
@@ -131,7 +131,7 @@ def _read_map(data: bytes, at: int, nesting: int) -> tuple[dict[str, Value] | No
 
 
 def _read_list(data: bytes, at: int, nesting: int) -> tuple[list[Value], int]:
-    count = _count(data, at, nesting, 1)
+    count = _count(data, at, nesting)
     at += 4
     if count < 0:
         raise Malformed(f"a list has {count} elements")
@@ -142,9 +142,9 @@ def _read_list(data: bytes, at: int, nesting: int) -> tuple[list[Value], int]:
     return values, at
 
 
-def _count(data: bytes, at: int, nesting: int, element_size: int) -> int:
+def _count(data: bytes, at: int, nesting: int) -> int:
     (count,) = _i32.unpack_from(data, at)
-    if count * element_size > len(data) - at - 4:
+    if count > len(data) - at - 4:
         raise Malformed(f"a map or list of {count} elements does not fit into its {len(data)} bytes")
     if nesting == 0:
         raise Malformed(f"maps and lists are nested more than {MAX_NESTING} deep")

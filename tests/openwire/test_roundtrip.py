@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 
 from jdbcstore.destination import Destination
-from jdbcstore.errors import InvalidMessage
+from jdbcstore.errors import CorruptMessage, InvalidMessage
 from jdbcstore.headers import HEADERS
-from jdbcstore.ids import BrokerId, MessageId, ProducerId
+from jdbcstore.ids import BrokerId, ConnectionId, ConsumerId, LocalTransactionId, MessageId, ProducerId
 from jdbcstore.message import Message
-from jdbcstore.openwire import decode, decoder, encode, encode_for_store, set_broker_sequence
+from jdbcstore.openwire import decode, decoder, encode, encode_for_store, encoder, set_broker_sequence
 from jdbcstore.openwire.headers import encode_any_headers, encode_any_tail, encode_headers, encode_tail
 from jdbcstore.openwire.structures import encode_structure
 from jdbcstore.openwire.types import OLD_VERSION, VERSION
@@ -72,6 +72,39 @@ def test_short_ways_are_taken(message: Message) -> None:
         for name in ("read_names", "read_headers", "read_tail"):
             patch.setattr(decoder, name, None)
         assert decode(encode(message)) == message
+
+
+CONSUMER = ConsumerId("ID:here-1:1", 2, 3)
+TRANSACTION = LocalTransactionId(ConnectionId("ID:here-1:1"), 4)
+EACH_ALONE: list[dict[str, Any]] = [
+    {"correlation_id": "c"},
+    {"reply_to": ORDERS},
+    {"jms_type": "t"},
+    {"group_id": "g"},
+    {"user_id": "u"},
+    {"original_destination": ORDERS},
+    {"transaction_id": TRANSACTION},
+    {"original_transaction_id": TRANSACTION},
+    {"broker_path": (BrokerId("b"),)},
+    {"cluster": (BrokerId("b"), BrokerId("c"))},
+    {"target_consumer_id": CONSUMER},
+    {"data_structure": PRODUCER},
+    {"body_type": "blob", "remote_blob_url": "u"},
+    {"body_type": "blob", "mime_type": "m"},
+    {"body_type": "blob", "deleted_by_broker": True},
+]
+
+
+@pytest.mark.parametrize("header", EACH_ALONE, ids=lambda header: next(reversed(header)))
+@pytest.mark.parametrize("version", [OLD_VERSION, VERSION])
+def test_each_rare_header_alone(header: dict[str, Any], version: int) -> None:
+    """A short way that forgets to ask for one of them would lose it."""
+    message = Message(
+        destination=ORDERS, message_id=MessageId(PRODUCER, 4), producer_id=PRODUCER, timestamp_ms=5, **header
+    )
+    blob = encode(message, version=version)
+    assert decode(blob) == message
+    assert encode(rebuilt(decode(blob)), version=version) == blob
 
 
 def compare_ways(blob: bytes, message: Message) -> None:
@@ -165,10 +198,14 @@ def test_refuses_what_openwire_has_no_room_for(message: Message) -> None:
         encode(message)
 
 
-def test_messages_nest_only_so_deep() -> None:
+def test_messages_nest_only_so_deep(monkeypatch: pytest.MonkeyPatch) -> None:
     message = Message("core", timestamp_ms=0)
     for _ in range(8):
         message = Message("around", timestamp_ms=0, data_structure=message)
     assert decode(encode(message)) == message
+    deeper = Message("around", data_structure=message)
     with pytest.raises(InvalidMessage, match="nested 9 deep"):
-        encode(Message("around", data_structure=message))
+        encode(deeper)
+    monkeypatch.setattr(encoder, "MAX_MESSAGE_NESTING", 9)
+    with pytest.raises(CorruptMessage, match="nested more than 8 deep"):
+        decode(encode(deeper))

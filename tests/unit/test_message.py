@@ -222,6 +222,15 @@ def test_replace_in_a_stored_message() -> None:
     assert decode(encode(stored.replace(body="new"))).body == "new"
 
 
+def test_a_stored_message_can_be_compressed() -> None:
+    stored = decode(encode(Message("text" * 1000, destination=ORDERS)))
+    compressed = encode(stored.replace(compressed=True))
+    assert len(compressed) < 500
+    assert decode(compressed).compressed
+    assert decode(compressed).body == "text" * 1000
+    assert encode(decode(compressed).replace(compressed=False)) == encode(stored)
+
+
 def test_a_stored_message_is_read_when_asked() -> None:
     blob = encode(Message("text", destination=ORDERS, properties={"name": "value"}))
     damaged = decode(blob.replace(b"\0\0\0\4text", b"\0\0\0\5text"))
