@@ -61,7 +61,13 @@ class PostgresqlAdapter(Adapter):
         # messages of others to find ten of its own.
         return {
             "paramstyle": "format",
-            "connect_args": {"autocommit": True, "prepare_threshold": None, "connect_timeout": 10},
+            "connect_args": {
+                "autocommit": True,
+                "prepare_threshold": None,
+                "connect_timeout": 10,
+                # What the arrays of a batch hold, whatever the database's own encoding.
+                "client_encoding": "utf8",
+            },
         }
 
     def on_connect(self, connection: Any) -> None:
