@@ -142,11 +142,9 @@ class Session:
     def _fetch(self, connection: PoolProxiedConnection, sql: Sql, row: Row) -> list[Row]:
         try:
             cursor = self.adapter.cursor(connection.dbapi_connection)
-            try:
-                cursor.execute(sql.text, row)
-                rows: list[Row] = cursor.fetchall()
-            finally:
-                cursor.close()
+            cursor.execute(sql.text, row)
+            rows: list[Row] = cursor.fetchall()
+            cursor.close()
         except BaseException:
             connection.invalidate()
             raise

@@ -1,0 +1,108 @@
+"""A line to a database server: a TCP proxy that cuts connections."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from typing import ClassVar
+
+from sqlalchemy import make_url
+
+from tests.faults.line import Break, Line
+
+
+class ProxyLine(Line):
+    """What one read from a socket gives counts as one statement, or one answer."""
+
+    breaks: ClassVar[tuple[Break, ...]] = tuple(Break)
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        target = make_url(url)
+        self._server = (target.host, int(target.port or str(target.query["port"])))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        port = self._listener.getsockname()[1]
+        # pyodbc's drivers take the port as a keyword of their own.
+        new = target.set(port=port) if target.port else target.update_query_dict({"port": str(port)})
+        self._url = new.render_as_string(hide_password=False)
+        self._pairs: set[_Pair] = set()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def close(self) -> None:
+        # Closing it would not wake the thread that accepts.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+        self._cut_all()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self.down:
+                client.close()
+                continue
+            pair = _Pair(client, socket.create_connection(self._server))
+            self._pairs.add(pair)
+            for carry in (self._carry_statements, self._carry_answers):
+                threading.Thread(target=carry, args=(pair,), daemon=True).start()
+
+    def _carry_statements(self, pair: _Pair) -> None:
+        for data in pair.received(pair.client):
+            broken = self._breaks_at(Break.STATEMENT, Break.BETWEEN)
+            if broken is not Break.STATEMENT:
+                pair.send(pair.server, data)
+            if broken:
+                self._cut(pair)
+
+    def _carry_answers(self, pair: _Pair) -> None:
+        for data in pair.received(pair.server):
+            if self._breaks_at(Break.ANSWER):
+                self._cut(pair)
+            else:
+                pair.send(pair.client, data)
+
+    def _cut(self, pair: _Pair) -> None:
+        """Cut this connection, and all others if the line is to stay down."""
+        pair.cut()
+        if self.down:
+            self._cut_all()
+
+    def _cut_all(self) -> None:
+        while self._pairs:
+            self._pairs.pop().cut()
+
+
+class _Pair:
+    """The two halves of a connection. When one ends, so does the other."""
+
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self.client = client
+        self.server = server
+        for half in (client, server):
+            half.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def received(self, source: socket.socket) -> Iterator[bytes]:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                yield data
+        self.cut()
+
+    def send(self, target: socket.socket, data: bytes) -> None:
+        with contextlib.suppress(OSError):
+            target.sendall(data)
+
+    def cut(self) -> None:
+        for half in (self.client, self.server):
+            with contextlib.suppress(OSError):
+                half.shutdown(socket.SHUT_RDWR)
+            half.close()
