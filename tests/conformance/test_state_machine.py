@@ -1,0 +1,44 @@
+"""JdbcStore and MemoryStore under random operations and restarts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+import jdbcstore
+from jdbcstore import Store
+from tests.backends import Capabilities
+from tests.clock import FakeClock
+from tests.conformance.conftest import empty
+from tests.conformance.machine import StoreMachine
+from tests.databases import Database
+
+
+@pytest.mark.new_database
+def test_no_operations_tell_them_apart(database: Database, capabilities: Capabilities) -> None:
+    def new_machine() -> StoreMachine:
+        clock = FakeClock()
+
+        def open_store() -> Store:
+            return jdbcstore.open(database.url, clock=clock, cleanup_period=0)
+
+        def reopen() -> Store:
+            machine.real.close()
+            return open_store()
+
+        model = jdbcstore.open("memory:", clock=clock, cleanup_period=0)
+        real = open_store()
+        empty(database)
+        machine = StoreMachine(model, real, reopen, clock)
+        return machine
+
+    run_state_machine_as_test(
+        new_machine,  # type: ignore[arg-type]
+        settings=settings(
+            max_examples=15 if capabilities.server else 60,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
