@@ -36,7 +36,7 @@ def test_no_operations_tell_them_apart(database: Database, capabilities: Capabil
     run_state_machine_as_test(
         new_machine,  # type: ignore[arg-type]
         settings=settings(
-            max_examples=15 if capabilities.server else 60,
+            max_examples=10 if capabilities.server else 60,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),
