@@ -215,6 +215,7 @@ class _Attempts:
         in_time = time.monotonic() < self._deadline
         if failure is Failure.TRANSIENT and self._transient > 0 and in_time:
             self._transient -= 1
+            log.info("other writers are in the way, trying again: %s", error)
             self._wait()
         elif failure is Failure.DUPLICATE and sent and self._foreign > 0:
             self._foreign -= 1

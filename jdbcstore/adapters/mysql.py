@@ -128,7 +128,7 @@ _BY_CODE = {
     **dict.fromkeys((1044, 1045, 1698), Failure.REFUSED),
     **dict.fromkeys((1205, 1213), Failure.TRANSIENT),
     1062: Failure.DUPLICATE,
-    **dict.fromkeys((1048, 1264, 1366, 1406), Failure.BAD_VALUE),
+    **dict.fromkeys((1048, 1264, 1366, 1406, 3819, 4025), Failure.BAD_VALUE),
     1267: Failure.BAD_VALUE,  # compared with a column whose character set lacks it
     1153: Failure.TOO_LARGE,
     **dict.fromkeys((1021, 1114), Failure.FULL),

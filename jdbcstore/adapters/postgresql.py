@@ -92,9 +92,11 @@ class PostgresqlAdapter(Adapter):
             return _classify_unnumbered(error)
         if state in ("57P01", "57P02", "57P03", "53300", "25006"):
             return Failure.DISCONNECTED
+        if state == "55P03":
+            return Failure.TRANSIENT
         if state.startswith("42"):
             return Failure.NO_TABLE if state in ("42P01", "42703") else Failure.OTHER
-        return _BY_CLASS.get(state[:2], Failure.DUPLICATE if state == "23505" else Failure.OTHER)
+        return Failure.DUPLICATE if state == "23505" else _BY_CLASS.get(state[:2], Failure.OTHER)
 
     def write(self, cursor: Any, statements: WriteStatements, batch: Batch) -> None:
         if batch.updates or any(rows for _, rows in batch.others):
@@ -148,6 +150,7 @@ class PostgresqlAdapter(Adapter):
 _BY_CLASS = {
     "08": Failure.DISCONNECTED,
     "22": Failure.BAD_VALUE,
+    "23": Failure.BAD_VALUE,
     "28": Failure.REFUSED,
     "40": Failure.TRANSIENT,
     "53": Failure.FULL,

@@ -14,6 +14,8 @@ from jdbcstore.adapters.base import Adapter, Failure, Row, Sql
 from jdbcstore.adapters.text import in_list, multi_row
 from jdbcstore.errors import ConfigurationError, SchemaError
 
+_TIMEOUT = 30.0
+"""Seconds that another process's lock is waited for, unless the URL says ``?timeout=``."""
 _ROWS = 100
 """Rows of one statement; more are no faster."""
 
@@ -43,7 +45,8 @@ class SqliteAdapter(Adapter):
         folder = Path(url.database).parent
         if not folder.is_dir():
             raise ConfigurationError(f"the folder {folder} of the SQLite file does not exist; make it first")
-        return {"connect_args": {"isolation_level": None, "timeout": 30.0, "check_same_thread": False}}
+        patience = float(str(url.query.get("timeout", _TIMEOUT)))
+        return {"connect_args": {"isolation_level": None, "timeout": patience, "check_same_thread": False}}
 
     def on_connect(self, connection: Any) -> None:
         cursor = connection.cursor()
