@@ -214,6 +214,17 @@ def _create_indexes(engine: Engine, table: Table) -> None:
                 raise SchemaError(f"cannot create the index {index.name}: {error.orig}") from error
 
 
+def container_index(tables: Tables) -> Index:
+    """The index on CONTAINER, by which a queue is found."""
+    [index] = [i for i in tables.messages.indexes if [c.key for c in i.columns] == ["container"]]
+    return index
+
+
+def has_container_index(engine: Engine, tables: Tables) -> bool:
+    """Whether it is there: a database administrator may have made the tables, and may have dropped it."""
+    return str(container_index(tables).name).lower() in _index_names(engine, tables.messages)
+
+
 def _index_names(engine: Engine, table: Table) -> set[str]:
     return {str(index["name"]).lower() for index in inspect(engine).get_indexes(table.name)}
 

@@ -22,13 +22,14 @@ from jdbcstore.config import StoreConfig
 from jdbcstore.connection import Connection
 from jdbcstore.errors import (
     AuthenticationFailed,
+    ConfigurationError,
     InvalidMessage,
     SchemaError,
     StoreClosed,
     StoreError,
     StoreUnavailable,
 )
-from jdbcstore.schema import create_tables, define_tables, missing_tables
+from jdbcstore.schema import create_tables, define_tables, has_container_index, missing_tables
 from jdbcstore.statements import Statements
 
 log = logging.getLogger(__name__)
@@ -58,8 +59,9 @@ class Session:
         try:
             with self.translated():
                 self.has_own_tables = self._prepare_tables()
+                hinted = bool(self.adapter.index_hint) and has_container_index(self.engine, self.tables)
             self.statements = Statements(
-                self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables
+                self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=hinted
             )
             with contextlib.closing(self.connect()) as connection:
                 with self.translated():
@@ -242,6 +244,12 @@ def _without_secrets(url: URL) -> str:
 
 
 def _engine(adapter: Adapter, url: URL, **pool: Any) -> Engine:
-    engine = create_engine(url, pool_reset_on_return=None, **pool, **adapter.engine_options(url))
+    try:
+        engine = create_engine(url, pool_reset_on_return=None, **pool, **adapter.engine_options(url))
+    except ImportError as error:
+        raise ConfigurationError(
+            f"the driver of {url.drivername} is installed and does not load: {error};"
+            " install the system library that it names"
+        ) from error
     event.listen(engine, "connect", lambda connection, _record: adapter.on_connect(connection))
     return engine

@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.adapters.base import Adapter, Sql, WriteStatements
-from jdbcstore.schema import Tables
+from jdbcstore.schema import Tables, container_index
 
 _ONE: ColumnElement[int] = literal_column("1")
 _ZERO: ColumnElement[int] = literal_column("0")
@@ -40,14 +40,18 @@ class Statements:
     """The statements for one set of tables on one vendor.
 
     ``ours`` says whether the tables with the prefix JDBCSTORE exist; without them the statements
-    that read read what ActiveMQ wrote, and those that write must not be used.
+    that read read what ActiveMQ wrote, and those that write must not be used. ``hinted`` says whether
+    the vendor's hint at the index on CONTAINER is given, for which the index must be there.
     """
 
-    def __init__(self, tables: Tables, adapter: Adapter, dialect: Dialect, *, ours: bool = True) -> None:
+    def __init__(
+        self, tables: Tables, adapter: Adapter, dialect: Dialect, *, ours: bool, hinted: bool
+    ) -> None:
         self._tables = tables
         self._adapter = adapter
         self._dialect = dialect
         self._ours = ours
+        self._hinted = hinted
         self._define_messages()
         self._define_pages()
         self._define_totals()
@@ -263,11 +267,10 @@ class Statements:
 
     def _by_container(self, query: Select[Any]) -> Select[Any]:
         """Found through the index on CONTAINER, where the vendor has to be told."""
-        if not self._adapter.index_hint:
+        if not self._hinted:
             return query
-        table = self._tables.messages
-        [index] = [index for index in table.indexes if [c.key for c in index.columns] == ["container"]]
-        return query.with_hint(table, self._adapter.index_hint.format(index=index.name))
+        hint = self._adapter.index_hint.format(index=container_index(self._tables).name)
+        return query.with_hint(self._tables.messages, hint)
 
     def _page(self, query: Select[Any]) -> Sql:
         return self._page_of(query.order_by(self._tables.messages.c.id))

@@ -18,6 +18,7 @@ from jdbcstore.encoding import MessageEncoder
 from jdbcstore.ids import ProducerId
 from jdbcstore.message_store import JdbcMessageStore, Parts
 from jdbcstore.names import agreed, fits, queue_named, topic_named
+from jdbcstore.read_only import ReadOnlyWriter
 from jdbcstore.schema import SEQUENCE_ROW
 from jdbcstore.session import Session
 from jdbcstore.timer import CleanupTimer
@@ -30,7 +31,10 @@ class JdbcStore:
     """A message store on a SQL database; see :class:`jdbcstore.abc.Store` for what it promises.
 
     One process at a time should write to a set of tables: that keeps the order promised to readers.
-    Others may read, and small tools may write beside it: nothing is lost or stored twice.
+    Others may read. A second writer loses nothing and stores nothing twice, but it has sequences of its
+    own, and a reader that pages behind a cursor may skip the lower ones.
+
+    With ``read_only``, nothing is created or written, and every write is a :class:`ConfigurationError`.
 
     :raises ConfigurationError: the URL or an option cannot work
     :raises StoreUnavailable: the database does not answer
@@ -48,8 +52,7 @@ class JdbcStore:
         self.config = config or StoreConfig()
         self._clock = clock or SystemClock()
         self._session = Session(url, self.config, read_only=read_only)
-        audit = self._load_audit()
-        self._writer = Writer(self._session) if audit is None else AuditedWriter(self._session, audit)
+        self._writer = self._make_writer(read_only)
         self._parts = Parts(
             self._session,
             self._writer,
@@ -155,9 +158,14 @@ class JdbcStore:
     ) -> None:
         self.close()
 
-    def _load_audit(self) -> DuplicateAudit | None:
-        if not self.config.enable_audit:
-            return None
+    def _make_writer(self, read_only: bool) -> Writer:
+        if read_only:
+            return ReadOnlyWriter()
+        if self.config.enable_audit:
+            return AuditedWriter(self._session, self._load_audit())
+        return Writer(self._session)
+
+    def _load_audit(self) -> DuplicateAudit:
         audit = DuplicateAudit(self.config.max_producers_to_audit, self.config.max_audit_depth)
         query = self._session.statements.find_all_message_ids
         recent = self._session.fetch(query, limit=self.config.audit_recovery_depth)

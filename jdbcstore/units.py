@@ -112,7 +112,8 @@ class Unit:
     """Writes that commit together or not at all; ``result`` makes their result of the references."""
 
     result: Callable[[list[MessageReference]], Any] = everything
-    completion: Completion[Any] = field(default_factory=Waiter)
+    completion: Completion[Any] = field(init=False)
+    """Set by the writer."""
     adds: list[EncodedMessage] = field(default_factory=list)
     updates: list[Row] = field(default_factory=list)
     removes: list[int] = field(default_factory=list)

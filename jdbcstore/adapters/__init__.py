@@ -66,7 +66,7 @@ _JDBC = re.compile(
 def _from_jdbc(text: str) -> URL:
     """A JDBC URL as SQLAlchemy's. User and password may be given as properties behind the ``?``."""
     found = _JDBC.fullmatch(text)
-    if found is None:
+    if found is None or (found["host"] and found["rest"]) or "//" in found["rest"]:
         raise ConfigurationError("the JDBC URL cannot be parsed; write jdbc:postgresql://host:port/database")
     sub = found["sub"].lower()
     for kind in ADAPTERS:

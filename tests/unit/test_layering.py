@@ -32,6 +32,7 @@ ROWS = (
         "encoding",
         "message_store",
         "paging",
+        "read_only",
         "sequence",
         "statistics",
         "subscriptions",
