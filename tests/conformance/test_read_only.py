@@ -44,5 +44,5 @@ def test_absent_tables_are_a_schema_error(url: str, connection: Connection) -> N
         pass
     connection.execute(text("DROP TABLE ACTIVEMQ_MSGS"))
     connection.commit()
-    with pytest.raises(SchemaError, match="(?i)activemq_msgs"):
+    with pytest.raises(SchemaError, match=r"(?i)activemq_msgs"):
         JdbcStore(url, read_only=True)
