@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 _BATCH_UNITS = 256
 """Few enough that a caller with a thousand futures under way fills one batch while another commits."""
+_TURN = 0.005
 _BATCH_BYTES = 8 * 1024 * 1024
 
 
@@ -74,6 +75,10 @@ class Writer:
             self._queue.append(unit)
             self._pending_bytes += size
             wake, self._idle = self._idle, False
+            if not wake and len(self._queue) % _BATCH_UNITS == 0:
+                # A whole batch waits. A caller that goes on computing keeps the interpreter's lock
+                # for its 5 ms, and the writer, back from the database, waits for it that long.
+                self._space.wait(_TURN)
         if wake:
             self._wake.release()
 
