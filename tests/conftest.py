@@ -28,6 +28,7 @@ NEEDS_DATABASE = {"connection", "database", "server", "url"}
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "backends(*ids): run this test on these backends only")
+    config.addinivalue_line("markers", "scale: a million rows; deselect with -m 'not scale'")
     config.addinivalue_line("markers", "new_database: not one that another conformance case had before")
     unknown = required() - {backend.id for backend in BACKENDS} - {"activemq"}
     if unknown:

@@ -1,0 +1,35 @@
+"""A process that pages through a queue: ``python -m tests.scale.reader URL NAME``.
+
+Prints as JSON how many messages there were, how long each page took in seconds, and the most memory
+the process has had, in bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+
+import jdbcstore
+from jdbcstore import pages
+
+
+def main(url: str, name: str) -> None:
+    with jdbcstore.open(url, cleanup_period=0) as store:
+        count, last, seconds = 0, 0, []
+        start = time.perf_counter()
+        for page in pages(store.queue(name)):
+            seconds.append(time.perf_counter() - start)
+            for message in page:
+                assert message.sequence is not None
+                assert message.sequence > last
+                last = message.sequence
+            count += len(page)
+            start = time.perf_counter()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    json.dump({"count": count, "seconds": seconds, "memory": memory}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

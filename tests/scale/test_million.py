@@ -1,0 +1,145 @@
+"""A million messages cost what a thousand do, page by page and batch by batch.
+
+The tests of one backend share its tables, and run in this order: the last two empty them.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import jdbcstore
+from jdbcstore import Message
+from jdbcstore.abc import Cursor, Recoverable, Store
+from jdbcstore.adapters import ADAPTERS
+from jdbcstore.paging import REMOVE_BATCH
+from tests.scale.million import MILLION, Million
+from tests.scale.transactions import Transactions
+
+pytestmark = [pytest.mark.scale, pytest.mark.timeout(600)]
+
+SAMPLE = 50
+SAME = 3.0
+"""Medians of pages that cost the same differ by less than this factor."""
+MEMORY = 200_000_000
+
+
+def test_paging_through_a_queue(million: Million) -> None:
+    command = [sys.executable, "-m", "tests.scale.reader", million.database.url, "BACKLOG"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    result = json.loads(done.stdout)
+    assert result["count"] == MILLION
+    assert result["memory"] < MEMORY
+    full_pages = result["seconds"][:-1]
+    assert _ratio(full_pages[-SAMPLE:], full_pages[:SAMPLE]) < SAME
+
+
+@pytest.fixture
+def store(million: Million) -> Iterator[Store]:
+    with jdbcstore.open(million.database.url, cleanup_period=0) as store:
+        yield store
+
+
+def test_pages_of_a_topic_and_its_subscriptions(million: Million, store: Store) -> None:
+    topic = store.topic("NEWS")
+    shallow = _pages(store.queue("BACKLOG"), 0)
+    for source in (topic, topic.subscription("client", "first")):
+        for after in (MILLION, MILLION + million.news - SAMPLE * 500):
+            assert _ratio(_pages(source, after), shallow) < SAME
+    million.acknowledge()
+    second = topic.subscription("client", "second")
+    assert [message.sequence for message in second.recover()] == [million.gap]
+
+
+def test_an_empty_queue_beside_them(store: Store) -> None:
+    empty = store.queue("EMPTY")
+    polls = [_seconds(empty.recover) for _ in range(SAMPLE)]
+    assert _ratio(polls, _pages(store.queue("BACKLOG"), 0)) < 1.0
+
+
+def test_cleanup(million: Million, monkeypatch: pytest.MonkeyPatch) -> None:
+    transactions = _transactions(million, monkeypatch)
+    with jdbcstore.open(million.database.url, cleanup_period=0) as store:
+        with _Adder(store) as adder:
+            removed = store.cleanup()
+        assert removed == million.news - 1
+        _check(transactions, adder, removed)
+        assert [message.sequence for message in store.topic("NEWS").recover()] == [million.gap]
+    assert million.database.rows("SELECT COUNT(*) FROM JDBCSTORE_ACKS") == [(0,)]
+
+
+def test_purge(million: Million, monkeypatch: pytest.MonkeyPatch) -> None:
+    if million.news < MILLION:
+        pytest.skip("a purge removes in the batches of a cleanup, and takes long here")
+    transactions = _transactions(million, monkeypatch)
+    with jdbcstore.open(million.database.url, cleanup_period=0) as store:
+        with _Adder(store) as adder:
+            removed = store.queue("BACKLOG").remove_all_messages()
+        assert removed == MILLION
+        _check(transactions, adder, removed)
+        assert store.queue("BACKLOG").message_count() == 0
+        assert store.queue("OTHER").message_count() > adder.count
+
+
+class _Adder:
+    """A thread that adds to another queue, one message after the other."""
+
+    def __init__(self, store: Store) -> None:
+        self.count = 0
+        self._queue = store.queue("OTHER")
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._queue.add_message(Message("meanwhile"))
+            self.count += 1
+
+    def __enter__(self) -> _Adder:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def _transactions(million: Million, monkeypatch: pytest.MonkeyPatch) -> Transactions:
+    [kind] = [kind for kind in ADAPTERS if kind.name == million.database.engine.dialect.name]
+    return Transactions(kind, monkeypatch.setattr)
+
+
+def _check(transactions: Transactions, adder: _Adder, removed: int) -> None:
+    """No transaction was long, and between any two of them the other thread had its turn."""
+    assert len(transactions.seconds) >= removed / REMOVE_BATCH
+    assert max(transactions.seconds) < 1.0
+    assert adder.count > len(transactions.seconds) / 2
+
+
+def _pages(source: Recoverable, after: int) -> list[float]:
+    """Seconds that pages behind this sequence take; the first is not counted."""
+    cursor = source.recover(500, Cursor((after,))).cursor
+    seconds = []
+    for _ in range(SAMPLE):
+        start = time.perf_counter()
+        page = source.recover(500, cursor)
+        seconds.append(time.perf_counter() - start)
+        cursor = page.cursor
+    return seconds
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def _ratio(some: list[float], others: list[float]) -> float:
+    return statistics.median(some) / statistics.median(others)
