@@ -104,11 +104,13 @@ class JdbcMessageStore:
 
     def encode_update(self, message: Message) -> Row:
         """The parameters that store a message anew; for the writers of this package."""
-        stored = self.get_message(name_of(message))
-        if message.message_id is None:
-            message = message.replace(message_id=stored.message_id)
-        id_ = stored.sequence or 0
-        return self._sql.update_message.row(blob=self.encode(message).blob_for(id_), id_=id_)
+        for id_, _ in self.resolve(message):
+            for _, _, blob in self._fetch(self._sql.find_message_by_id, id_=id_):
+                if message.message_id is None:
+                    stored = openwire.decode(blob, sequence=id_, container=self._container)
+                    message = message.replace(message_id=stored.message_id)
+                return self._sql.update_message.row(blob=self.encode(message).blob_for(id_), id_=id_)
+        raise message_not_found(name_of(message), self._destination)
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
         """(ID, priority) of every row that is meant; the priority is 0 unless asked for."""

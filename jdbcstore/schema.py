@@ -57,7 +57,7 @@ def define_tables(adapter: Adapter, config: StoreConfig) -> Tables:
     prefix = config.table_prefix
     return Tables(
         messages=_messages(define, prefix + config.message_table_name),
-        acks=_acks(define, prefix + config.durable_sub_acks_table_name, config.durable_sub_acks_table_name),
+        acks=_acks(define, prefix + config.durable_sub_acks_table_name),
         lock=_lock(define, prefix + config.lock_table_name),
         acknowledged=_acknowledged(define, prefix + "JDBCSTORE_ACKS"),
         state=_state(define, prefix + "JDBCSTORE_STATE"),
@@ -112,12 +112,12 @@ def _messages(define: _Definer, name: str) -> Table:
     )
 
 
-def _acks(define: _Definer, name: str, unprefixed: str) -> Table:
+def _acks(define: _Definer, name: str) -> Table:
     key = ["container", "client_id", "sub_name"]
     if define.adapter.acks_key_has_priority:
         key.append("priority")
-    # ActiveMQ leaves the prefix out of the constraint's name.
-    key_name = define.name(f"PK_{unprefixed}") if define.adapter.acks_key_is_named else None
+    # ActiveMQ leaves the prefix out of this name, and cannot make the table of a second prefix.
+    key_name = define.name(f"PK_{name}") if define.adapter.acks_key_is_named else None
     return define.table(
         name,
         define.text("CONTAINER", nullable=False),
@@ -166,6 +166,26 @@ def missing_tables(engine: Engine, tables: Tables) -> list[Table]:
     present = {name.lower() for name in inspect(engine).get_table_names()}
     # A quoted name answers lower() with itself.
     return [table for table in tables.all if str(table.name).lower() not in present]
+
+
+def check_columns(engine: Engine, tables: Tables) -> None:
+    """Whether the tables that are there are the ones meant.
+
+    :raises SchemaError: a table lacks a column
+    """
+    inspector = inspect(engine)
+    for table in tables.all:
+        if not inspector.has_table(table.name):
+            continue
+        found = [str(column["name"]) for column in inspector.get_columns(table.name)]
+        missing = set(table.columns.keys()) - {name.lower() for name in found}
+        if missing:
+            raise SchemaError(
+                f"the table {table.name} has no column {' and no '.join(sorted(missing)).upper()}: it is not"
+                " ActiveMQ's, or of a version before 5.7; choose a table_prefix, or let ActiveMQ upgrade it",
+                found=", ".join(found),
+                expected=", ".join(table.columns.keys()),
+            )
 
 
 def create_tables(engine: Engine, tables: Tables) -> None:

@@ -29,7 +29,13 @@ from jdbcstore.errors import (
     StoreError,
     StoreUnavailable,
 )
-from jdbcstore.schema import create_tables, define_tables, has_container_index, missing_tables
+from jdbcstore.schema import (
+    check_columns,
+    create_tables,
+    define_tables,
+    has_container_index,
+    missing_tables,
+)
 from jdbcstore.statements import Statements
 
 log = logging.getLogger(__name__)
@@ -73,6 +79,7 @@ class Session:
 
     def _prepare_tables(self) -> bool:
         """Make or check the tables; whether the ones of our own are there."""
+        check_columns(self.engine, self.tables)
         if self.config.create_tables_on_startup and not self.read_only:
             create_tables(self.engine, self.tables)
             return True
