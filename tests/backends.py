@@ -31,6 +31,8 @@ class Capabilities:
     """What was stored is there when the store is opened again."""
     server: bool = True
     """The database is another process, reached over a network; else a file."""
+    packets: bool = False
+    """A setting of the server bounds the size of a message, far below what it could hold."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ BACKENDS = (
         driver="pymysql",
         database=MariadbDatabase,
         private=MariadbServer,
+        capabilities=Capabilities(packets=True),
         service="mariadb",
         port=3306,
         administrator="root",
@@ -135,6 +138,7 @@ BACKENDS = (
         driver="pyodbc",
         database=MariadbDatabase,
         private=MariadbServer,
+        capabilities=Capabilities(packets=True),
         service="mariadb",
         port=3306,
         administrator="root",
@@ -146,6 +150,7 @@ BACKENDS = (
         scheme="mysql+pymysql",
         driver="pymysql",
         database=MysqlDatabase,
+        capabilities=Capabilities(packets=True),
         service="mysql",
         port=3306,
         administrator="root",

@@ -41,6 +41,15 @@ class Database:
     def url(self) -> str:
         return self._url.render_as_string(hide_password=False)
 
+    def url_with(self, *, password: str | None = None, port: int | None = None) -> str:
+        """The URL with another password, or of another port of the same host."""
+        url = self._url if password is None else self._url.set(password=password)
+        if port is not None and "port" in url.query:
+            url = url.update_query_dict({"port": str(port)})
+        elif port is not None:
+            url = url.set(port=port)
+        return url.render_as_string(hide_password=False)
+
     @property
     def username(self) -> str | None:
         return self._url.username
