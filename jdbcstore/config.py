@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -64,8 +65,8 @@ class StoreConfig:
             if getattr(self, option) < 1:
                 raise ConfigurationError(f"{option} must be at least 1, not {getattr(self, option)}")
         for option in ("cleanup_period", "reconnect_timeout", "audit_recovery_depth"):
-            if getattr(self, option) < 0:
-                raise ConfigurationError(f"{option} must not be negative, not {getattr(self, option)}")
+            if not 0 <= getattr(self, option) < math.inf:
+                raise ConfigurationError(f"{option} must be 0 or a number above, not {getattr(self, option)}")
 
     def replace(self, **changes: Any) -> Self:
         """A copy with other values; an unknown option is a :class:`ConfigurationError`."""
