@@ -1,0 +1,102 @@
+"""Every statement finds its rows through an index, and a page costs what it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jdbcstore.adapters.base import Sql
+from tests.plans.conftest import BIG, BY_PRIORITY, OTHER_TOPIC, RARE, TOPIC, Large
+
+LIMIT = 100
+EMPTY = "queue://EMPTY"
+LARGE_TABLES = {"ACTIVEMQ_MSGS", "JDBCSTORE_ACKS"}
+
+WHOLE = {
+    "find_all_destinations": "lists what is in the table; runs when a person asks",
+    "find_all_message_ids": "goes down the key and ends at its limit, as the next case shows",
+}
+
+VALUES: dict[str, Any] = {
+    "container": BIG,
+    "after": -1,
+    "limit": LIMIT,
+    "priority": 0,
+    "priority_": 0,
+    "up_to": 2**60,
+    "now_ms": 2**60,
+    "msgid_prod": "nobody:1:1",
+    "msgid_seq": 1,
+    "id_": 500,
+    "client_id": "client",
+    "sub_name": "half",
+    "name_": "sequence",
+    "new": 20_000,
+    "last": 1,
+    "blob": b"x",
+}
+
+
+def statements(large: Large) -> dict[str, Sql]:
+    found = {name: sql for name, sql in vars(large.session.statements).items() if isinstance(sql, Sql)}
+    assert len(found) > 30
+    return found
+
+
+def row(sql: Sql, **values: Any) -> tuple[Any, ...]:
+    return sql.row(**{**VALUES, **values})
+
+
+def test_no_statement_reads_a_large_table_whole(large: Large) -> None:
+    scans = {}
+    for name, sql in statements(large).items():
+        if sql.text.startswith("INSERT") and "SELECT" not in sql.text:
+            continue
+        # Of a destination that is most of a table, reading the table whole may be the best plan.
+        values = {"container": OTHER_TOPIC if "acknowledged" in name else RARE}
+        scanned = large.plans.full_scans(sql, row(sql, **values)) & LARGE_TABLES
+        if scanned and name not in WHOLE:
+            scans[name] = scanned
+
+    assert scans == {}
+
+
+PAGES: dict[str, list[dict[str, Any]]] = {
+    "find_next_messages": [{}, *({"container": name} for name in (RARE, EMPTY, BY_PRIORITY))],
+    "find_ids": [{}, {"container": RARE}, {"container": EMPTY}],
+    "find_in_doubt_messages": [{"container": RARE}],
+    "find_priorities": [{}, {"container": RARE}, {"container": EMPTY}],
+    "find_durable_sub_messages": [{"container": TOPIC, "sub_name": name} for name in ("half", "early")],
+    "find_window": [{"container": TOPIC, "sub_name": name} for name in ("half", "early", "many")],
+    "find_acknowledged": [{"container": TOPIC, "sub_name": name} for name in ("half", "early", "many")],
+    "find_next_messages_by_priority": [
+        {"container": BY_PRIORITY, "priority": 4},
+        {"container": RARE, "priority": 0},
+    ],
+    "find_ids_by_priority": [{"container": BY_PRIORITY, "priority": 4}],
+    "find_window_by_priority": [{"container": TOPIC, "sub_name": "early"}],
+    "find_durable_sub_messages_by_priority": [{"container": TOPIC, "sub_name": "early"}],
+    "find_all_message_ids": [{}],
+    "find_message_by_id": [{}],
+    "find_message_sequence_id": [{}],
+    "find_id_owner": [{}],
+    "find_last_sequence_id_in_msgs": [{}],
+    "last_producer_sequence_id": [{}],
+    "find_durable_sub": [{"container": TOPIC}],
+    "find_number": [{}],
+}
+
+
+COST = {"find_acknowledged": 10}
+"""How much may be looked at for each row; 3 where nothing is said."""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_costs_what_it_holds(large: Large, name: str) -> None:
+    """Wherever it is, and however many messages other destinations have."""
+    sql = getattr(large.session.statements, name)
+    for after in (-1, large.last // 2, large.last - 300):
+        for values in PAGES[name]:
+            found, examined = large.plans.examined(sql, row(sql, after=after, **values))
+            assert examined <= COST.get(name, 3) * found + 50, (after, values, found, examined)
