@@ -79,9 +79,6 @@ class PostgresqlAdapter(Adapter):
         connection.adapters.register_dumper(int, Int8BinaryDumper)
         connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
         connection.execute("SET synchronous_commit = on")
-        # Which index finds a page depends on how many messages the destination has: one plan for all
-        # walks the whole table's keys for a queue that is empty.
-        connection.execute("SET plan_cache_mode = force_custom_plan")
 
     def cursor(self, connection: Any) -> Any:
         return connection.cursor(binary=True)
