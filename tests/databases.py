@@ -21,7 +21,7 @@ class Database:
 
     jdbc_scheme: ClassVar[str]
     create: ClassVar[str] = "CREATE DATABASE {name}"
-    drop: ClassVar[str] = "DROP DATABASE {name}"
+    drop: ClassVar[tuple[str, ...]] = ("DROP DATABASE {name}",)
     session: ClassVar[str]
     sessions: ClassVar[str]
 
@@ -81,7 +81,8 @@ class Database:
 
     def close(self) -> None:
         """Drop the database and all in it, cutting what is still connected."""
-        self._execute(self.drop)
+        for statement in self.drop:
+            self._execute(statement)
 
     def _note_own_session(self, connection: Connection) -> None:
         self._own_sessions.add(connection.exec_driver_sql(self.session).scalar())
@@ -94,7 +95,12 @@ class Database:
 
 class PostgresqlDatabase(Database):
     jdbc_scheme = "postgresql"
-    drop = "DROP DATABASE {name} WITH (FORCE)"
+    # WITH (FORCE) is refused while an autovacuum worker is in the database; without, it is sent away.
+    drop = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = '{name}' AND backend_type = 'client backend'",
+        "DROP DATABASE {name}",
+    )
     session = "SELECT pg_backend_pid()"
     sessions = "SELECT pid FROM pg_stat_activity WHERE datname = :name AND backend_type = 'client backend'"
 
