@@ -96,11 +96,24 @@ class AcknowledgementTracker:
         lanes = self._load(connection)
         wanted: dict[int, set[int]] = {}
         for id_, priority in messages:
-            lane = priority if len(lanes) > 1 else next(iter(lanes))
-            wanted.setdefault(lane, set()).add(id_)
+            key = next(iter(lanes)) if len(lanes) == 1 else self._key_of(connection, lanes, id_, priority)
+            wanted.setdefault(key, set()).add(id_)
         for key, ids in wanted.items():
             if key in lanes:
                 self._plan_lane(connection, lanes[key], ids, plan)
+
+    def _key_of(self, connection: Connection, lanes: dict[int, _Lane], id_: int, priority: int) -> int:
+        """The priority that a message is stored with; the message may say another one by now."""
+        lane = lanes.get(priority)
+        if lane is not None:
+            while id_ > lane.horizon and len(lane.window) < _WINDOW and not self._extend(connection, lane):
+                pass
+            if id_ in lane.window or (id_ > lane.horizon and len(lane.window) >= _WINDOW):
+                return priority
+        container = self._sub["container"]
+        for _, stored, _ in connection.fetch(self._sql.find_message_by_id, id_=id_, container=container):
+            return stored or 0
+        return priority
 
     def _load(self, connection: Connection) -> dict[int, _Lane]:
         if self._lanes is not None:

@@ -118,9 +118,9 @@ class JdbcMessageStore:
         if isinstance(name, int):
             if not 0 <= name <= _MAX_SEQUENCE:
                 return []
-            if isinstance(message, Message):
+            if isinstance(message, Message) and message.destination == self._destination:
                 return [(name, message.priority)]
-            if not with_priority:
+            if not (with_priority or isinstance(message, Message)):
                 return [(name, 0)]
             return [
                 (id_, priority) for id_, priority, _ in self._fetch(self._sql.find_message_by_id, id_=name)
