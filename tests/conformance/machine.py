@@ -136,7 +136,7 @@ class StoreMachine(RuleBasedStateMachine):
     def update(self, place: Place, number: int, by: str, size: int) -> None:
         message = self.reference(place, number, "message")
         if isinstance(message, Message):
-            changed = message.replace(body="y" * size, redelivery_counter=size)
+            changed = message.replace(body="y" * size, redelivery_counter=size, priority=size % 10)
             if by == "id":
                 changed = changed.replace(sequence=None)
             self.both(lambda store: place.on(store).update_message(changed))
@@ -286,7 +286,7 @@ class StoreMachine(RuleBasedStateMachine):
         if kind == "update":
             found = self.reference(place, number, "message")
             if isinstance(found, Message):
-                changed = found.replace(jms_type="changed")
+                changed = found.replace(jms_type="changed", priority=number % 10)
                 return lambda transaction: on(transaction).update_message(changed)
         gone = self.reference(place, number, by)
         return lambda transaction: on(transaction).acknowledge(gone)

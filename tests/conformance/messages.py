@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from jdbcstore import Destination, Message, MessageId, MessageReference, MessageStore, ProducerId, pages
+from jdbcstore import Message, MessageId, MessageReference, MessageStore, ProducerId, pages
 from jdbcstore.abc import Recoverable
 
 PRODUCER = ProducerId("ID:machine-1-1:1", 1, 1)
@@ -30,7 +30,3 @@ def content(source: Recoverable, limit: int = 500) -> list[object]:
 
 def sequences(source: Recoverable) -> list[int | None]:
     return [message.sequence for page in pages(source) for message in page]
-
-
-ORDERS = Destination.queue("ORDERS")
-"""A queue that is where it is said to be."""

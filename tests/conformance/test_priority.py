@@ -121,6 +121,25 @@ def test_an_update_keeps_the_place_in_the_order(store: Store) -> None:
     assert content(queue) == [*DELIVERED[:3], "updated", *DELIVERED[4:]]
 
 
+def test_a_message_that_changed_its_priority_keeps_its_place(store: Store) -> None:
+    """An update replaces what is stored of a message, not where it is; acknowledging finds it there."""
+    topic = store.topic("PRICES", prioritized=True)
+    subscription = topic.subscribe("client", "ticker")
+    fill_mixed(topic)
+    fill(topic, "last", priority=9)
+    changed = topic.recover()[4].replace(priority=7)
+
+    topic.update_message(changed)
+
+    assert content(subscription) == ["2:9", "5:9", "last", *DELIVERED[2:]]
+    assert [message.priority for message in subscription.recover() if message.body == changed.body] == [7]
+    subscription.acknowledge(*[message for message in subscription.recover() if message.body == changed.body])
+    subscription.acknowledge(topic.recover()[0].replace(priority=0))
+    assert changed.body not in content(subscription)
+    assert content(subscription)[0] == "5:9"
+    assert subscription.message_count() == 7
+
+
 def test_it_can_be_said_only_once(store: Store) -> None:
     queue, topic = store.queue("ORDERS", prioritized=True), store.topic("PRICES", prioritized=False)
 

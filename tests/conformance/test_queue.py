@@ -277,7 +277,10 @@ def test_another_queue_s_messages_are_not_here(store: Store) -> None:
         here.get_message(reference.message_id)
     with pytest.raises(MessageNotFound):
         here.update_message(there.recover()[0])
-    here.acknowledge(reference.message_id)
+    message = there.get_message(reference.sequence)
+    here.acknowledge(reference.message_id, message)
+    with store.transaction() as transaction:
+        transaction.queue("HERE").acknowledge(reference.message_id, message)
 
     assert content(there) == ["theirs"]
     assert here.recover().messages == ()
