@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -50,7 +51,7 @@ class SqliteAdapter(Adapter):
 
     def on_connect(self, connection: Any) -> None:
         cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode=WAL")
+        _enter_wal(cursor)
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.close()
 
@@ -80,6 +81,20 @@ class SqliteAdapter(Adapter):
         if primary == sqlite3.SQLITE_ERROR and "no such" in str(error):
             return Failure.NO_TABLE
         return _BY_CODE.get(primary, Failure.OTHER)
+
+
+def _enter_wal(cursor: sqlite3.Cursor) -> None:
+    """Two processes that change the mode of a new file at once do not wait for each other."""
+    deadline = time.monotonic() + _TIMEOUT
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 _BY_CODE = {

@@ -23,7 +23,8 @@ _IMPATIENT = {
 }
 _WAITING = {
     "postgresql": "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
-    "mariadb": "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
+    "mariadb": "SELECT CAST(VARIABLE_VALUE AS SIGNED) FROM information_schema.GLOBAL_STATUS"
+    " WHERE VARIABLE_NAME = 'INNODB_ROW_LOCK_CURRENT_WAITS'",
 }
 
 

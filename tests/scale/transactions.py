@@ -11,31 +11,27 @@ from jdbcstore.adapters.base import Adapter
 
 
 class Transactions:
-    """Times every transaction, and every statement outside of one, on all connections."""
+    """Times every transaction on all connections."""
 
     def __init__(self, kind: type[Adapter], replace: Callable[[Any, str, object], None]) -> None:
         self._lock = threading.Lock()
         self._begun: dict[int, float] = {}
         self.seconds: list[float] = []
-        """Of those that wrote or read more than one statement."""
-        self.longest_statement = 0.0
+        """Of those that have ended."""
         self._begin = kind.begin
         make = kind.cursor
         replace(kind, "cursor", lambda adapter, connection: _Cursor(self, make(adapter, connection)))
 
     def run(self, cursor: Any, sql: str, statement: Callable[[], Any]) -> Any:
-        """Run a statement and note what it says about transactions."""
-        start = time.perf_counter()
+        """Run a statement, and note what begins or ends with it."""
         if sql == self._begin:
-            self._begun[id(cursor)] = start
+            self._begun[id(cursor)] = time.perf_counter()
         try:
             return statement()
         finally:
-            end = time.perf_counter()
-            with self._lock:
-                self.longest_statement = max(self.longest_statement, end - start)
-                if sql in ("COMMIT", "ROLLBACK"):
-                    self.seconds.append(end - self._begun.pop(id(cursor), start))
+            if sql in ("COMMIT", "ROLLBACK"):
+                with self._lock:
+                    self.seconds.append(time.perf_counter() - self._begun.pop(id(cursor)))
 
 
 class _Cursor:
