@@ -181,7 +181,8 @@ class AcknowledgementTracker:
         if lane.only_priority is None:
             rows = connection.fetch(self._sql.find_window, **values)
         else:
-            rows = connection.fetch(self._sql.find_window_by_priority, priority=lane.only_priority, **values)
+            query = self._sql.find_window_by_priority.of(lane.only_priority)
+            rows = connection.fetch(query, priority=lane.only_priority, **values)
         for id_, ahead in rows:
             lane.window[id_] = ahead is not None
         if rows:

@@ -59,7 +59,7 @@ class _Topic:
         values: dict[str, Any] = {"container": self._container}
         find = self._sql.find_ids
         if priority is not None:
-            find, values["priority"] = self._sql.find_ids_by_priority, priority
+            find, values["priority"] = self._sql.find_ids_by_priority.of(priority), priority
         for ids in id_pages(lambda **place: self._session.fetch(find, **place, **values), floor):
 
             def remove(connection: Connection, ids: list[int] = ids) -> int:

@@ -138,7 +138,7 @@ class JdbcMessageStore:
         def fetch(priority: int | None, behind: int, count: int) -> list[Row]:
             if priority is None:
                 return self._fetch(self._sql.find_next_messages, after=behind, limit=count)
-            query = self._sql.find_next_messages_by_priority
+            query = self._sql.find_next_messages_by_priority.of(priority)
             return self._fetch(query, priority=priority, after=behind, limit=count)
 
         marks = [-1] * (PRIORITIES if self._prioritized else 1)

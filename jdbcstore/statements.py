@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
-from jdbcstore.adapters.base import Adapter, Sql, WriteStatements
+from jdbcstore.adapters.base import Adapter, Lanes, Sql, WriteStatements
 from jdbcstore.schema import Tables, container_index
 
 _ONE: ColumnElement[int] = literal_column("1")
@@ -91,10 +91,9 @@ class Statements:
         committed = t.c.xid.is_(None)
         behind = t.c.id > bindparam("after")
         here = self._here(t)
-        lane = t.c.priority == bindparam("priority")
         page = select(t.c.id, t.c.msg).where(here, committed, behind)
         self.find_next_messages = self._page(self._by_container(page))
-        self.find_next_messages_by_priority = self._page(page.where(lane))
+        self.find_next_messages_by_priority = self._lanes(page)
         overdue = and_(t.c.expiration > _ZERO, t.c.expiration < bindparam("now_ms"))
         self.find_expired_messages = self._page(page.where(overdue))
         in_doubt = select(t.c.id, t.c.msg).where(here, not_(committed), behind)
@@ -102,7 +101,7 @@ class Statements:
         ids = select(t.c.id).where(here, committed, behind)
         self.find_expired_ids = self._page(ids.where(overdue))
         self.find_ids = self._page(self._by_container(ids))
-        self.find_ids_by_priority = self._page(ids.where(lane))
+        self.find_ids_by_priority = self._lanes(ids)
 
     def _define_totals(self) -> None:
         t, acks = self._tables.messages, self._tables.acks
@@ -156,19 +155,19 @@ class Statements:
     def _define_acknowledgements(self) -> None:
         t, ahead = self._tables.messages, self._tables.acknowledged
         here = self._here(t)
-        lane = t.c.priority == bindparam("priority")
         behind = and_(here, t.c.xid.is_(None), t.c.id > bindparam("after"))
         # Of "IS NULL" PostgreSQL would expect one row in two hundred, and read far for a page.
         not_ahead = func.coalesce(self._ahead_id(), literal_column("-1")) != t.c.id
         pending = select(t.c.id, t.c.msg).where(behind, not_ahead)
         self.find_durable_sub_messages = self._page(self._by_container(pending))
-        self.find_durable_sub_messages_by_priority = self._page(pending.where(lane))
+        self.find_durable_sub_messages_by_priority = self._lanes(pending)
         count = select(func.count()).select_from(t).where(behind, not_ahead)
         self.durable_subscriber_message_count = self._compile(count)
-        self.durable_subscriber_message_count_by_priority = self._compile(count.where(lane))
+        by_priority = count.where(t.c.priority == bindparam("priority"))
+        self.durable_subscriber_message_count_by_priority = self._compile(by_priority)
         window = select(t.c.id, self._ahead_id()).where(behind)
         self.find_window = self._page(self._by_container(window))
-        self.find_window_by_priority = self._page(window.where(lane))
+        self.find_window_by_priority = self._lanes(window)
         source = select(
             t.c.container,
             bindparam("client_id", type_=t.c.container.type),
@@ -275,6 +274,11 @@ class Statements:
 
     def _page(self, query: Select[Any]) -> Sql:
         return self._page_of(query.order_by(self._tables.messages.c.id))
+
+    def _lanes(self, query: Select[Any]) -> Lanes:
+        priority = self._tables.messages.c.priority
+        lowest = query.where(priority < literal_column("1"))
+        return Lanes(self._page(lowest), self._page(query.where(priority == bindparam("priority"))))
 
     def _page_of(self, query: Select[Any]) -> Sql:
         return self._compile(query.limit(bindparam("limit", type_=Integer())))

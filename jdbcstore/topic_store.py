@@ -134,11 +134,13 @@ class JdbcTopicMessageStore(JdbcMessageStore):
     def _resolve_lane(self, message: Reference) -> list[tuple[int, int]]:
         return self.resolve(message, with_priority=self._prioritized)
 
-    def fetch_pending(self, info: SubscriptionInfo, by_priority: bool, **values: Any) -> list[Row]:
+    def fetch_pending(self, info: SubscriptionInfo, priority: int | None, **place: Any) -> list[Row]:
         """Rows behind a mark that the subscription has not acknowledged."""
-        sql = self._sql
-        query = sql.find_durable_sub_messages_by_priority if by_priority else sql.find_durable_sub_messages
-        return self._fetch(query, **_key(info.client_id, info.subscription_name), **values)
+        query = self._sql.find_durable_sub_messages
+        if priority is not None:
+            query = self._sql.find_durable_sub_messages_by_priority.of(priority)
+        sub = _key(info.client_id, info.subscription_name)
+        return self._fetch(query, **sub, priority=priority, **place)
 
     def count_pending(self, info: SubscriptionInfo) -> int:
         """How many messages the subscription has not acknowledged."""
@@ -192,11 +194,8 @@ class JdbcDurableSubscription:
         priorities = [row[2] for row in rows]
 
         def fetch(lane: int | None, behind: int, count: int) -> list[Row]:
-            if lane is None:
-                return self._topic.fetch_pending(self._info, False, after=behind, limit=count)
-            return self._topic.fetch_pending(
-                self._info, True, priority=priorities[lane], after=behind, limit=count
-            )
+            priority = None if lane is None else priorities[lane]
+            return self._topic.fetch_pending(self._info, priority, after=behind, limit=count)
 
         return read_page(fetch, self._info.destination.qualified_name, limit, after, marks)
 

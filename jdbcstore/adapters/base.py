@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from sqlalchemy import URL, BigInteger, LargeBinary
 from sqlalchemy.sql import ColumnElement
@@ -41,6 +41,20 @@ class Sql:
         if self.constants:
             values = {**self.constants, **values}
         return tuple([values[name] for name in self.names])
+
+
+class Lanes(NamedTuple):
+    """One query for each priority's lane.
+
+    The lowest lane has its own, with a range: SQLite would take an equality for the better index,
+    and walk through all that is not prioritised, which has priority 0.
+    """
+
+    lowest: Sql
+    other: Sql
+
+    def of(self, priority: int) -> Sql:
+        return self.other if priority else self.lowest
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ def test_nothing_is_lost_and_no_sequence_given_twice(url: str) -> None:
             [*command, name, str(BATCHES), str(SIZE)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
         )
         for name in ("ONE", "TWO")
@@ -28,10 +29,10 @@ def test_nothing_is_lost_and_no_sequence_given_twice(url: str) -> None:
         assert adder.stdin is not None
         adder.stdin.write("\n")
         adder.stdin.flush()
+    said = {name: adder.communicate(timeout=WAIT * 2) for name, adder in adders.items()}
     told: dict[str, dict[int, str]] = {}
-    for name, adder in adders.items():
-        output, _ = adder.communicate(timeout=WAIT * 2)
-        assert adder.returncode == 0
+    for name, (output, errors) in said.items():
+        assert not errors
         told[name] = {int(line.split()[0]): line.split()[1] for line in output.splitlines()}
         assert len(told[name]) == BATCHES * SIZE
     assert not told["ONE"].keys() & told["TWO"].keys()

@@ -58,8 +58,9 @@ def test_pages_of_a_topic_and_its_subscriptions(million: Million, store: Store) 
     assert [message.sequence for message in second.recover()] == [million.gap]
 
 
-def test_an_empty_queue_beside_them(store: Store) -> None:
-    empty = store.queue("EMPTY")
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_an_empty_queue_beside_them(store: Store, prioritized: bool) -> None:
+    empty = store.queue("EMPTY", prioritized=prioritized)
     polls = [_seconds(empty.recover) for _ in range(SAMPLE)]
     assert _ratio(polls, _pages(store.queue("BACKLOG"), 0)) < 1.0
 
