@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jdbcstore.adapters.base import Sql
+from jdbcstore.adapters.base import Lanes, Sql
 from tests.plans.conftest import BIG, BY_PRIORITY, OTHER_TOPIC, RARE, TOPIC, Large
 
 LIMIT = 100
@@ -39,7 +39,12 @@ VALUES: dict[str, Any] = {
 
 
 def statements(large: Large) -> dict[str, Sql]:
-    found = {name: sql for name, sql in vars(large.session.statements).items() if isinstance(sql, Sql)}
+    found: dict[str, Sql] = {}
+    for name, value in vars(large.session.statements).items():
+        if isinstance(value, Lanes):
+            found |= {f"{name}, lowest": value.lowest, f"{name}, other": value.other}
+        elif isinstance(value, Sql):
+            found[name] = value
     assert len(found) > 30
     return found
 
@@ -98,5 +103,6 @@ def test_a_page_costs_what_it_holds(large: Large, name: str) -> None:
     sql = getattr(large.session.statements, name)
     for after in (-1, large.last // 2, large.last - 300):
         for values in PAGES[name]:
-            found, examined = large.plans.examined(sql, row(sql, after=after, **values))
+            query = sql.of(values.get("priority", 0)) if isinstance(sql, Lanes) else sql
+            found, examined = large.plans.examined(query, row(query, after=after, **values))
             assert examined <= COST.get(name, 3) * found + 50, (after, values, found, examined)
