@@ -1,27 +1,30 @@
 # Each target installs what it needs: Python packages into .venv, Debian packages through apt-get.
 PYTHON ?= python3
 
-SERVERS := postgresql mariadb-server-core|mariadb-server mariadb-client-core|mariadb-client
+SERVERS := sqlite3 postgresql mariadb-server-core|mariadb-server mariadb-client-core|mariadb-client
 DRIVERS := unixodbc odbc-mariadb
+JDBC := libh2-java libhsqldb-java libderby-java libderbyclient-java
 ACTIVEMQ := activemq libpostgresql-jdbc-java libmariadb-java default-jdk-headless
+SPARK := libxerial-sqlite-jdbc-java
 BIN := .venv/bin
 
-.PHONY: help demo test lint bench packages clean
+.PHONY: help demo test lint bench sql packages clean
 
 help:
 	@echo "make demo    watch messages survive a killed process, on SQLite"
 	@echo "make test    lint, then all tests, on SQLite, PostgreSQL and MariaDB"
 	@echo "make lint    ruff and mypy alone"
 	@echo "make bench   the figures of docs/benchmarks.md, measured here"
+	@echo "make sql     the scripts below sql/, from the definitions of the tables"
 	@echo "make clean   remove .venv and caches; Debian packages and data stay"
 
 demo: .venv/core
 	$(BIN)/jdbcstore demo --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
 
 # The databases that must be tested, not skipped.
-test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc
+test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark
 test: packages lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadgroup
 
 lint: .venv/dev
 	$(BIN)/ruff check
@@ -31,8 +34,11 @@ lint: .venv/dev
 bench: packages .venv/dev
 	$(BIN)/python -m benchmarks
 
+sql: .venv/core
+	$(BIN)/python -m jdbcstore.ddl sql
+
 packages:
-	.ci/packages $(foreach name,$(SERVERS) $(DRIVERS) $(ACTIVEMQ),'$(name)')
+	.ci/packages $(foreach name,$(SERVERS) $(DRIVERS) $(JDBC) $(ACTIVEMQ) $(SPARK),'$(name)')
 
 .venv/core: .venv/created pyproject.toml
 	$(BIN)/pip install --quiet --editable .

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from jdbcstore.abc import (
@@ -15,18 +16,22 @@ from jdbcstore.abc import (
     MessageReference,
     MessageStore,
     Page,
+    PreparedTransaction,
+    PreparedWrites,
     Statistics,
     Store,
     SubscriptionInfo,
     TopicMessageStore,
     Transaction,
+    XAResource,
+    XATransaction,
     pages,
 )
 from jdbcstore.clock import Clock
-from jdbcstore.config import StoreConfig
+from jdbcstore.config import Configuration, StoreConfig, load_config
 from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.errors import StoreError
-from jdbcstore.ids import MessageId, ProducerId
+from jdbcstore.ids import MessageId, ProducerId, XATransactionId
 from jdbcstore.memory import MemoryStore
 from jdbcstore.message import BodyType, Message
 from jdbcstore.store import JdbcStore
@@ -34,6 +39,7 @@ from jdbcstore.store import JdbcStore
 __all__ = [
     "BodyType",
     "Clock",
+    "Configuration",
     "Cursor",
     "Destination",
     "DestinationKind",
@@ -45,6 +51,8 @@ __all__ = [
     "MessageReference",
     "MessageStore",
     "Page",
+    "PreparedTransaction",
+    "PreparedWrites",
     "ProducerId",
     "Statistics",
     "Store",
@@ -53,25 +61,43 @@ __all__ = [
     "SubscriptionInfo",
     "TopicMessageStore",
     "Transaction",
+    "XAResource",
+    "XATransaction",
+    "XATransactionId",
+    "load_config",
     "open",
     "pages",
 ]
 
 
 def open(  # noqa: A001
-    url: str, config: StoreConfig | None = None, *, clock: Clock | None = None, **options: Any
+    where: str | Configuration,
+    config: StoreConfig | None = None,
+    *,
+    clock: Clock | None = None,
+    lock_timeout: float | None = None,
+    **options: Any,
 ) -> Store:
-    """Open the store of a URL, with :class:`StoreConfig`'s options.
+    """Open the store of a URL or of a :class:`Configuration`, with :class:`StoreConfig`'s options.
 
     A SQLAlchemy or JDBC URL opens the :class:`JdbcStore` in a database, and creates its tables where
     they are absent, unless ``create_tables_on_startup`` is false. ``memory:`` opens a
-    :class:`MemoryStore`.
+    :class:`MemoryStore`. An option given here wins over that of ``config`` or of the configuration.
+
+    A configuration with a locker opens a store once it is the master, for which it waits at most
+    ``lock_timeout`` seconds, or as long as it takes.
 
     :raises ConfigurationError: the URL or an option cannot work
     :raises StoreUnavailable: the database does not answer
     :raises SchemaError: the tables are absent, or are not ActiveMQ's
+    :raises NotMaster: another holds the lock, and is waited for no longer
     """
-    config = (config or StoreConfig()).replace(**options)
-    if url == "memory:":
+    if isinstance(where, Configuration):
+        config = (config or where.store).replace(**options)
+        if where.data_source.url != "memory:":
+            return JdbcStore.configured(replace(where, store=config), clock=clock, lock_timeout=lock_timeout)
         return MemoryStore(config, clock=clock)
-    return JdbcStore(url, config, clock=clock)
+    config = (config or StoreConfig()).replace(**options)
+    if where == "memory:":
+        return MemoryStore(config, clock=clock)
+    return JdbcStore(where, config, clock=clock)

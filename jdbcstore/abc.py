@@ -25,7 +25,7 @@ from typing import NamedTuple, Protocol, Self, overload, runtime_checkable
 
 from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptMessage
-from jdbcstore.message import Message, MessageId, ProducerId
+from jdbcstore.message import Message, MessageId, ProducerId, XATransactionId
 
 Progress = Callable[[int], None]
 """Called now and then with the number of messages done since the last call."""
@@ -98,13 +98,19 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionInfo:
-    """A durable subscription. ``subscribed_destination`` is the pattern behind a wildcard subscription."""
+    """A durable subscription. ``subscribed_destination`` is the pattern behind a wildcard subscription.
+
+    An empty selector is none, as JMS has it; Oracle could not tell them apart.
+    """
 
     client_id: str
     subscription_name: str
     destination: Destination
     subscribed_destination: Destination
     selector: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "selector", self.selector or None)
 
 
 @runtime_checkable
@@ -304,6 +310,83 @@ class Transaction(Protocol):
     ) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedWrites:
+    """What a prepared XA transaction does in one place: to a destination, or for one subscription of it."""
+
+    destination: Destination
+    added: int = 0
+    """Messages that its commit adds."""
+    acknowledged: int = 0
+    """Messages that its commit acknowledges."""
+    client_id: str | None = None
+    subscription_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTransaction:
+    """An XA transaction that is in doubt: prepared, and neither committed nor rolled back."""
+
+    xid: XATransactionId
+    writes: tuple[PreparedWrites, ...]
+
+
+class XATransaction(Transaction, Protocol):
+    """A branch of a distributed transaction that is not prepared yet; its messages carry its id.
+
+    Its ``commit`` is JTA's in one phase. It takes no ``update_message``, and on a topic no
+    ``acknowledge`` for all subscriptions: these are a :class:`TransactionError`.
+    """
+
+    @property
+    def xid(self) -> XATransactionId: ...
+
+    def prepare(self) -> bool:
+        """The first phase: keep everything durably, and hide it until its outcome is known.
+
+        Messages added are not seen; those acknowledged are not seen either, by nobody or by none of
+        the subscription's consumers. The outcome is for :attr:`Store.xa`. False, JTA's XA_RDONLY:
+        there was nothing to keep, and the transaction is over. When it raises, too.
+
+        :raises TransactionError: a branch of this id is prepared already
+        """
+        ...
+
+
+class XAResource(Protocol):
+    """The part of a store in distributed transactions, under JTA's names.
+
+    Prepared transactions are durable as messages are, and belong to nobody: any process may decide
+    one, also of those that an ActiveMQ left in the tables. Until then nothing else touches what they
+    hold: pages, counts, purges, expiry, cleanup and acknowledgements leave it out.
+    """
+
+    def start(self, xid: XATransactionId) -> XATransaction:
+        """Begin a branch. Nothing is written before it is prepared or committed.
+
+        :raises TransactionError: no column can hold this id
+        """
+        ...
+
+    def recover(self) -> list[PreparedTransaction]:
+        """Every transaction that is prepared, in the order of their ids."""
+        ...
+
+    def commit(self, xid: XATransactionId) -> None:
+        """The second phase: do it all at once. Messages added get new sequences, behind all others.
+
+        :raises TransactionNotFound: it is not prepared
+        """
+        ...
+
+    def rollback(self, xid: XATransactionId) -> None:
+        """Drop what was added, and give back what was acknowledged, in its place.
+
+        :raises TransactionNotFound: it is not prepared
+        """
+        ...
+
+
 class Store(Protocol):
     """Where a broker keeps its messages. A context manager that closes at the end of the block."""
 
@@ -318,6 +401,9 @@ class Store(Protocol):
     def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> TopicMessageStore: ...
 
     def transaction(self) -> Transaction: ...
+
+    @property
+    def xa(self) -> XAResource: ...
 
     def destinations(self) -> list[Destination]:
         """Every destination with a message or a durable subscription, sorted by qualified name."""

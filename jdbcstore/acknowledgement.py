@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jdbcstore.adapters.base import Row, Sql
 from jdbcstore.names import subscription_not_found
@@ -46,6 +46,16 @@ class Plan:
             move.apply()
 
 
+class Reach(NamedTuple):
+    """One row of a subscription, and what acknowledging some messages would do to its mark."""
+
+    row_priority: int
+    up_to: int | None
+    """Where the mark would go, if anywhere."""
+    ids: list[int]
+    """The messages that were not acknowledged before."""
+
+
 @dataclass(slots=True)
 class _Lane:
     """One mark and what is known of the messages behind it, up to the horizon."""
@@ -54,8 +64,15 @@ class _Lane:
     mark: int
     only_priority: int | None
     horizon: int
-    window: OrderedDict[int, bool] = field(default_factory=OrderedDict)
-    """Message ID -> acknowledged ahead of the mark, in the order of IDs."""
+    window: OrderedDict[int, bool | None] = field(default_factory=OrderedDict)
+    """Message ID -> acknowledged ahead of the mark, in the order of IDs; None while that is in doubt."""
+
+    def pending(self, ids: set[int]) -> list[int]:
+        """Those that are not acknowledged, or not known."""
+        return [
+            id_ for id_ in sorted(ids)
+            if id_ > self.mark and (id_ > self.horizon or self.window.get(id_) is False)
+        ]  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -83,6 +100,13 @@ class AcknowledgementTracker:
         self._lanes: dict[int, _Lane] | None = None
         """By row priority; a single lane takes messages of every priority."""
         self._swept = False
+        self.exists = True
+        """False once subscriptions were deleted, until it is known that this one was not."""
+
+    @property
+    def subscription(self) -> dict[str, str]:
+        """Its columns."""
+        return self._sub
 
     def reset(self) -> None:
         """Forget what is known: messages were removed, or the outcome of a commit was found out."""
@@ -93,14 +117,29 @@ class AcknowledgementTracker:
 
         :raises SubscriptionNotFound: it was unsubscribed
         """
+        for lane, ids in self._by_lane(connection, messages):
+            self._plan_lane(connection, lane, ids, plan)
+
+    def reach(self, connection: Connection, messages: Iterable[tuple[int, int]]) -> list[Reach]:
+        """What acknowledging ``(ID, priority)`` would come to; nothing is planned.
+
+        :raises SubscriptionNotFound: it was unsubscribed
+        """
+        found = []
+        for lane, ids in self._by_lane(connection, messages):
+            passed = self._fold_far(connection, lane, ids)
+            found.append(Reach(lane.row_priority, passed[-1] if passed else None, lane.pending(ids)))
+        return found
+
+    def _by_lane(
+        self, connection: Connection, messages: Iterable[tuple[int, int]]
+    ) -> list[tuple[_Lane, set[int]]]:
         lanes = self._load(connection)
         wanted: dict[int, set[int]] = {}
         for id_, priority in messages:
             key = next(iter(lanes)) if len(lanes) == 1 else self._key_of(connection, lanes, id_, priority)
             wanted.setdefault(key, set()).add(id_)
-        for key, ids in wanted.items():
-            if key in lanes:
-                self._plan_lane(connection, lanes[key], ids, plan)
+        return [(lanes[key], ids) for key, ids in wanted.items() if key in lanes]
 
     def _key_of(self, connection: Connection, lanes: dict[int, _Lane], id_: int, priority: int) -> int:
         """The priority that a message is stored with; the message may say another one by now."""
@@ -111,7 +150,7 @@ class AcknowledgementTracker:
             if id_ in lane.window or (id_ > lane.horizon and len(lane.window) >= _WINDOW):
                 return priority
         container = self._sub["container"]
-        for _, stored, _ in connection.fetch(self._sql.find_message_by_id, id_=id_, container=container):
+        for _, stored in connection.fetch(self._sql.find_priority_by_id, id_=id_, container=container):
             return stored or 0
         return priority
 
@@ -141,7 +180,8 @@ class AcknowledgementTracker:
             connection.execute(self._sql.remove_stale_acknowledged, **self._sub, after=after, up_to=last)
             after = last
 
-    def _plan_lane(self, connection: Connection, lane: _Lane, ids: set[int], plan: Plan) -> None:
+    def _fold_far(self, connection: Connection, lane: _Lane, ids: set[int]) -> list[int]:
+        """As :meth:`_fold`, with all that must be looked at to know."""
         complete = False
         while not complete and max(ids) > lane.horizon and len(lane.window) < _WINDOW:
             complete = self._extend(connection, lane)
@@ -149,11 +189,12 @@ class AcknowledgementTracker:
         while not stopped and not complete:
             complete = self._extend(connection, lane)
             passed, stopped = self._fold(lane, ids)
+        return passed
+
+    def _plan_lane(self, connection: Connection, lane: _Lane, ids: set[int], plan: Plan) -> None:
+        passed = self._fold_far(connection, lane, ids)
         mark = passed[-1] if passed else lane.mark
-        ahead = [
-            id_ for id_ in sorted(ids)
-            if id_ > mark and (id_ > lane.horizon or lane.window.get(id_) is False)
-        ]  # fmt: skip
+        ahead = [id_ for id_ in lane.pending(ids) if id_ > mark]
         for id_ in ahead:
             plan.add(self._sql.add_acknowledged, self._sql.add_acknowledged.row(id_=id_, **self._sub))
         for id_ in passed:
@@ -162,6 +203,8 @@ class AcknowledgementTracker:
                 plan.add(remove, remove.row(id_=id_, **self._sub))
         if mark > lane.mark:
             update = self._sql.update_durable_last_ack
+            if lane.only_priority is not None:
+                update = self._sql.update_durable_last_ack_with_priority
             plan.add(update, update.row(last=mark, priority_=lane.row_priority, **self._sub))
         plan.moves.append(_Move(lane, mark, passed, ahead))
 
@@ -170,7 +213,7 @@ class AcknowledgementTracker:
         """The acknowledged messages from the mark to the first gap, and whether there is a gap."""
         passed: list[int] = []
         for id_, ahead in lane.window.items():
-            if not ahead and id_ not in ids:
+            if ahead is None or not (ahead or id_ in ids):
                 return passed, True
             passed.append(id_)
         return passed, False
@@ -184,7 +227,7 @@ class AcknowledgementTracker:
             query = self._sql.find_window_by_priority.of(lane.only_priority)
             rows = connection.fetch(query, priority=lane.only_priority, **values)
         for id_, ahead in rows:
-            lane.window[id_] = ahead is not None
+            lane.window[id_] = None if ahead is not None and ahead < 0 else ahead is not None
         if rows:
             lane.horizon = rows[-1][0]
         return len(rows) < _CHUNK
@@ -193,9 +236,16 @@ class AcknowledgementTracker:
 def plan_all(connection: Connection, acknowledgements: list[Acknowledgement]) -> Plan:
     """One plan for all of a batch's acknowledgements, each subscription's taken together."""
     plan = Plan()
+    for tracker, messages in by_subscription(acknowledgements).items():
+        tracker.plan(connection, messages, plan)
+    return plan
+
+
+def by_subscription(
+    acknowledgements: list[Acknowledgement],
+) -> dict[AcknowledgementTracker, list[tuple[int, int]]]:
+    """Each subscription's messages, taken together."""
     together: dict[AcknowledgementTracker, list[tuple[int, int]]] = {}
     for acknowledgement in acknowledgements:
         together.setdefault(acknowledgement.tracker, []).extend(acknowledgement.messages)
-    for tracker, messages in together.items():
-        tracker.plan(connection, messages, plan)
-    return plan
+    return together

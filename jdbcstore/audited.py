@@ -8,32 +8,33 @@ from typing import Any
 
 from jdbcstore.abc import MessageReference
 from jdbcstore.audit import DuplicateAudit
+from jdbcstore.lockers import Fence
 from jdbcstore.session import Session
-from jdbcstore.units import EncodedMessage, Promise, Unit
+from jdbcstore.units import Promise, Unit
 from jdbcstore.writer import Writer
 
 
 class AuditedWriter(Writer):
     """Leaves duplicates out of each unit; their references have the sequence -1."""
 
-    def __init__(self, session: Session, audit: DuplicateAudit) -> None:
-        super().__init__(session)
+    def __init__(self, session: Session, audit: DuplicateAudit, fence: Fence | None = None) -> None:
+        super().__init__(session, fence)
         self._audit = audit
 
     def execute(self, unit: Unit) -> Any:
-        self._leave_out_duplicates(unit)
+        self.leave_out_duplicates(unit)
         try:
             return super().execute(unit)
         except BaseException:
-            self._forget(unit.adds)
+            self.forget(unit.names)
             raise
 
     def submit(self, unit: Unit) -> Future[Any]:
-        self._leave_out_duplicates(unit)
+        self.leave_out_duplicates(unit)
         try:
             written = super().submit(unit)
         except BaseException:
-            self._forget(unit.adds)
+            self.forget(unit.names)
             raise
         result: Promise = Promise()
 
@@ -43,13 +44,13 @@ class AuditedWriter(Writer):
             if error is None:
                 result.set_result(done.result())
             else:
-                self._forget(unit.adds)
+                self.forget(unit.names)
                 result.set_exception(error)
 
         written.add_done_callback(complete)
         return result
 
-    def _leave_out_duplicates(self, unit: Unit) -> None:
+    def leave_out_duplicates(self, unit: Unit) -> None:
         every, is_duplicate = unit.adds, self._audit.is_duplicate
         fresh = [not is_duplicate(message.producer, message.producer_sequence) for message in every]
         if all(fresh):
@@ -66,6 +67,6 @@ class AuditedWriter(Writer):
         unit.adds = [message for message, is_fresh in zip(every, fresh, strict=True) if is_fresh]
         unit.result = with_duplicates
 
-    def _forget(self, messages: Iterable[EncodedMessage]) -> None:
-        for message in messages:
-            self._audit.forget(message.producer, message.producer_sequence)
+    def forget(self, names: Iterable[tuple[str, int]]) -> None:
+        for name in names:
+            self._audit.forget(*name)

@@ -16,6 +16,7 @@ from jdbcstore.connection import Connection
 from jdbcstore.destination import Destination
 from jdbcstore.paging import PRIORITIES, REMOVE_BATCH, id_pages
 from jdbcstore.session import Session
+from jdbcstore.statements import Statement
 from jdbcstore.writer import Writer
 
 
@@ -44,7 +45,7 @@ class _Topic:
 
     def clean(self) -> Iterator[int]:
         """How many messages each batch removed."""
-        rows = self._session.fetch(self._sql.find_all_durable_subs, container=self._container)
+        rows = self._session.fetch(self._sql.find_all_marks, container=self._container)
         floors = _floors(rows)
         if len(set(floors)) == 1:
             yield from self._remove_passed(None, floors[0])
@@ -57,13 +58,13 @@ class _Topic:
     def _remove_passed(self, priority: int | None, floor: int) -> Iterator[int]:
         """Remove what is behind every subscription's mark."""
         values: dict[str, Any] = {"container": self._container}
-        find = self._sql.find_ids
+        find: Statement = self._sql.find_ids
         if priority is not None:
             find, values["priority"] = self._sql.find_ids_by_priority.of(priority), priority
         for ids in id_pages(lambda **place: self._session.fetch(find, **place, **values), floor):
 
             def remove(connection: Connection, ids: list[int] = ids) -> int:
-                floors = _floors(connection.fetch(self._sql.find_all_durable_subs, container=self._container))
+                floors = _floors(connection.fetch(self._sql.find_all_marks, container=self._container))
                 up_to = min(floors) if priority is None else floors[priority]
                 passed = [id_ for id_ in ids if id_ <= up_to]
                 connection.remove_messages(passed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import threading
@@ -13,7 +14,8 @@ from jdbcstore.abc import MessageReference
 from jdbcstore.acknowledgement import plan_all
 from jdbcstore.adapters.base import Batch, Failure
 from jdbcstore.connection import Connection
-from jdbcstore.errors import OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.lockers import Fence
 from jdbcstore.sequence import SequenceAllocator
 from jdbcstore.session import Session
 from jdbcstore.units import Call, Unit
@@ -31,8 +33,11 @@ _LONGEST_PAUSE = 1.0
 class Committer:
     """The writer's connection and its sequences. For the writer's thread alone, but for :meth:`give_up`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, fence: Fence | None = None) -> None:
         self.session = session
+        self.fence = fence
+        if fence is not None:
+            fence.on_cut(self._abort)
         self.sequence = SequenceAllocator(session.statements)
         self._connection: Connection | None = None
         self._given_up = threading.Event()
@@ -50,14 +55,17 @@ class Committer:
             # Interrupted, or a bug: nobody knows what the connection has sent.
             self.disconnect()
             self.sequence.forget()
-            for unit in units:
-                for acknowledgement in unit.acknowledgements:
-                    acknowledgement.tracker.reset()
+            _reset_trackers(units)
             raise
 
     def call(self, call: Call) -> Any:
         """Run a function in a transaction; what it returns."""
         return _Attempts(self).call(call)
+
+    def _abort(self) -> None:
+        connection = self._connection
+        if connection is not None:
+            connection.abort()
 
     def give_up(self) -> None:
         """End retries at once, with :class:`StoreClosed`."""
@@ -66,8 +74,17 @@ class Committer:
     def connection(self) -> Connection:
         """The writer's connection, made anew if it was lost."""
         if self._connection is None:
-            self._connection = self.session.connect()
+            self._connection = self._connect()
         return self._connection
+
+    def _connect(self) -> Connection:
+        connection = self.session.connect()
+        if self.fence is not None:
+            connection.guard = self.fence.guard
+            with self.session.translated():
+                # Else what a master that has vanished was writing keeps the next one waiting.
+                connection.limit_silence(self.fence.silence)
+        return connection
 
     def disconnect(self) -> None:
         """Drop a connection that cannot be trusted any more."""
@@ -86,6 +103,8 @@ class Committer:
             return
         try:
             self.sequence.give_back(self._connection)
+        except LockLost:
+            log.info("unused sequences are not returned: another is the master")
         except self.session.failures as error:
             # Only a gap in the sequence is left behind.
             log.info("unused sequences were not returned: %s", error)
@@ -98,6 +117,7 @@ class _Attempts:
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
         self._session = committer.session
+        self._fence = committer.fence
         self._deadline = time.monotonic() + self._session.config.reconnect_timeout
         self._pause = _FIRST_PAUSE
         self._transient = _TRANSIENT_RETRIES
@@ -108,25 +128,50 @@ class _Attempts:
         """The connection was lost after a batch had gone out."""
         self._duplicate = False
         """The IDs of the last try exist."""
+        self._numbered = False
+        """A call was given IDs."""
 
     def write(self, units: list[Unit]) -> list[list[MessageReference]]:
         """Commit the units together; the references of each one's messages."""
         try:
             return self._retry(lambda: self._write_or_find(units))
+        except LockLost as error:
+            return self._settle(units, error)
         except BaseException:
             _reset_trackers(units)
             raise
 
+    def _settle(self, units: list[Unit], error: LockLost) -> list[list[MessageReference]]:
+        """Another is the master, so that nothing of ours can be committed any more: what was is known now."""
+        _reset_trackers(units)
+        if not self._doubtful:
+            raise error
+        with contextlib.suppress(StoreError, *self._session.failures):
+            if error.refused and self._was_committed(units):
+                return self._accept(units)
+        raise LockLost(str(error), in_doubt=True) from error
+
     def call(self, call: Call) -> Any:
         """Run a function in a transaction; what it returns."""
-        return self._retry(lambda: self._call_once(call))
+        try:
+            return self._retry(lambda: self._call_once(call))
+        except LockLost as error:
+            if self._doubtful:
+                raise LockLost(str(error), in_doubt=True) from error
+            raise
 
     def _retry(self, attempt: Callable[[], T]) -> T:
         while True:
+            if self._fence is not None:
+                self._fence.check()
             try:
                 return attempt()
             except self._session.failures as error:
                 self._recover(error)
+            except LockLost:
+                if self._fence is not None:
+                    self._fence.lose("another master has begun")
+                raise
             except StoreUnavailable as error:
                 self._reconnect_later(error)
             except StoreError:
@@ -139,9 +184,17 @@ class _Attempts:
                 raise
 
     def _call_once(self, call: Call) -> Any:
-        connection = self._committer.connection()
+        connection, sequence = self._committer.connection(), self._committer.sequence
+        if self._duplicate:
+            sequence.forget()
+            self._duplicate = False
+        count = call.count(connection)
+        first = sequence.reserve(connection, count) if count else 0
+        # Whatever becomes of the transaction, nobody else gets these.
+        sequence.use(count)
+        self._numbered = count > 0
         with connection.transaction():
-            result = call.function(connection)
+            result = call.function(connection, first)
             self._sent = True
         self._sent = False
         return result
@@ -162,11 +215,13 @@ class _Attempts:
         first = self._committer.sequence.reserve(connection, len(adds)) if adds else 0
         acknowledgements = [ack for unit in units for ack in unit.acknowledgements]
         plan = plan_all(connection, acknowledgements)
+        updates = [write for unit in units for write in unit.updates]
+        own = self._session.statements.update_message
         batch = Batch(
             adds=[add.row(sequence) for sequence, add in enumerate(adds, first)],
-            updates=[row for unit in units for row in unit.updates],
+            updates=[row for sql, row in updates if sql is own],
             removes=[id_ for unit in units for id_ in unit.removes],
-            others=plan.statements,
+            others=[*((sql, [row]) for sql, row in updates if sql is not own), *plan.statements],
         )
         self._sent = True
         connection.write(batch)
@@ -217,12 +272,12 @@ class _Attempts:
             self._transient -= 1
             log.info("other writers are in the way, trying again: %s", error)
             self._wait()
-        elif failure is Failure.DUPLICATE and sent and self._foreign > 0:
+        elif failure is Failure.DUPLICATE and (sent or self._numbered) and self._foreign > 0:
             self._foreign -= 1
             self._duplicate = True
             log.warning("the next ID is taken; does another process write to these tables?")
         elif self._doubtful and failure not in (Failure.BAD_VALUE, Failure.TOO_LARGE):
-            raise _unknown() from error
+            raise OutcomeUnknown() from error
         else:
             raise self._session.translate(error) from error
 
@@ -231,7 +286,7 @@ class _Attempts:
             self._wait()
             return
         if self._doubtful:
-            raise _unknown() from (cause or error)
+            raise OutcomeUnknown() from (cause or error)
         raise error from cause
 
     def _wait(self) -> None:
@@ -243,10 +298,3 @@ def _reset_trackers(units: list[Unit]) -> None:
     for unit in units:
         for acknowledgement in unit.acknowledgements:
             acknowledgement.tracker.reset()
-
-
-def _unknown() -> OutcomeUnknown:
-    return OutcomeUnknown(
-        "the connection died during a commit, and the database could not be asked since;"
-        " it was written completely or not at all: look before adding it again"
-    )

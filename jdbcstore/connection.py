@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jdbcstore.adapters.base import Adapter, Batch, Row, Sql
-from jdbcstore.statements import Statements
+from jdbcstore.adapters.locking import Guard
+from jdbcstore.errors import LockLost
+from jdbcstore.statements import Query, Statement, Statements
 
 
 class Connection:
@@ -21,10 +23,14 @@ class Connection:
         self._driver_errors = driver_errors
         self._raw = raw
         self.cursor = adapter.cursor(raw)
+        self.guard: Guard | None = None
+        """What must hold whenever this connection writes."""
 
-    def fetch(self, sql: Sql, **values: Any) -> list[Row]:
+    def fetch(self, sql: Statement, **values: Any) -> list[Row]:
+        if isinstance(sql, Query):
+            return sql.rows(self.fetch, **values)
         self.cursor.execute(sql.text, sql.row(**values))
-        rows: list[Row] = self.cursor.fetchall()
+        rows: list[Row] = self.cursor.fetchmany(values["limit"]) if sql.cut else self.cursor.fetchall()
         return rows
 
     def execute(self, sql: Sql, **values: Any) -> None:
@@ -34,22 +40,51 @@ class Connection:
         if rows:
             self._adapter.execute_many(self.cursor, sql, rows)
 
+    def add_messages(self, rows: Sequence[Row]) -> None:
+        """Insert rows into ACTIVEMQ_MSGS in the fastest way there is."""
+        batch = self._statements.arrange(Batch([*rows], [], [], []))
+        if batch.adds:
+            self._adapter.insert_messages(self.cursor, self._statements.add_message, batch.adds)
+        for sql, singly in batch.others:
+            self.execute_many(sql, singly)
+
     def remove_messages(self, ids: Sequence[int]) -> None:
-        """Delete rows of ACTIVEMQ_MSGS in the vendor's fastest way."""
-        if ids:
-            self._adapter.delete_messages(self.cursor, self._statements.remove_message, ids)
+        """Delete rows of ACTIVEMQ_MSGS in the fastest way there is."""
+        remove = self._statements.remove_message
+        if self._statements.removes_singly:
+            self.execute_many(remove, [(id_,) for id_ in ids])
+        elif ids:
+            self._adapter.delete_messages(self.cursor, remove, ids)
+
+    def change(self, sql: Sql, **values: Any) -> int:
+        """Run a statement that writes; how many rows it found."""
+        self.execute(sql, **values)
+        return int(self.cursor.rowcount)
 
     def write(self, batch: Batch) -> None:
-        """Apply and commit a batch, all of it or nothing."""
-        self._adapter.write(self.cursor, self._statements.write, batch)
+        """Apply and commit a batch, all of it or nothing.
+
+        :raises LockLost: the guard does not hold
+        """
+        try:
+            arranged = self._statements.arrange(batch)
+            self._adapter.write(self.cursor, self._statements.write, arranged, self.guard)
+        except LockLost:
+            self.rollback()
+            raise
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commits at the end of the block, rolls back when it raises."""
-        self.cursor.execute(self._adapter.begin)
+        """Commits at the end of the block, rolls back when it raises.
+
+        :raises LockLost: the guard does not hold
+        """
+        self._adapter.begin(self.cursor)
         try:
+            if self.guard is not None:
+                self._adapter.check(self.cursor, self.guard)
             yield
-            self.cursor.execute("COMMIT")
+            self._adapter.commit(self.cursor)
         except BaseException:
             self.rollback()
             raise
@@ -57,7 +92,28 @@ class Connection:
     def rollback(self) -> None:
         """Leave whatever transaction is open. When this fails, so has the connection."""
         with contextlib.suppress(*self._driver_errors):
-            self.cursor.execute("ROLLBACK")
+            self._adapter.rollback(self.cursor)
+
+    def begin(self) -> None:
+        """Open a transaction that nothing ends but the end of the connection."""
+        self._adapter.begin(self.cursor)
+
+    def limit_lock_wait(self, seconds: float) -> None:
+        """Have the server end a wait for a row's lock after so long."""
+        self._adapter.limit_lock_wait(self.cursor, seconds)
+
+    def limit_query(self, seconds: float) -> None:
+        """Have a statement end after so long, where that can be done."""
+        self._adapter.limit_query(self._raw, seconds)
+
+    def limit_silence(self, seconds: float) -> None:
+        """Have the server end this connection when it leaves a transaction open and is silent for so long."""
+        self._adapter.limit_silence(self.cursor, seconds)
+
+    def abort(self) -> None:
+        """End the connection under another thread that may be waiting for its answer."""
+        with contextlib.suppress(OSError, *self._driver_errors):
+            self._adapter.abort(self._raw)
 
     def close(self) -> None:
         with contextlib.suppress(*self._driver_errors):

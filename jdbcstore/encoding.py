@@ -14,19 +14,27 @@ from jdbcstore.destination import Destination
 from jdbcstore.errors import InvalidMessage, MessageTooLarge
 from jdbcstore.ids import MessageId, ProducerId
 from jdbcstore.message import Message
-from jdbcstore.names import NAME_LENGTH, fits
+from jdbcstore.names import fits
 from jdbcstore.units import EncodedMessage
 
 
 class MessageEncoder:
     """Makes rows, in the caller's thread; names messages that come without an id."""
 
-    def __init__(self, clock: Clock, max_message_size: int, sent_size: Callable[[bytes], int] = len) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        max_message_size: int,
+        max_producer_length: int,
+        sent_size: Callable[[bytes], int] = len,
+    ) -> None:
         self._clock = clock
+        self._max_producer_length = max_producer_length
         self._max_message_size = max_message_size
         self._sent_size = sent_size
         started = f"{os.getpid()}-{clock.now_ms()}-{secrets.token_hex(4)}"
-        host = socket.gethostname().replace(":", "-")[:64] or "localhost"
+        room = max(0, min(64, max_producer_length - len(f"ID:-{started}:1:1:1")))
+        host = (socket.gethostname().replace(":", "-") or "localhost")[:room]
         self._producer = ProducerId(f"ID:{host}-{started}:1", 1, 1)
         self._sequences = itertools.count(1)
 
@@ -46,10 +54,10 @@ class MessageEncoder:
             message_id = MessageId(self._producer, next(self._sequences), 0, message_id.text_view)
             message = message.replace(message_id=message_id)
         producer = str(message_id.producer_id)
-        if not fits(producer):
+        if not fits(producer, self._max_producer_length):
             raise InvalidMessage(
                 f"the producer id {producer[:40]!r} of the message has {len(producer)} characters, and"
-                f" MSGID_PROD holds {NAME_LENGTH} of plain text; use a shorter connection id"
+                f" MSGID_PROD holds {self._max_producer_length} of plain text; use a shorter connection id"
             )
         blob, slot = openwire.encode_for_store(
             message, destination=destination, message_id=message_id, timestamp_ms=self._clock.now_ms()

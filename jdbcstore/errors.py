@@ -11,15 +11,19 @@
     │   ├── AuthenticationFailed    it answered, and refused the login
     │   └── OutcomeUnknown          the connection died in a commit and could not be asked again
     ├── StoreClosed                 the store was closed before, or while, this was asked
+    ├── NotMaster                   another holds the lock, and is waited for no longer
+    ├── LockLost                    the lock went to another, and this store writes no more
     ├── InvalidMessage              this message cannot be stored as it is
     │   └── MessageTooLarge         beyond what the database takes in one row
     ├── InvalidDestination          not a destination name
     ├── InvalidSubscription         a client id, name or selector that the tables cannot hold
     ├── CorruptMessage              a MSG column that does not decode
+    ├── TransactionError            a transaction that has ended, or cannot be done in this way
+    │   └── TransactionNotFound     no such XA transaction is prepared
     ├── MessageNotFound
     ├── SubscriptionNotFound
     ├── SubscriptionExists          same name, other selector or destination
-    └── TransactionError            commit or rollback of a transaction that has ended
+    └── QueryFailed                 Spark refused a query, or could not answer it
 """
 
 from __future__ import annotations
@@ -30,7 +34,20 @@ class StoreError(Exception):
 
 
 class ConfigurationError(StoreError, ValueError):
-    """An option, URL or name that cannot work, found before anything is written."""
+    """An option, URL or name that cannot work, found before anything is written.
+
+    ``option`` names the option where one is to blame, ``place`` is where it was given: a line of a
+    file, an environment variable.
+    """
+
+    def __init__(self, message: str, *, option: str | None = None, place: str | None = None) -> None:
+        self.option = option
+        self.place = place
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{self.place}: {text}" if self.place else text
 
 
 class UnknownDatabase(ConfigurationError):
@@ -41,7 +58,9 @@ class UnknownDatabase(ConfigurationError):
         self.known = known
         super().__init__(
             f"no adapter for database {scheme!r}; use one of {', '.join(known)}, in a"
-            " SQLAlchemy URL (postgresql://user@host/db) or a JDBC URL (jdbc:postgresql://host/db)"
+            " SQLAlchemy URL (postgresql://user@host/db) or a JDBC URL (jdbc:postgresql://host/db); for"
+            " a database that is none of them, set the option adapter to default, blob, bytes or image",
+            option="url",
         )
 
 
@@ -51,7 +70,9 @@ class MissingDriver(ConfigurationError):
     def __init__(self, driver: str, extra: str) -> None:
         self.driver = driver
         self.extra = extra
-        super().__init__(f"the driver {driver!r} is not installed; run: pip install 'jdbcstore[{extra}]'")
+        super().__init__(
+            f"the driver {driver!r} is not installed; run: pip install 'jdbcstore[{extra}]'", option="url"
+        )
 
 
 class SchemaError(StoreError):
@@ -78,6 +99,13 @@ class OutcomeUnknown(StoreUnavailable):
     store it twice; acknowledging again is harmless.
     """
 
+    def __init__(
+        self,
+        message: str = "the connection died during a commit, and the database could not be asked since;"
+        " it was written completely or not at all: look before adding it again",
+    ) -> None:
+        super().__init__(message)
+
 
 class StoreClosed(StoreError):
     """The store is closed. ``unwritten`` counts the operations that a close gave up on."""
@@ -85,6 +113,29 @@ class StoreClosed(StoreError):
     def __init__(self, message: str = "the store is closed; open it again", *, unwritten: int = 0) -> None:
         self.unwritten = unwritten
         super().__init__(message)
+
+
+class NotMaster(StoreError):
+    """Another broker or store holds the lock. ``holder`` is who, where the lock says so."""
+
+    def __init__(self, message: str, *, holder: str | None = None) -> None:
+        self.holder = holder
+        super().__init__(message)
+
+
+class LockLost(StoreError):
+    """This store is not the master any more, and nothing of this operation was written.
+
+    Open the store again: that waits until it may be the master. Only when ``in_doubt`` may this
+    operation have been written before: look for it.
+    """
+
+    def __init__(self, message: str, *, in_doubt: bool = False, refused: bool = False) -> None:
+        self.in_doubt = in_doubt
+        self.refused = refused
+        """Whether the database said so, which then takes nothing more of this store."""
+        doubt = "; it went while this was being written: look for it" if in_doubt else ""
+        super().__init__(message + doubt)
 
 
 class InvalidMessage(StoreError, ValueError):
@@ -146,4 +197,12 @@ class SubscriptionExists(StoreError):
 
 
 class TransactionError(StoreError):
-    """The transaction has already been committed or rolled back."""
+    """The transaction has ended, or what is asked of it cannot be done in this way."""
+
+
+class TransactionNotFound(TransactionError, LookupError):
+    """No such XA transaction is prepared: it was decided before, or it never was (XAER_NOTA)."""
+
+
+class QueryFailed(StoreError):
+    """Spark refused a query, or could not answer it; Spark's own error is its ``__cause__``."""

@@ -6,11 +6,12 @@ import re
 from dataclasses import dataclass, field
 from typing import final
 
-from jdbcstore.errors import InvalidMessage
+from jdbcstore.errors import InvalidMessage, TransactionError
 
 _NUMBER = ":(0|-?[1-9][0-9]{0,18})"
 _PRODUCER_ID = re.compile(f"(.*){_NUMBER * 2}", re.DOTALL)
 _MESSAGE_ID = re.compile(f"(.*){_NUMBER * 3}", re.DOTALL)
+_XID = re.compile(r"XID:\[(-?[0-9]{1,10}),globalId=([0-9a-f]+),branchId=([0-9a-f]*)\]", re.IGNORECASE)
 _set = object.__setattr__
 
 
@@ -168,11 +169,24 @@ class LocalTransactionId:
 
 @dataclass(frozen=True, slots=True)
 class XATransactionId:
-    """A branch of a distributed transaction."""
+    """A branch of a distributed transaction, an Xid; as text, and in ActiveMQ's log and JMX,
+    ``XID:[86,globalId=01020304,branchId=0902]`` with the bytes in hexadecimal."""
 
     format_id: int
     global_transaction_id: bytes
     branch_qualifier: bytes
+
+    @classmethod
+    def parse(cls, text: str) -> XATransactionId:
+        """The branch that prints as ``text``; :class:`TransactionError` if none does."""
+        match = _XID.fullmatch(text.strip())
+        try:
+            format_id, *names = match.groups() if match else ("",)
+            return cls(int(format_id), *map(bytes.fromhex, names))
+        except ValueError:
+            raise TransactionError(
+                f"{text!r} is no XID; it should be XID:[86,globalId=01020304,branchId=0902]"
+            ) from None
 
     def __str__(self) -> str:
         return (

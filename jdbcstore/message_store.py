@@ -12,6 +12,7 @@ from jdbcstore import openwire
 from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
 from jdbcstore.adapters.base import Row, Sql
 from jdbcstore.clock import Clock
+from jdbcstore.config.types import NameLengths
 from jdbcstore.connection import Connection
 from jdbcstore.destination import Destination
 from jdbcstore.encoding import MessageEncoder
@@ -20,7 +21,8 @@ from jdbcstore.message import Message
 from jdbcstore.names import fits, message_not_found, name_of
 from jdbcstore.paging import PRIORITIES, decode_rows, id_pages, read_page
 from jdbcstore.session import Session
-from jdbcstore.units import EncodedMessage, Unit, nothing, only
+from jdbcstore.statements import Statement
+from jdbcstore.units import EncodedMessage, Unit, Write, nothing, only
 from jdbcstore.writer import Writer
 
 _MAX_SEQUENCE = 2**63 - 1
@@ -36,6 +38,7 @@ class Parts:
     writer: Writer
     encoder: MessageEncoder
     clock: Clock
+    lengths: NameLengths
 
 
 class JdbcMessageStore:
@@ -80,7 +83,7 @@ class JdbcMessageStore:
 
     def get_message(self, message: MessageId | int) -> Message:
         for id_, _ in self.resolve(message):
-            for found, _, blob in self._fetch(self._sql.find_message_by_id, id_=id_):
+            for found, blob in self._fetch(self._sql.find_message_by_id, id_=id_):
                 return openwire.decode(blob, sequence=found, container=self._container)
         raise message_not_found(message, self._destination)
 
@@ -102,15 +105,25 @@ class JdbcMessageStore:
     def update_message(self, message: Message) -> None:
         self._parts.writer.execute(Unit(nothing, updates=[self.encode_update(message)]))
 
-    def encode_update(self, message: Message) -> Row:
-        """The parameters that store a message anew; for the writers of this package."""
+    def encode_update(self, message: Message) -> Write:
+        """The statement that stores a message anew; for the writers of this package."""
         for id_, _ in self.resolve(message):
-            for _, _, blob in self._fetch(self._sql.find_message_by_id, id_=id_):
+            for _, blob in self._fetch(self._sql.find_message_by_id, id_=id_):
                 if message.message_id is None:
                     stored = openwire.decode(blob, sequence=id_, container=self._container)
                     message = message.replace(message_id=stored.message_id)
-                return self._sql.update_message.row(blob=self.encode(message).blob_for(id_), id_=id_)
+                return self._update(id_, self.encode(message).blob_for(id_))
         raise message_not_found(name_of(message), self._destination)
+
+    def _update(self, id_: int, blob: bytes) -> Write:
+        update, by_name = self._sql.update_message, self._sql.update_message_by_name
+        if by_name is not None:
+            for producer, sequence, container in self._fetch(self._sql.find_id_owner, id_=id_):
+                name = {"msgid_prod": producer, "msgid_seq": sequence}
+                # Where several have that name, it would change them all.
+                if len(self._fetch(self._sql.find_message_sequence_id, **name)) == 1:
+                    return Write(by_name, by_name.row(blob=blob, container=container, **name))
+        return Write(update, update.row(blob=blob, id_=id_))
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
         """(ID, priority) of every row that is meant; the priority is 0 unless asked for."""
@@ -118,14 +131,15 @@ class JdbcMessageStore:
         if isinstance(name, int):
             if not 0 <= name <= _MAX_SEQUENCE:
                 return []
-            if isinstance(message, Message) and message.destination == self._destination:
+            # The user's statement removes whatever has this ID, also what is in doubt.
+            known = not self._sql.removes_singly
+            if known and isinstance(message, Message) and message.destination == self._destination:
                 return [(name, message.priority)]
-            if not (with_priority or isinstance(message, Message)):
+            if known and not (with_priority or isinstance(message, Message)):
                 return [(name, 0)]
-            return [
-                (id_, priority) for id_, priority, _ in self._fetch(self._sql.find_message_by_id, id_=name)
-            ]
-        if name.producer_id is None or not fits(str(name.producer_id)):
+            found = self._fetch(self._sql.find_priority_by_id, id_=name)
+            return [(id_, priority) for id_, priority in found]
+        if name.producer_id is None or not fits(str(name.producer_id), self._parts.lengths.message_id):
             return []
         rows = self._fetch(
             self._sql.find_message_sequence_id,
@@ -195,5 +209,5 @@ class JdbcMessageStore:
         """Delete rows on the writer's connection."""
         connection.remove_messages(ids)
 
-    def _fetch(self, sql: Sql, **values: Any) -> list[Row]:
+    def _fetch(self, sql: Statement, **values: Any) -> list[Row]:
         return self._session.fetch(sql, container=self._container, **values)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from jdbcstore.abc import MessageReference, MessageStore, Reference, SubscriptionInfo
+from jdbcstore.config.types import NameLengths
 from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.errors import (
     InvalidDestination,
@@ -16,42 +17,42 @@ from jdbcstore.errors import (
     SchemaError,
     SubscriptionExists,
     SubscriptionNotFound,
+    TransactionError,
+    TransactionNotFound,
 )
-from jdbcstore.message import Message, MessageId
-
-NAME_LENGTH = 250
-"""Characters that CONTAINER, MSGID_PROD, CLIENT_ID, SUB_NAME, SUB_DEST and SELECTOR hold."""
+from jdbcstore.message import Message, MessageId, XATransactionId
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _S = TypeVar("_S", bound=MessageStore)
 
 
-def queue_named(name: str | Destination) -> Destination:
+def queue_named(name: str | Destination, lengths: NameLengths) -> Destination:
     """The queue that a caller means; :class:`InvalidDestination` if it is none, or no row can hold it."""
-    destination = _check(name if isinstance(name, Destination) else Destination.parse(name))
+    parsed = name if isinstance(name, Destination) else Destination.parse(name)
+    destination = _check(parsed, "CONTAINER", lengths.container)
     if destination.is_topic:
         raise InvalidDestination(f"{destination} is a topic; use topic()")
     return destination
 
 
-def topic_named(name: str | Destination) -> Destination:
+def topic_named(name: str | Destination, lengths: NameLengths) -> Destination:
     """The topic that a caller means; :class:`InvalidDestination` if it is none, or no row can hold it."""
     parsed = name if isinstance(name, Destination) else Destination.parse(name, DestinationKind.TOPIC)
-    destination = _check(parsed)
+    destination = _check(parsed, "CONTAINER", lengths.container)
     if not destination.is_topic:
         raise InvalidDestination(f"{destination} is a queue; use queue()")
     return destination
 
 
-def _check(destination: Destination) -> Destination:
+def _check(destination: Destination, column: str, length: int) -> Destination:
     if destination.is_composite:
         raise InvalidDestination(
             f"{destination} names several destinations; store the message in each of destination.members"
         )
-    if len(destination.qualified_name) > NAME_LENGTH:
+    if len(destination.qualified_name) > length:
         raise InvalidDestination(
             f"{destination.qualified_name[:40]!r}... has {len(destination.qualified_name)} characters,"
-            f" and CONTAINER holds {NAME_LENGTH}; choose a shorter name"
+            f" and {column} holds {length}; choose a shorter name"
         )
     return destination
 
@@ -66,24 +67,70 @@ def agreed(store: _S, prioritized: bool | None) -> _S:
     return store
 
 
-def check_subscription(info: SubscriptionInfo) -> None:
+def check_subscription(info: SubscriptionInfo, lengths: NameLengths) -> None:
     """:class:`InvalidSubscription` if a name or the selector is not what a row can hold."""
-    _check(info.subscribed_destination)
+    length = lengths.string_id
+    _check(info.subscribed_destination, "SUB_DEST", length)
     texts = {"client_id": info.client_id, "subscription_name": info.subscription_name}
     for what, value in texts.items():
         if not value:
             raise InvalidSubscription(f"the {what} of a durable subscription must not be empty")
     for what, value in (texts | {"selector": info.selector or ""}).items():
-        if not fits(value):
+        if not fits(value, length):
             raise InvalidSubscription(
-                f"the {what} {value[:40]!r} has {len(value)} characters; the tables hold {NAME_LENGTH}"
+                f"the {what} {value[:40]!r} has {len(value)} characters; the tables hold {length}"
                 " of plain text"
             )
 
 
-def fits(text: str) -> bool:
+def check_xid(xid: XATransactionId, lengths: NameLengths) -> None:
+    """:class:`TransactionError` if it is no XID, or one that the XID columns cannot hold."""
+    globally, branch = xid.global_transaction_id, xid.branch_qualifier
+    if not (1 <= len(globally) <= 64 and len(branch) <= 64 and -(1 << 31) <= xid.format_id < 1 << 31):
+        raise TransactionError(
+            f"{xid} is no XID: it has a format id of 32 bits, a global transaction id of 1 to 64 bytes"
+            " and a branch qualifier of at most 64"
+        )
+    # Base64 of 16 bytes more.
+    if 4 * ((16 + len(globally) + len(branch) + 2) // 3) > lengths.string_id:
+        raise TransactionError(
+            f"{xid} does not fit the XID columns, which hold {lengths.string_id} characters;"
+            " choose shorter ids"
+        )
+
+
+def xid_order(xid: XATransactionId) -> tuple[int, bytes, bytes]:
+    """What XIDs are sorted by."""
+    return xid.format_id, xid.global_transaction_id, xid.branch_qualifier
+
+
+def prepared_before(xid: XATransactionId) -> TransactionError:
+    return TransactionError(f"{xid} is prepared already; commit it or roll it back")
+
+
+def not_prepared(xid: XATransactionId) -> TransactionNotFound:
+    return TransactionNotFound(
+        f"{xid} is not prepared: it has been committed or rolled back, or it never was"
+    )
+
+
+def refuse_update() -> NoReturn:
+    """An XA transaction cannot keep an update until it is decided."""
+    raise TransactionError(
+        "an XA transaction adds and acknowledges; update the message outside it, or in a local transaction"
+    )
+
+
+def refuse_removal() -> NoReturn:
+    """An XA transaction cannot give a message back to all subscriptions of a topic."""
+    raise TransactionError(
+        "an XA transaction acknowledges a topic's message for one subscription; use acknowledge_subscription"
+    )
+
+
+def fits(text: str, length: int) -> bool:
     """Whether a name column holds the text: not too long, no NUL, no half of a surrogate pair."""
-    return len(text) <= NAME_LENGTH and _is_plain(text)
+    return len(text) <= length and _is_plain(text)
 
 
 @lru_cache(maxsize=1024)

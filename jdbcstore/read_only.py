@@ -28,7 +28,11 @@ class ReadOnlyWriter(Writer):
     def submit(self, unit: Unit) -> Future[Any]:  # noqa: ARG002
         _refuse()
 
-    def call(self, function: Callable[[Connection], Any]) -> Any:  # noqa: ARG002
+    def call_numbered(
+        self,
+        count: Callable[[Connection], int],  # noqa: ARG002
+        function: Callable[[Connection, int], Any],  # noqa: ARG002
+    ) -> Any:
         _refuse()
 
     def close(self, timeout: float | None = None) -> None:

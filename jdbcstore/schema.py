@@ -1,252 +1,192 @@
-"""ActiveMQ's three tables as each vendor's broker makes them, and two tables of our own."""
+"""The tables in a database: whether they are there and fit, and making them."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
     Column,
+    Dialect,
     Engine,
     Index,
+    Inspector,
     MetaData,
     PrimaryKeyConstraint,
-    String,
     Table,
     inspect,
     select,
     text,
+    true,
 )
+from sqlalchemy.engine.interfaces import ReflectedIndex
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.sql import quoted_name
+from sqlalchemy.schema import AddConstraint
 
 from jdbcstore.adapters.base import Adapter
-from jdbcstore.config import StoreConfig
 from jdbcstore.errors import SchemaError
-from jdbcstore.names import NAME_LENGTH
+from jdbcstore.tables import Tables
 
 LOCK_ROW = 1
 SEQUENCE_ROW = "sequence"
+HEAD = "jdbcstore_2"
+"""The revision of this schema in ``migrations/versions``."""
+LATER_COLUMNS = frozenset({"priority", "xid"})
+"""What tables of earlier versions do not have."""
+ACKS_KEY = ("container", "client_id", "sub_name", "priority")
+"""The primary key of ACTIVEMQ_ACKS that has room for a row for each priority."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
-    """The tables under their configured names. ``acknowledged`` and ``state`` are ours."""
+class Present:
+    """What a database had of the tables when it was looked at."""
 
-    messages: Table
-    acks: Table
-    lock: Table
-    acknowledged: Table
-    """Durable acknowledgements that are ahead of LAST_ACKED_ID."""
-    state: Table
-    """Named numbers; the row ``sequence`` is the highest sequence that was ever reserved."""
+    columns: dict[Table, list[str]]
+    """The names of the columns of each table that is there."""
+    indexes: dict[Table, set[str]]
+    """The names of its indexes, in lower case."""
 
-    @property
-    def all(self) -> tuple[Table, ...]:
-        return (self.messages, self.acks, self.lock, self.acknowledged, self.state)
+    def missing(self, tables: Iterable[Table]) -> list[Table]:
+        """Those of the tables that it did not have."""
+        return [table for table in tables if table not in self.columns]
 
-    @property
-    def ours(self) -> tuple[Table, ...]:
-        return (self.acknowledged, self.state)
+    def has_index(self, index: Index) -> bool:
+        """Whether it is there: a database administrator may have made the tables, and may have dropped it."""
+        return index.table in self.indexes and _name(index) in self.indexes[index.table]
 
 
-def define_tables(adapter: Adapter, config: StoreConfig) -> Tables:
-    """The tables for a vendor, named so that they are the ones an ActiveMQ of it made."""
-    metadata = MetaData()
-    define = _Definer(adapter, metadata)
-    prefix = config.table_prefix
-    return Tables(
-        messages=_messages(define, prefix + config.message_table_name),
-        acks=_acks(define, prefix + config.durable_sub_acks_table_name),
-        lock=_lock(define, prefix + config.lock_table_name),
-        acknowledged=_acknowledged(define, prefix + "JDBCSTORE_ACKS"),
-        state=_state(define, prefix + "JDBCSTORE_STATE"),
+def look(engine: Engine, tables: Iterable[Table]) -> Present:
+    """What the database has of the tables, found with as few queries as the vendor allows."""
+    with engine.connect() as connection:
+        inspector = inspect(connection)
+        names = [str(table.name) for table in tables]
+        columns = {
+            name: found for (_, name), found in inspector.get_multi_columns(filter_names=names).items()
+        }
+        indexes = {
+            name: found for (_, name), found in inspector.get_multi_indexes(filter_names=names).items()
+        }
+        for name in _under_another_case(inspector, [name for name in names if name not in columns]):
+            columns[name], indexes[name] = inspector.get_columns(name), inspector.get_indexes(name)
+    present = [table for table in tables if str(table.name) in columns]
+    return Present(
+        {table: [str(column["name"]) for column in columns[str(table.name)]] for table in present},
+        {table: {_name(index) for index in indexes.get(str(table.name), [])} for table in present},
     )
 
 
-class _Definer:
-    def __init__(self, adapter: Adapter, metadata: MetaData) -> None:
-        self.adapter = adapter
-        self.metadata = metadata
-
-    def name(self, name: str) -> quoted_name:
-        return quoted_name(name if self.adapter.fold_upper else name.lower(), quote=True)
-
-    def column(self, name: str, type_: Any, **options: Any) -> Column[Any]:
-        # The key is the lower-case name on every vendor, whatever the database calls the column.
-        return Column(self.name(name), type_, key=name.lower(), **options)
-
-    def text(self, name: str, **options: Any) -> Column[Any]:
-        return self.column(name, String(NAME_LENGTH), **options)
-
-    def number(self, name: str, **options: Any) -> Column[Any]:
-        return self.column(name, self.adapter.long_type, autoincrement=False, **options)
-
-    def sequence(self, name: str, **options: Any) -> Column[Any]:
-        return self.column(name, self.adapter.sequence_type, autoincrement=False, **options)
-
-    def table(self, name: str, *parts: Any) -> Table:
-        return Table(self.name(name), self.metadata, *parts, **self.adapter.table_options)
-
-    def index(self, table: str, suffix: str, *columns: str) -> Index:
-        return Index(self.name(f"{table}_{suffix}"), *columns)
+def _under_another_case(inspector: Inspector, names: list[str]) -> list[str]:
+    """Those of the names that a server, which writes them otherwise, takes for its tables'."""
+    written = {name.lower() for name in inspector.get_table_names()} if names else set()
+    return [name for name in names if name.lower() in written and inspector.has_table(name)]
 
 
-def _messages(define: _Definer, name: str) -> Table:
-    return define.table(
-        name,
-        define.sequence("ID", primary_key=True),
-        define.text("CONTAINER", nullable=False),
-        define.text("MSGID_PROD"),
-        define.number("MSGID_SEQ"),
-        define.number("EXPIRATION"),
-        define.column("MSG", define.adapter.binary_type),
-        define.number("PRIORITY"),
-        define.text("XID"),
-        define.index(name, "MIDX", "msgid_prod", "msgid_seq"),
-        define.index(name, "CIDX", "container"),
-        define.index(name, "EIDX", "expiration"),
-        define.index(name, "PIDX", "priority"),
-        define.index(name, "XIDX", "xid"),
-        define.index(name, "IIDX", "id", "xid", "container"),
-    )
-
-
-def _acks(define: _Definer, name: str) -> Table:
-    key = ["container", "client_id", "sub_name"]
-    if define.adapter.acks_key_has_priority:
-        key.append("priority")
-    # ActiveMQ leaves the prefix out of this name, and cannot make the table of a second prefix.
-    key_name = define.name(f"PK_{name}") if define.adapter.acks_key_is_named else None
-    return define.table(
-        name,
-        define.text("CONTAINER", nullable=False),
-        define.text("SUB_DEST"),
-        define.text("CLIENT_ID", nullable=False),
-        define.text("SUB_NAME", nullable=False),
-        define.text("SELECTOR"),
-        define.number("LAST_ACKED_ID"),
-        define.number("PRIORITY", nullable=False, server_default=text("5")),
-        define.text("XID"),
-        PrimaryKeyConstraint(*key, name=key_name),
-        define.index(name, "XIDX", "xid"),
-    )
-
-
-def _lock(define: _Definer, name: str) -> Table:
-    return define.table(
-        name,
-        define.sequence("ID", primary_key=True),
-        define.number("TIME"),
-        define.text("BROKER_NAME"),
-    )
-
-
-def _acknowledged(define: _Definer, name: str) -> Table:
-    # The producer's id is kept beside ID: a broker that restarts IDs must not have a new message
-    # taken for one acknowledged before.
-    return define.table(
-        name,
-        define.text("CONTAINER", nullable=False),
-        define.text("CLIENT_ID", nullable=False),
-        define.text("SUB_NAME", nullable=False),
-        define.number("ID", nullable=False),
-        define.text("MSGID_PROD"),
-        define.number("MSGID_SEQ"),
-        PrimaryKeyConstraint("container", "client_id", "sub_name", "id"),
-    )
-
-
-def _state(define: _Definer, name: str) -> Table:
-    return define.table(name, define.text("NAME", primary_key=True), define.number("NUMBER", nullable=False))
-
-
-def missing_tables(engine: Engine, tables: Tables) -> list[Table]:
-    """Those of the tables that the database does not have."""
-    present = {name.lower() for name in inspect(engine).get_table_names()}
-    # A quoted name answers lower() with itself.
-    return [table for table in tables.all if str(table.name).lower() not in present]
-
-
-def check_columns(engine: Engine, tables: Tables) -> None:
+def check_columns(present: Present) -> None:
     """Whether the tables that are there are the ones meant.
 
     :raises SchemaError: a table lacks a column
     """
-    inspector = inspect(engine)
-    for table in tables.all:
-        if not inspector.has_table(table.name):
-            continue
-        found = [str(column["name"]) for column in inspector.get_columns(table.name)]
+    for table, found in present.columns.items():
         missing = set(table.columns.keys()) - {name.lower() for name in found}
         if missing:
             raise SchemaError(
-                f"the table {table.name} has no column {' and no '.join(sorted(missing)).upper()}: it is not"
-                " ActiveMQ's, or of a version before 5.7; choose a table_prefix, or let ActiveMQ upgrade it",
+                f"the table {table.name} has no column"
+                f" {' and no '.join(name.upper() for name in sorted(missing))}:"
+                f" {_cure(missing)}",
                 found=", ".join(found),
                 expected=", ".join(table.columns.keys()),
             )
 
 
-def create_tables(engine: Engine, tables: Tables) -> None:
+def _cure(missing: set[str]) -> str:
+    if missing <= LATER_COLUMNS:
+        return "an earlier version made it; run jdbcstore migrate, which keeps every row"
+    return "it is not ActiveMQ's; choose a table_prefix"
+
+
+def check_transactions(engine: Engine, present: Present, adapter: Adapter) -> None:
+    """Whether what is written to the tables can be taken back.
+
+    :raises SchemaError: the server keeps a table without transactions
+    """
+    with engine.connect() as connection:
+        names = [str(table.name) for table in present.columns]
+        without = adapter.without_transactions(connection, names) if names else {}
+    for table, kept_by in without.items():
+        raise SchemaError(
+            f"the server keeps the table {table} with {kept_by}, which has no transactions, and half of a"
+            " batch could be stored; run jdbcstore migrate, which keeps every row",
+            found=kept_by,
+        )
+
+
+def transactions_statement(table: Table, adapter: Adapter, dialect: Dialect) -> str:
+    """What moves a table to an engine that has transactions."""
+    return f"ALTER TABLE {dialect.identifier_preparer.format_table(table)} {adapter.make_transactional}"
+
+
+def create_tables(engine: Engine, tables: Tables, present: Present, theirs: Collection[Table] = ()) -> None:
     """Create what is absent: tables, indexes, and the rows they start with.
 
-    Several processes may do so at once, and one that was killed in between is made good.
+    ``theirs`` are tables that somebody else makes, and decides which indexes they have.
+
+    Several processes may do so at once, and one that was killed in between is made good. Where all
+    tables are made here, the schema's revision is written down: what others made may be of any.
 
     :raises SchemaError: the database refused
     """
+    made = 0
     for table in tables.all:
-        _create(engine, table)
+        if table in theirs:
+            continue
+        if table not in present.columns and _create(engine, table):
+            made += 1
+        else:
+            _create_indexes(engine, table, present.indexes.get(table))
     _insert_row(engine, tables.lock, tables.lock.c.id == LOCK_ROW, id=LOCK_ROW)
     _insert_row(engine, tables.state, tables.state.c.name == SEQUENCE_ROW, name=SEQUENCE_ROW, number=0)
+    if made == len(tables.all):
+        _create(engine, tables.version)
+        _insert_row(engine, tables.version, true(), version_num=HEAD)
 
 
-def drop_tables(engine: Engine, tables: Tables) -> None:
-    """Drop all five tables, with everything in them."""
-    tables.messages.metadata.drop_all(engine, tables=tables.all)
-
-
-def _create(engine: Engine, table: Table) -> None:
+def _create(engine: Engine, table: Table) -> bool:
+    """Create a table with its indexes; false if another process did so first."""
     try:
-        if not inspect(engine).has_table(table.name):
-            with engine.begin() as connection:
-                table.create(connection)
-            return
+        with engine.begin() as connection:
+            table.create(connection)
     except DBAPIError as error:
         if not inspect(engine).has_table(table.name):
             raise SchemaError(
                 f"cannot create the table {table.name}: {error.orig}; let a database administrator"
                 " create it, or give this user the right to"
             ) from error
-    _create_indexes(engine, table)
+        return False
+    return True
 
 
-def _create_indexes(engine: Engine, table: Table) -> None:
-    present = _index_names(engine, table)
-    for index in sorted(table.indexes, key=lambda index: str(index.name)):
-        if str(index.name).lower() in present:
+def _create_indexes(engine: Engine, table: Table, present: set[str] | None) -> None:
+    if present is None:
+        present = _index_names(engine, table)
+    for index in sorted(table.indexes, key=_name):
+        if _name(index) in present:
             continue
         try:
             index.create(engine)
         except DBAPIError as error:
             # Another process was faster, or the user may not: slower, but nothing is lost.
-            if str(index.name).lower() not in _index_names(engine, table):
+            if _name(index) not in _index_names(engine, table):
                 raise SchemaError(f"cannot create the index {index.name}: {error.orig}") from error
 
 
-def container_index(tables: Tables) -> Index:
-    """The index on CONTAINER, by which a queue is found."""
-    [index] = [i for i in tables.messages.indexes if [c.key for c in i.columns] == ["container"]]
-    return index
-
-
-def has_container_index(engine: Engine, tables: Tables) -> bool:
-    """Whether it is there: a database administrator may have made the tables, and may have dropped it."""
-    return str(container_index(tables).name).lower() in _index_names(engine, tables.messages)
-
-
 def _index_names(engine: Engine, table: Table) -> set[str]:
-    return {str(index["name"]).lower() for index in inspect(engine).get_indexes(table.name)}
+    return {_name(index) for index in inspect(engine).get_indexes(table.name)}
+
+
+def _name(index: Index | ReflectedIndex) -> str:
+    # A quoted name answers lower() with itself.
+    return str(index.name if isinstance(index, Index) else index["name"]).lower()
 
 
 def _insert_row(engine: Engine, table: Table, condition: Any, **values: Any) -> None:
@@ -262,8 +202,10 @@ def _insert_row(engine: Engine, table: Table, condition: Any, **values: Any) -> 
                 raise SchemaError(f"cannot fill the table {table.name}: {error.orig}") from error
 
 
-def widen_acks_key(engine: Engine, tables: Tables, adapter: Adapter) -> None:
+def widen_acks_key(engine: Engine, tables: Tables, adapter: Adapter, drop: str | None = None) -> None:
     """Make room in ACTIVEMQ_ACKS for ten rows per subscription, one for each priority.
+
+    ``drop`` is what follows ALTER TABLE to drop the key, in place of the adapter's.
 
     ActiveMQ means to do so at every start, but on PostgreSQL its statement names the wrong
     constraint, and prioritised durable subscriptions fail. Does nothing where the key has PRIORITY.
@@ -274,19 +216,29 @@ def widen_acks_key(engine: Engine, tables: Tables, adapter: Adapter) -> None:
     key = inspect(engine).get_pk_constraint(acks.name)
     if "priority" in {column.lower() for column in key["constrained_columns"]}:
         return
-    quote = engine.dialect.identifier_preparer.quote
-    columns = ", ".join(
-        quote(acks.c[name].name) for name in ("container", "client_id", "sub_name", "priority")
-    )
-    drop = adapter.drop_acks_key.format(name=quote(key["name"] or ""))
     try:
         with engine.begin() as connection:
-            # One statement, so that the table is never without a key.
-            connection.execute(text(f"ALTER TABLE {quote(acks.name)} {drop}, ADD PRIMARY KEY ({columns})"))
+            for statement in acks_key_statements(acks, adapter, engine.dialect, key["name"], drop):
+                connection.execute(text(statement))
     except DBAPIError as error:
         raise SchemaError(
             f"a prioritised durable subscription needs PRIORITY in the primary key of {acks.name}:"
             f" {error.orig}; let a database administrator change the key",
             found=", ".join(key["constrained_columns"]),
-            expected="container, client_id, sub_name, priority",
+            expected=", ".join(ACKS_KEY),
         ) from error
+
+
+def acks_key_statements(
+    acks: Table, adapter: Adapter, dialect: Dialect, name: str | None, drop: str | None = None
+) -> list[str]:
+    """What gives ACTIVEMQ_ACKS a key with PRIORITY, in place of the one of this name, or of none."""
+    quote = dialect.identifier_preparer.quote
+    columns = [Column(acks.c[column].name, acks.c[column].type) for column in ACKS_KEY]
+    key = PrimaryKeyConstraint(*columns, **acks.primary_key.dialect_kwargs)
+    Table(acks.name, MetaData(), *columns, key)
+    alter, _, add = str(AddConstraint(key).compile(dialect=dialect)).partition(" ADD ")
+    drop = drop or adapter.drop_acks_key.format(name=quote(name or ""))
+    # In one statement where that can be, so that the table is never without a key.
+    parts = [f"{drop}, ADD {add}"] if adapter.joins_alterations else [drop, f"ADD {add}"]
+    return [f"{alter} {part}" for part in parts]

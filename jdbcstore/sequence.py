@@ -7,6 +7,7 @@ reserved is kept in a row of our own, and no sequence is given twice, whatever w
 
 from __future__ import annotations
 
+from jdbcstore.adapters.base import Row
 from jdbcstore.connection import Connection
 from jdbcstore.errors import SchemaError
 from jdbcstore.schema import SEQUENCE_ROW
@@ -41,7 +42,7 @@ class SequenceAllocator:
     def _reserve_block(self, connection: Connection, count: int) -> None:
         sql = self._statements
         with connection.transaction():
-            found = connection.fetch(sql.find_number_for_update, name_=SEQUENCE_ROW)
+            found = self._fetch_locked(connection)
             if not found:
                 raise SchemaError("the row 'sequence' of JDBCSTORE_STATE is missing; run jdbcstore init")
             highest = max(
@@ -60,7 +61,14 @@ class SequenceAllocator:
         if self._reserved == self.last:
             return
         with connection.transaction():
-            found = connection.fetch(self._statements.find_number_for_update, name_=SEQUENCE_ROW)
+            found = self._fetch_locked(connection)
             if found and found[0][0] == self._reserved:
                 connection.execute(self._statements.update_number, name_=SEQUENCE_ROW, new=self.last)
         self._reserved = self.last
+
+    def _fetch_locked(self, connection: Connection) -> list[Row]:
+        """The highest sequence reserved, which nobody else can change until the transaction ends."""
+        sql = self._statements
+        if sql.lock_number is not None:
+            connection.execute(sql.lock_number, name_=SEQUENCE_ROW)
+        return connection.fetch(sql.find_number_for_update, name_=SEQUENCE_ROW)

@@ -1,89 +1,100 @@
-"""Where statements run: a pool for reading, connections of one's own for writing.
-
-The only place that talks to a driver, and the only translator of its errors.
-"""
+"""Where statements run: a pool for reading, connections of one's own for writing."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import threading
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import URL, Engine, NullPool, PoolProxiedConnection, create_engine, event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import NullPool, PoolProxiedConnection
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from jdbcstore.adapters import adapter_for
-from jdbcstore.adapters.base import Adapter, Failure, Row, Sql
+from jdbcstore.adapters.base import Failure, Row, Sql
 from jdbcstore.config import StoreConfig
+from jdbcstore.config.statements import unused_statements
 from jdbcstore.connection import Connection
-from jdbcstore.errors import (
-    AuthenticationFailed,
-    ConfigurationError,
-    InvalidMessage,
-    SchemaError,
-    StoreClosed,
-    StoreError,
-    StoreUnavailable,
-)
-from jdbcstore.schema import (
-    check_columns,
-    create_tables,
-    define_tables,
-    has_container_index,
-    missing_tables,
-)
-from jdbcstore.statements import Statements
+from jdbcstore.database import Database
+from jdbcstore.errors import SchemaError, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.schema import check_columns, check_transactions, create_tables, look
+from jdbcstore.schema_given import create_given_tables, given_tables
+from jdbcstore.statements import Query, ReplacedStatements, Statement, check_replacements
+from jdbcstore.tables import container_index
+from jdbcstore.xa_statements import XaStatements
 
 log = logging.getLogger(__name__)
 
 _POOL_TIMEOUT = 60.0
-_SECRET = re.compile("pass|pwd|secret|token|odbc_connect", re.IGNORECASE)
 
 
-class Session:
+class Session(Database):
     """The database behind one store. Reads may come from any thread."""
 
-    def __init__(self, url: str, config: StoreConfig, *, read_only: bool = False) -> None:
-        self.adapter, target = adapter_for(url)
-        if read_only:
-            self.adapter.check_exists(target)
-        self.config = config
+    def __init__(
+        self,
+        url: str,
+        config: StoreConfig,
+        *,
+        user: str | None = None,
+        password: str | None = None,
+        read_only: bool = False,
+    ) -> None:
+        super().__init__(url, config, user=user, password=password, must_exist=read_only)
         pool = {"pool_size": config.pool_size, "max_overflow": 0, "pool_timeout": _POOL_TIMEOUT}
-        self.engine = _engine(self.adapter, target, **pool)
-        self._unpooled = _engine(self.adapter, target, poolclass=NullPool)
-        self.tables = define_tables(self.adapter, config)
-        self.place = _without_secrets(target)
-        self.driver_errors: tuple[type[Exception], ...] = (self.engine.dialect.loaded_dbapi.Error,)
+        self.engine = self.connect_with(**pool)
+        self._unpooled = self.connect_with(poolclass=NullPool)
         self.read_only = read_only
         self._lock = threading.Lock()
         self._readers = 0
         self._closed = False
         try:
             with self.translated():
-                self.has_own_tables = self._prepare_tables()
-                hinted = bool(self.adapter.index_hint) and has_container_index(self.engine, self.tables)
-            self.statements = Statements(
-                self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=hinted
+                self.has_own_tables, has_index = self._prepare_tables()
+            hinted = bool(self.adapter.index_hint) and has_index
+            self.statements = ReplacedStatements(
+                self.tables,
+                self.adapter,
+                self.engine.dialect,
+                config.statements,
+                ours=self.has_own_tables,
+                hinted=hinted,
             )
+            self._report_unused()
+            self.xa_statements = XaStatements(self.tables, self.adapter, self.engine.dialect)
             with contextlib.closing(self.connect()) as connection:
                 with self.translated():
+                    self._check_statements(connection)
                     self.max_message_size = self.adapter.max_message_size(connection.cursor)
                 self._refresh_statistics(connection, changed=False)
         except BaseException:
             self.engine.dispose()
             raise
 
-    def _prepare_tables(self) -> bool:
-        """Make or check the tables; whether the ones of our own are there."""
-        check_columns(self.engine, self.tables)
-        if self.config.create_tables_on_startup and not self.read_only:
-            create_tables(self.engine, self.tables)
-            return True
-        missing = missing_tables(self.engine, self.tables)
+    def _report_unused(self) -> None:
+        for name, reason in unused_statements(self.config.statements):
+            log.info("%s is given and not run: %s", name, reason)
+
+    def _check_statements(self, connection: Connection) -> None:
+        # Who may only read may have no right even to prepare what writes.
+        asked = [one for one in self.statements.replacements if one.property_.columns or not self.read_only]
+        check_replacements(asked, self.adapter, connection.cursor, self.driver_errors)
+
+    def _prepare_tables(self) -> tuple[bool, bool]:
+        """Make or check the tables; whether the ones of our own and the index on CONTAINER are there."""
+        present = look(self.engine, self.tables.all)
+        creates = self.config.create_tables_on_startup and not self.read_only
+        if creates:
+            present = create_given_tables(self.engine, self.tables, present, self.config.statements)
+        check_columns(present)
+        if self.adapter.make_transactional and not self.read_only:
+            check_transactions(self.engine, present, self.adapter)
+        if creates:
+            theirs = given_tables(self.tables, self.config.statements)
+            create_tables(self.engine, self.tables, present, theirs)
+            index = container_index(self.tables)
+            return True, index.table not in theirs or present.has_index(index)
+        missing = present.missing(self.tables.all)
         wanted = [table for table in missing if not self.read_only or table not in self.tables.ours]
         if wanted:
             raise SchemaError(
@@ -92,22 +103,24 @@ class Session:
                 found="nothing",
                 expected=", ".join(table.name for table in wanted),
             )
-        return not missing
+        return not missing, present.has_index(container_index(self.tables))
 
     def present_tables(self) -> dict[str, bool]:
         """Each table's name, and whether the database has it."""
         with self.translated():
-            missing = missing_tables(self.engine, self.tables)
-        return {str(table.name): table not in missing for table in self.tables.all}
+            missing = look(self.engine, self.tables.known).missing(self.tables.known)
+        return {str(table.name): table not in missing for table in self.tables.known}
 
-    def fetch(self, sql: Sql, **values: Any) -> list[Row]:
-        """The rows of one statement, read in a transaction of its own.
+    def fetch(self, sql: Statement, **values: Any) -> list[Row]:
+        """The rows of a statement, read in a transaction of its own.
 
         :raises StoreUnavailable: the database does not answer
         :raises StoreClosed: the session is closed
         """
+        if isinstance(sql, Query):
+            return sql.rows(self.fetch, **values)
         with self._reading():
-            return self._fetch_live(sql, sql.row(**values))
+            return self._fetch_live(sql, sql.row(**values), values["limit"] if sql.cut else None)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
@@ -126,13 +139,13 @@ class Session:
             if last:
                 self.engine.dispose()
 
-    def _fetch_live(self, sql: Sql, row: Row) -> list[Row]:
+    def _fetch_live(self, sql: Sql, row: Row, limit: int | None) -> list[Row]:
         """Read on the first pooled connection that is alive: all may have died with a server."""
         stale = self.config.pool_size
         while True:
             connection = self._checkout()
             try:
-                return self._fetch(connection, sql, row)
+                return self._fetch(connection, sql, row, limit)
             except self.driver_errors as error:
                 stale -= 1
                 if stale < 0 or self.classify(error) is not Failure.DISCONNECTED:
@@ -148,11 +161,11 @@ class Session:
                 f" {_POOL_TIMEOUT:.0f} seconds; raise pool_size, or read from fewer threads"
             ) from error
 
-    def _fetch(self, connection: PoolProxiedConnection, sql: Sql, row: Row) -> list[Row]:
+    def _fetch(self, connection: PoolProxiedConnection, sql: Sql, row: Row, limit: int | None) -> list[Row]:
         try:
             cursor = self.adapter.cursor(connection.dbapi_connection)
             cursor.execute(sql.text, row)
-            rows: list[Row] = cursor.fetchall()
+            rows: list[Row] = cursor.fetchall() if limit is None else cursor.fetchmany(limit)
             cursor.close()
         except BaseException:
             connection.invalidate()
@@ -188,50 +201,6 @@ class Session:
             raw = proxied.dbapi_connection
             return Connection(self.adapter, self.statements, self.driver_errors, raw)
 
-    @property
-    def failures(self) -> tuple[type[Exception], ...]:
-        return (DBAPIError, *self.driver_errors)
-
-    @contextlib.contextmanager
-    def translated(self) -> Iterator[None]:
-        """Driver errors inside the block leave it as this library's own."""
-        try:
-            yield
-        except self.failures as error:
-            raise self.translate(error) from error
-
-    def classify(self, error: BaseException) -> Failure:
-        """What a driver's error means, wrapped by SQLAlchemy or not."""
-        if isinstance(error, DBAPIError) and error.orig is not None:
-            error = error.orig
-        return self.adapter.classify(error)
-
-    def translate(self, error: BaseException) -> StoreError:
-        """A driver's error as this library's own."""
-        origin = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-        reason = " ".join(str(origin).split())
-        match self.adapter.classify(origin):
-            case Failure.DISCONNECTED:
-                return StoreUnavailable(
-                    f"cannot reach {self.place}: {reason}; check that the server runs and the URL is right"
-                )
-            case Failure.REFUSED:
-                return AuthenticationFailed(
-                    f"{self.place} refused the login; check user, password and rights"
-                )
-            case Failure.NO_TABLE:
-                return SchemaError(
-                    f"{reason}; the tables are not ActiveMQ's, or are missing: run jdbcstore init"
-                )
-            case Failure.FULL:
-                return StoreUnavailable(f"{self.place} has no room left: {reason}; make some, then try again")
-            case Failure.TRANSIENT:
-                return StoreUnavailable(f"other writers are in the way: {reason}; try again")
-            case Failure.BAD_VALUE | Failure.TOO_LARGE:
-                return InvalidMessage(f"{self.place} cannot hold this: {reason}")
-            case _:
-                return StoreError(f"{self.place} refused a statement: {reason}")
-
     def close(self) -> None:
         """Refuse reads, and close the pool once those under way are done.
 
@@ -242,21 +211,3 @@ class Session:
             idle = not self._readers
         if idle:
             self.engine.dispose()
-
-
-def _without_secrets(url: URL) -> str:
-    """The URL for people: its password is starred out, and so is what else could hold one."""
-    secret = {name: "hidden" for name in url.query if _SECRET.search(name)}
-    return url.update_query_dict(secret).render_as_string(hide_password=True)
-
-
-def _engine(adapter: Adapter, url: URL, **pool: Any) -> Engine:
-    try:
-        engine = create_engine(url, pool_reset_on_return=None, **pool, **adapter.engine_options(url))
-    except ImportError as error:
-        raise ConfigurationError(
-            f"the driver of {url.drivername} is installed and does not load: {error};"
-            " install the system library that it names"
-        ) from error
-    event.listen(engine, "connect", lambda connection, _record: adapter.on_connect(connection))
-    return engine

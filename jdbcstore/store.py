@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from types import TracebackType
 from typing import Self
@@ -12,10 +13,11 @@ from jdbcstore.audit import DuplicateAudit
 from jdbcstore.audited import AuditedWriter
 from jdbcstore.cleanup import clean
 from jdbcstore.clock import Clock, SystemClock
-from jdbcstore.config import StoreConfig
-from jdbcstore.destination import Destination
+from jdbcstore.config import Configuration, Kind, StoreConfig
+from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.encoding import MessageEncoder
 from jdbcstore.ids import ProducerId
+from jdbcstore.lockers import AbstractLocker, Fence, LockView, Mastership, look, make_locker, release
 from jdbcstore.message_store import JdbcMessageStore, Parts
 from jdbcstore.names import agreed, fits, queue_named, topic_named
 from jdbcstore.read_only import ReadOnlyWriter
@@ -25,20 +27,28 @@ from jdbcstore.timer import CleanupTimer
 from jdbcstore.topic_store import JdbcTopicMessageStore
 from jdbcstore.transaction import JdbcTransaction
 from jdbcstore.writer import Writer
+from jdbcstore.xa import JdbcXAResource, take_over
+
+log = logging.getLogger(__name__)
 
 
 class JdbcStore:
     """A message store on a SQL database; see :class:`jdbcstore.abc.Store` for what it promises.
 
     One process at a time should write to a set of tables: that keeps the order promised to readers.
-    Others may read. A second writer loses nothing and stores nothing twice, but it has sequences of its
-    own, and a reader that pages behind a cursor may skip the lower ones.
+    Others may read. With a ``locker``, opening waits until this store is the master, for ``lock_timeout``
+    seconds if that is given, and no write passes once another is: each is then :class:`LockLost`. Without,
+    nothing keeps a second writer away. It loses nothing and stores nothing twice, but it has sequences of
+    its own, and a reader that pages behind a cursor may skip the lower ones.
+
+    ``user`` and ``password`` are used in place of the URL's.
 
     With ``read_only``, nothing is created or written, and every write is a :class:`ConfigurationError`.
 
     :raises ConfigurationError: the URL or an option cannot work
     :raises StoreUnavailable: the database does not answer
     :raises SchemaError: the tables are absent and are not to be created, or are not ActiveMQ's
+    :raises NotMaster: another holds the lock, and is waited for no longer
     """
 
     def __init__(
@@ -46,25 +56,73 @@ class JdbcStore:
         url: str,
         config: StoreConfig | None = None,
         *,
+        user: str | None = None,
+        password: str | None = None,
         clock: Clock | None = None,
         read_only: bool = False,
+        locker: AbstractLocker | None = None,
+        lock_timeout: float | None = None,
     ) -> None:
         self.config = config or StoreConfig()
         self._clock = clock or SystemClock()
-        self._session = Session(url, self.config, read_only=read_only)
-        self._writer = self._make_writer(read_only)
-        self._parts = Parts(
-            self._session,
-            self._writer,
-            MessageEncoder(self._clock, self._session.max_message_size, self._session.adapter.sent_size),
+        self._session = Session(url, self.config, user=user, password=password, read_only=read_only)
+        self._mastership = None if locker is None else Mastership(self._session, locker, self._clock)
+        self.fence: Fence | None = None
+        """What is known of being the master; None without a locker."""
+        try:
+            if self._mastership is not None and not read_only:
+                self.fence = self._mastership.acquire(lock_timeout)
+            self._writer = self._make_writer(read_only)
+        except BaseException:
+            self._release()
+            raise
+        lengths = self.config.name_lengths
+        encoder = MessageEncoder(
             self._clock,
+            self._session.max_message_size,
+            lengths.message_id,
+            self._session.adapter.sent_size,
         )
+        self._parts = Parts(self._session, self._writer, encoder, self._clock, lengths)
         self._lock = threading.Lock()
         self._queues: dict[Destination, JdbcMessageStore] = {}
         self._topics: dict[Destination, JdbcTopicMessageStore] = {}
         self._cleanup: CleanupTimer | None = None
+        if not read_only:
+            self._take_over()
         if self.config.cleanup_period and not read_only:
             self._cleanup = CleanupTimer(self.cleanup, self.config.cleanup_period)
+
+    @classmethod
+    def configured(
+        cls,
+        configuration: Configuration,
+        *,
+        clock: Clock | None = None,
+        read_only: bool = False,
+        lock_timeout: float | None = None,
+    ) -> Self:
+        """The store of a configuration, whose notes are logged.
+
+        With a locker it is open once it is the master, unless ``read_only``.
+
+        :raises ConfigurationError: as opening it by hand does, and where the option was given
+        """
+        for note in configuration.notes:
+            log.log(logging.INFO if note.kind is Kind.IGNORED else logging.WARNING, "%s", note)
+        locker = configuration.locker
+        with configuration.placing():
+            url, user, password = configuration.login()
+            return cls(
+                url,
+                configuration.store,
+                user=user,
+                password=password,
+                clock=clock,
+                read_only=read_only,
+                locker=make_locker(locker, configuration.broker_name, clock) if locker else None,
+                lock_timeout=lock_timeout,
+            )
 
     @property
     def engine(self) -> object:
@@ -81,7 +139,7 @@ class JdbcStore:
         return self._session.present_tables()
 
     def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> JdbcMessageStore:
-        destination = queue_named(name)
+        destination = queue_named(name, self._parts.lengths)
         with self._lock:
             found = self._queues.get(destination)
         if found is None:
@@ -91,7 +149,7 @@ class JdbcStore:
         return agreed(found, prioritized)
 
     def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> JdbcTopicMessageStore:
-        destination = topic_named(name)
+        destination = topic_named(name, self._parts.lengths)
         with self._lock:
             found = self._topics.get(destination)
         if found is None:
@@ -103,9 +161,19 @@ class JdbcStore:
     def transaction(self) -> JdbcTransaction:
         return JdbcTransaction(self, self._writer)
 
+    @property
+    def xa(self) -> JdbcXAResource:
+        return JdbcXAResource(self, self._session, self._writer)
+
+    def forget_acknowledgements(self, topic: str) -> None:
+        """Drop what is remembered of the acknowledgements of a topic; for the writers of this package."""
+        found = self._topics.get(Destination.parse(topic, DestinationKind.TOPIC))
+        if found is not None:
+            found.reset_trackers()
+
     def destinations(self) -> list[Destination]:
         rows = self._session.fetch(self._session.statements.find_all_destinations)
-        return sorted((Destination.parse(name) for (name,) in rows), key=str)
+        return sorted({Destination.parse(name) for (name,) in rows if name is not None}, key=str)
 
     def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
         if not destination.is_topic:
@@ -125,7 +193,7 @@ class JdbcStore:
         return max(highest)
 
     def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
-        if not fits(str(producer_id)):
+        if not fits(str(producer_id), self._parts.lengths.message_id):
             return None
         query = self._session.statements.last_producer_sequence_id
         last: int | None = self._session.fetch(query, msgid_prod=str(producer_id))[0][0]
@@ -136,6 +204,17 @@ class JdbcStore:
         rows = self._session.fetch(self._session.statements.find_lock)
         return rows[0] if rows else None
 
+    def lock(self) -> LockView:
+        """Who holds the lock, until when, and how far the clocks differ."""
+        return look(self._session, self._clock)
+
+    def release_lock(self, *, force: bool = False) -> LockView:
+        """Free the lease of a holder that is gone; with ``force`` also of one that is not.
+
+        :raises NotMaster: the lease is running
+        """
+        return release(self._session, self._clock, force=force)
+
     def cleanup(self, progress: Progress | None = None) -> int:
         return clean(self._session, self._writer, progress)
 
@@ -145,7 +224,12 @@ class JdbcStore:
         try:
             self._writer.close(timeout)
         finally:
-            self._session.close()
+            self._release()
+
+    def _release(self) -> None:
+        if self._mastership is not None:
+            self._mastership.release()
+        self._session.close()
 
     def __enter__(self) -> Self:
         return self
@@ -158,12 +242,19 @@ class JdbcStore:
     ) -> None:
         self.close()
 
+    def _take_over(self) -> None:
+        try:
+            take_over(self._session, self._writer)
+        except BaseException:
+            self.close()
+            raise
+
     def _make_writer(self, read_only: bool) -> Writer:
         if read_only:
             return ReadOnlyWriter()
         if self.config.enable_audit:
-            return AuditedWriter(self._session, self._load_audit())
-        return Writer(self._session)
+            return AuditedWriter(self._session, self._load_audit(), self.fence)
+        return Writer(self._session, self.fence)
 
     def _load_audit(self) -> DuplicateAudit:
         audit = DuplicateAudit(self.config.max_producers_to_audit, self.config.max_audit_depth)

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from jdbcstore.errors import StoreClosed, StoreError
+from jdbcstore.errors import LockLost, StoreClosed, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class CleanupTimer:
         while not self._stop.is_set():
             try:
                 removed = self._cleanup()
-            except StoreClosed:
+            except (StoreClosed, LockLost):
                 return
             except StoreError as error:
                 log.warning("cleanup failed and will be tried again in %s s: %s", self._period, error)

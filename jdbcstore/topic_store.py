@@ -29,7 +29,7 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         if super()._looks_prioritized():
             return True
         # A subscription has a row for each priority before the first message comes.
-        return any(row[2] > 0 for row in self._fetch(self._sql.find_all_durable_subs))
+        return any(row[2] > 0 for row in self._fetch(self._sql.find_all_marks))
 
     def subscribe(
         self,
@@ -42,9 +42,12 @@ class JdbcTopicMessageStore(JdbcMessageStore):
     ) -> JdbcDurableSubscription:
         pattern = subscribed_destination or self._destination
         info = SubscriptionInfo(client_id, subscription_name, self._destination, pattern, selector)
-        check_subscription(info)
+        check_subscription(info, self._parts.lengths)
         if self._prioritized:
-            widen_acks_key(self._session.engine, self._session.tables, self._session.adapter)
+            session = self._session
+            given = session.config.statements.get("dropAckPKAlterStatementEnd")
+            drop = None if given is None else str(given)
+            widen_acks_key(session.engine, session.tables, session.adapter, drop)
         self._parts.writer.call(lambda connection: self._create(connection, info, retroactive))
         return JdbcDurableSubscription(self, info)
 
@@ -83,7 +86,7 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         def delete(connection: Connection) -> None:
             connection.execute(self._sql.delete_subscription, container=self._container, **sub)
             connection.execute(self._sql.remove_all_acknowledged, container=self._container, **sub)
-            self._reset_trackers()
+            self._doubt_subscriptions()
 
         self._parts.writer.call(delete)
 
@@ -93,14 +96,15 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         def delete(connection: Connection) -> None:
             connection.execute(self._sql.delete_destination_subscriptions, container=self._container)
             connection.execute(self._sql.remove_destination_acknowledged, container=self._container)
-            self._reset_trackers()
+            self._doubt_subscriptions()
 
         self._parts.writer.call(delete)
 
     def marks(self, client_id: str, subscription_name: str) -> list[Row]:
         """The subscription's rows of ACTIVEMQ_ACKS, by priority."""
         rows = []
-        if fits(client_id) and fits(subscription_name):
+        length = self._parts.lengths.string_id
+        if fits(client_id, length) and fits(subscription_name, length):
             rows = self._fetch(self._sql.find_durable_sub, **_key(client_id, subscription_name))
         if not rows:
             raise subscription_not_found(client_id, subscription_name, self._destination)
@@ -112,10 +116,11 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         """One subscription's consumed messages, for the writers of this package."""
         name = (client_id, subscription_name)
         tracker = self._trackers.get(name)
-        if tracker is None:
+        if tracker is None or not tracker.exists:
             self.marks(client_id, subscription_name)
             fresh = AcknowledgementTracker(self._sql, self._container, client_id, subscription_name)
             tracker = self._trackers.setdefault(name, fresh)
+            tracker.exists = True
         resolved = [pair for message in messages for pair in self._resolve_lane(message)]
         return Acknowledgement(tracker, resolved)
 
@@ -145,30 +150,30 @@ class JdbcTopicMessageStore(JdbcMessageStore):
     def count_pending(self, info: SubscriptionInfo) -> int:
         """How many messages the subscription has not acknowledged."""
         rows = self.marks(info.client_id, info.subscription_name)
-        sql = self._sql
         values = _key(info.client_id, info.subscription_name)
+        query = self._sql.durable_subscriber_message_count_with_priority
         if len(rows) == 1:
-            mark = rows[0][3] or 0
-            counts = self._fetch(sql.durable_subscriber_message_count, after=mark, **values)
-            return int(counts[0][0])
-        query = sql.durable_subscriber_message_count_by_priority
-        return sum(
-            int(self._fetch(query, after=mark or 0, priority=priority, **values)[0][0])
-            for _, _, priority, mark, _, _ in rows
-        )
+            query = self._sql.durable_subscriber_message_count
+        counts = self._fetch(query, after=rows[0][3] or 0, **values)
+        return int(counts[0][0])
 
     def remove_in(self, unit: Unit, messages: Sequence[Reference]) -> None:
         super().remove_in(unit, messages)
-        unit.committed.append(self._reset_trackers)
+        unit.committed.append(self.reset_trackers)
 
     def remove_rows(self, connection: Connection, ids: Sequence[int]) -> None:
         super().remove_rows(connection, ids)
-        self._reset_trackers()
+        self.reset_trackers()
 
-    def _reset_trackers(self) -> None:
-        # Messages were removed for everybody: no subscription's window must wait for them.
+    def reset_trackers(self) -> None:
+        """Forget what is known of acknowledgements: messages were removed for everybody, for one."""
         for tracker in list(self._trackers.values()):
             tracker.reset()
+
+    def _doubt_subscriptions(self) -> None:
+        for tracker in list(self._trackers.values()):
+            tracker.reset()
+            tracker.exists = False
 
     def _info(self, row: Row) -> SubscriptionInfo:
         client_id, name, _, _, selector, pattern = row

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from jdbcstore import openwire
 from jdbcstore.abc import MessageReference
-from jdbcstore.adapters.base import Row
+from jdbcstore.adapters.base import Row, Sql
 from jdbcstore.message import MessageId
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class EncodedMessage(NamedTuple):
     blob: bytes
     slot: int
 
-    def row(self, sequence: int) -> Row:
+    def row(self, sequence: int, xid: str | None = None) -> Row:
         """The row under this ID, which becomes the broker sequence inside the blob as well."""
         return (
             sequence,
@@ -79,12 +79,19 @@ class EncodedMessage(NamedTuple):
             self.expiration_ms,
             self.blob_for(sequence),
             self.priority,
-            None,
+            xid,
         )
 
     def blob_for(self, sequence: int) -> bytes:
         """The blob with this broker sequence."""
         return openwire.set_broker_sequence(self.blob, self.slot, sequence)
+
+
+class Write(NamedTuple):
+    """One run of a statement."""
+
+    sql: Sql
+    row: Row
 
 
 @dataclass(slots=True)
@@ -115,7 +122,7 @@ class Unit:
     completion: Completion[Any] = field(init=False)
     """Set by the writer."""
     adds: list[EncodedMessage] = field(default_factory=list)
-    updates: list[Row] = field(default_factory=list)
+    updates: list[Write] = field(default_factory=list)
     removes: list[int] = field(default_factory=list)
     acknowledgements: list[Acknowledgement] = field(default_factory=list)
     committed: list[Callable[[], None]] = field(default_factory=list)
@@ -124,13 +131,18 @@ class Unit:
     size: int = 0
     """Roughly the bytes it holds while it waits."""
 
+    @property
+    def names(self) -> list[tuple[str, int]]:
+        """What the producers call the messages added: their ids' columns."""
+        return [(add.producer, add.producer_sequence) for add in self.adds]
+
     def measure(self) -> int:
         """Find out the size; the unit is complete."""
         size = _ROW_OVERHEAD
         for add in self.adds:
             size += len(add.blob) + _ROW_OVERHEAD
-        for blob, _ in self.updates:
-            size += len(blob)
+        for _, row in self.updates:
+            size += sum(len(value) for value in row if isinstance(value, bytes))
         self.size = size
         return size
 
@@ -139,11 +151,13 @@ class Unit:
 class Call:
     """A function of the writer's own connection, run alone in a transaction of its own.
 
-    It may run again when the connection is lost, so it must be idempotent.
+    ``count`` runs before, outside the transaction, and says how many sequences it takes; the function
+    gets the first. Both may run again when the connection is lost, so they must be idempotent.
     """
 
     completion: Completion[Any]
-    function: Callable[[Connection], Any]
+    count: Callable[[Connection], int]
+    function: Callable[[Connection, int], Any]
     size: int = _ROW_OVERHEAD
 
     def measure(self) -> int:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from jdbcstore.committer import Committer
 from jdbcstore.connection import Connection
-from jdbcstore.errors import OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.lockers import Fence
 from jdbcstore.session import Session
 from jdbcstore.statistics import StatisticsRefresher
 from jdbcstore.units import Call, Promise, Unit, Waiter
@@ -32,10 +33,10 @@ _BATCH_BYTES = 8 * 1024 * 1024
 class Writer:
     """Takes units from any thread, in order; completes each once, on its own thread, under no lock."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, fence: Fence | None = None) -> None:
         self._session = session
         self._config = session.config
-        self._committer = Committer(session)
+        self._committer = Committer(session, fence)
         self._statistics = StatisticsRefresher(session.refresh_statistics)
         self._queue: deque[Unit | Call] = deque()
         self._lock = threading.Lock()
@@ -115,9 +116,21 @@ class Writer:
 
     def call(self, function: Callable[[Connection], Any]) -> Any:
         """Run ``function(connection)`` between two batches and return what it returns; see :class:`Call`."""
+        return self.call_numbered(_none, lambda connection, _: function(connection))
+
+    def call_numbered(
+        self, count: Callable[[Connection], int], function: Callable[[Connection, int], Any]
+    ) -> Any:
+        """As :meth:`call`, with ``count(connection)`` sequences, of which the function gets the first."""
         waiter: Waiter[Any] = Waiter()
-        self._enqueue(Call(waiter, function))
+        self._enqueue(Call(waiter, count, function))
         return waiter.result()
+
+    def leave_out_duplicates(self, unit: Unit) -> None:
+        """Keep only the messages that the audit has not seen; all of them, for there is none here."""
+
+    def forget(self, names: Iterable[tuple[str, int]]) -> None:
+        """Messages that the audit has seen were not stored after all: they may come again."""
 
     def close(self, timeout: float | None = None) -> None:
         """Write what is queued, give unused sequences back, close the connection.
@@ -217,7 +230,7 @@ class Writer:
         try:
             results = self._committer.write(units)
         except StoreError as error:
-            if len(units) == 1 or isinstance(error, StoreUnavailable | StoreClosed):
+            if len(units) == 1 or isinstance(error, StoreUnavailable | StoreClosed | LockLost):
                 self._complete(units, [error] * len(units))
                 return
             # Somewhere in here is a unit that cannot be written: halve until it stands alone.
@@ -247,6 +260,10 @@ class Writer:
                 unit.completion.set_exception(result)
             else:
                 unit.completion.set_result(result)
+
+
+def _none(_connection: Connection) -> int:
+    return 0
 
 
 def _fail(units: Sequence[Unit | Call], error: Exception) -> None:

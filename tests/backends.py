@@ -11,13 +11,24 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import URL, make_url
 
-from tests.databases import Database, MariadbDatabase, MysqlDatabase, PostgresqlDatabase
+from tests.databases import (
+    Database,
+    DerbyDatabase,
+    H2Database,
+    HsqldbDatabase,
+    MariadbDatabase,
+    MssqlDatabase,
+    MysqlDatabase,
+    OracleDatabase,
+    PostgresqlDatabase,
+)
 from tests.docker import SERVICE_PASSWORD
-from tests.servers import MariadbServer, PostgresqlServer, Server
+from tests.servers import DerbyServer, H2Server, HsqldbServer, MariadbServer, PostgresqlServer, Server
+from tests.variants import PLAIN, VARIANTS, Variant
 
 ODBC_DRIVER = "MariaDB Unicode"
 """As Debian's odbc-mariadb registers it."""
@@ -31,6 +42,8 @@ class Capabilities:
     """What was stored is there when the store is opened again."""
     server: bool = True
     """The database is another process, reached over a network; else a file."""
+    snapshots: bool = True
+    """A statement sees one moment of the database, however long it takes."""
     packets: bool = False
     """A setting of the server bounds the size of a message, far below what it could hold."""
 
@@ -54,8 +67,17 @@ class Backend:
     address: Callable[[URL], URL] = field(default=lambda url: url)
     """Bends a ``user:password@host:port/database`` URL to the driver's way."""
     capabilities: Capabilities = Capabilities()
-    not_yet: str | None = None
-    """Why it cannot be tested at all so far."""
+    variant: Variant = PLAIN
+    """How the stores of a conformance case are opened."""
+    conformance_only: bool = False
+    """Run no more than the conformance suite on it: time is short."""
+    odbc: str = ODBC_DRIVER
+    """What ODBC calls its driver, where the Python driver is pyodbc."""
+
+    @property
+    def label(self) -> str:
+        """What a test's name says of it."""
+        return self.id if self.variant is PLAIN else f"{self.id}-{self.variant.id}"
 
     @property
     def variable(self) -> str:
@@ -75,8 +97,8 @@ class Backend:
             driver = importlib.import_module(self.driver)
         except ImportError as missing:
             return f"the driver {self.driver} cannot be imported: {missing}"
-        if self.driver == "pyodbc" and ODBC_DRIVER not in driver.drivers():
-            return f"ODBC has no driver {ODBC_DRIVER!r}"
+        if self.driver == "pyodbc" and self.odbc not in driver.drivers():
+            return f"ODBC has no driver {self.odbc!r}"
         return None
 
     def private_url(self, server: Server) -> URL:
@@ -101,6 +123,16 @@ def _pyodbc(url: URL) -> URL:
     # SQLAlchemy would write "Server=host,port", which this driver does not understand.
     odbc = {"driver": ODBC_DRIVER, "port": str(url.port), "charset": "utf8mb4"}
     return URL.create(url.drivername, url.username, url.password, url.host, database=url.database, query=odbc)
+
+
+def _oracle(url: URL) -> URL:
+    # What stands for the database in the URL would be a SID.
+    return url.set(query={"service_name": url.database or ""})._replace(database=None)
+
+
+def _mssql(url: URL) -> URL:
+    odbc = {"driver": "ODBC Driver 18 for SQL Server", "TrustServerCertificate": "yes"}
+    return url.update_query_dict(odbc)
 
 
 BACKENDS = (
@@ -156,9 +188,62 @@ BACKENDS = (
         administrator="root",
         administrator_database="mysql",
     ),
-    Backend("oracle", service="oracle", not_yet="its adapter is not built yet"),
-    Backend("mssql", service="mssql", not_yet="its adapter is not built yet"),
+    Backend(
+        "h2",
+        scheme="h2",
+        driver="jpype",
+        database=H2Database,
+        private=H2Server,
+        conformance_only=True,
+    ),
+    Backend(
+        "hsqldb",
+        scheme="hsqldb",
+        driver="jpype",
+        database=HsqldbDatabase,
+        private=HsqldbServer,
+        conformance_only=True,
+    ),
+    Backend(
+        "derby",
+        scheme="derby",
+        driver="jpype",
+        database=DerbyDatabase,
+        private=DerbyServer,
+        capabilities=Capabilities(snapshots=False),
+        conformance_only=True,
+    ),
+    Backend(
+        "oracle",
+        scheme="oracle+oracledb",
+        driver="oracledb",
+        database=OracleDatabase,
+        service="oracle",
+        port=1521,
+        administrator="system",
+        administrator_database="FREEPDB1",
+        address=_oracle,
+        conformance_only=True,
+    ),
+    Backend(
+        "mssql",
+        scheme="mssql+pyodbc",
+        driver="pyodbc",
+        odbc="ODBC Driver 18 for SQL Server",
+        database=MssqlDatabase,
+        service="mssql",
+        port=1433,
+        administrator="sa",
+        administrator_database="master",
+        address=_mssql,
+        conformance_only=True,
+    ),
 )
+
+VARIED = [
+    replace(backend, variant=variant) for backend in BACKENDS for variant in VARIANTS.get(backend.id, ())
+]
+"""Backends again, for stores that are not opened plainly."""
 
 MEMORY = Backend("memory", capabilities=Capabilities(durable=False, server=False))
 """Not a database: the store that keeps everything in this process."""

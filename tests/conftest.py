@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ from sqlalchemy import Connection
 import jdbcstore
 from jdbcstore.abc import Store
 from jdbcstore.clock import Clock
-from tests.backends import BACKENDS, MEMORY, Backend, Capabilities
+from tests.backends import BACKENDS, MEMORY, VARIED, Backend, Capabilities
 from tests.clock import FakeClock
 from tests.databases import Database, SqliteDatabase
 from tests.polling import wait_until
@@ -23,14 +24,21 @@ from tests.require import required, unavailable
 from tests.servers import Server, ServerMissing
 
 ROOT = Path(__file__).parent.parent
+NO_CERTIFICATES = {"SSL_CERT_FILE": os.devnull}
+"""pymysql reads the machine's certificates for each connection, which takes longer than to connect."""
+SHARING = {"analytics", "interop", "plans", "scale"}
+"""Folders whose tests have expensive fixtures of a package's or a module's scope."""
 NEEDS_DATABASE = {"connection", "database", "server", "url"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.update(NO_CERTIFICATES)
     config.addinivalue_line("markers", "backends(*ids): run this test on these backends only")
+    config.addinivalue_line("markers", "long: takes long; not on backends that run conformance cases only")
     config.addinivalue_line("markers", "scale: a million rows; deselect with -m 'not scale'")
+    config.addinivalue_line("markers", "variants(*ids): of the variants, run this case with these")
     config.addinivalue_line("markers", "new_database: not one that another conformance case had before")
-    unknown = required() - {backend.id for backend in BACKENDS} - {"activemq"}
+    unknown = required() - {backend.id for backend in BACKENDS} - {"activemq", "spark"}
     if unknown:
         raise pytest.UsageError(f"JDBCSTORE_REQUIRE names no backend: {', '.join(sorted(unknown))}")
 
@@ -40,11 +48,34 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend" not in metafunc.fixturenames:
         return
     backends = [*BACKENDS] if NEEDS_DATABASE & {*metafunc.fixturenames} else [MEMORY, *BACKENDS]
+    if metafunc.module.__package__ == "tests.conformance" and "server" not in metafunc.fixturenames:
+        wanted = metafunc.definition.get_closest_marker("variants")
+        backends += [one for one in VARIED if wanted is None or {one.variant.id, one.label} & {*wanted.args}]
     for mark in metafunc.definition.iter_markers("backends"):
         backends = [backend for backend in backends if backend.id in mark.args]
+    if "conformance" not in metafunc.definition.path.parts:
+        backends = [backend for backend in backends if not backend.conformance_only]
     if "server" in metafunc.fixturenames:
         backends = [backend for backend in backends if backend.capabilities.server]
-    metafunc.parametrize("backend", backends, ids=lambda backend: backend.id)
+    long = next(metafunc.definition.iter_markers("long"), None)
+    values = [
+        pytest.param(backend, marks=pytest.mark.skip(f"{backend.id}: too long for a database so seldom used"))
+        if long and backend.conformance_only
+        else backend
+        for backend in backends
+    ]
+    metafunc.parametrize("backend", values, ids=lambda backend: backend.label)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What shares tables or a broker runs in one process, when several run the tests."""
+    for item in items:
+        if SHARING & {*item.path.parts} and isinstance(item, pytest.Function):
+            values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+            # One Spark session serves every backend.
+            one = item.path.parent.name == "analytics"
+            backends = [value.id for value in values if isinstance(value, Backend) and not one]
+            item.add_marker(pytest.mark.xdist_group("-".join([item.path.parent.name, *backends])))
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +92,8 @@ def docker_compose_file() -> str:
 
 @pytest.fixture(scope="session")
 def docker_setup(server_pool: ServerPool) -> list[str]:
+    for name in NO_CERTIFICATES:
+        del os.environ[name]  # images are pulled over TLS
     return [f"up --wait {' '.join(server_pool.services())}"]
 
 
@@ -73,8 +106,8 @@ def capabilities(backend: Backend) -> Capabilities:
 @pytest.fixture
 def server(backend: Backend) -> Iterator[Server]:
     """A private server of this test's own, to stop, kill and start again."""
-    if backend.not_yet or backend.missing_driver:
-        unavailable(backend.id, backend.not_yet or backend.missing_driver or "")
+    if backend.missing_driver:
+        unavailable(backend.id, backend.missing_driver)
     if backend.private is None:
         pytest.skip(f"{backend.id} has no private server")
     try:
@@ -100,11 +133,15 @@ def new_database(
 ) -> Database:
     """An empty database, for whoever asks to close."""
     if not backend.capabilities.server:
-        return SqliteDatabase(directory)
-    if "server" in request.fixturenames:
-        return backend.database(backend.private_url(request.getfixturevalue("server")))
-    address = server_pool.address(backend, lambda: request.getfixturevalue("docker_services"))
-    return backend.database(address)
+        database: Database = SqliteDatabase(directory)
+    elif "server" in request.fixturenames:
+        database = backend.database(backend.private_url(request.getfixturevalue("server")))
+    else:
+        database = backend.database(
+            server_pool.address(backend, lambda: request.getfixturevalue("docker_services"))
+        )
+    database.spell = backend.variant.spell
+    return database
 
 
 @pytest.fixture
@@ -140,7 +177,8 @@ def open_store(backend: Backend, request: pytest.FixtureRequest) -> Iterator[Ope
     with ExitStack() as stores:
 
         def open_store(**options: Any) -> Store:
-            store = jdbcstore.open("memory:" if database is None else database.url, **options)
+            given = {**backend.variant.options, **options}
+            store = jdbcstore.open("memory:" if database is None else database.url, **given)
             stores.callback(store.close)
             return store
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, text
+from sqlalchemy.exc import DBAPIError
+
+from tests.jdbc import jdbc_engine, jdbc_url
 
 _numbers = itertools.count(1)
 
@@ -22,6 +27,10 @@ class Database:
     jdbc_scheme: ClassVar[str]
     create: ClassVar[str] = "CREATE DATABASE {name}"
     drop: ClassVar[tuple[str, ...]] = ("DROP DATABASE {name}",)
+    isolation: ClassVar[Any] = "READ COMMITTED"
+    length: ClassVar[str] = "LENGTH"
+    """The function that counts the bytes of a binary column."""
+    renaming: ClassVar[str] = "ALTER TABLE {old} RENAME TO {new}"
     session: ClassVar[str]
     sessions: ClassVar[str]
 
@@ -33,9 +42,14 @@ class Database:
 
     def _use(self, url: URL) -> None:
         self._url = url
-        self.engine: Engine = create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        self.engine = self._make_engine()
         self._own_sessions: set[Any] = set()
+        self.spell: Callable[[str], str] = str
+        event.listen(self.engine, "before_cursor_execute", self._spell, retval=True)
         event.listen(self.engine, "engine_connect", self._note_own_session)
+
+    def _make_engine(self) -> Engine:
+        return create_engine(self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
 
     @property
     def url(self) -> str:
@@ -74,15 +88,31 @@ class Database:
         with self.engine.connect() as connection:
             return connection.execute(text(sql), parameters).rowcount
 
+    def rename(self, old: str, new: str) -> None:
+        """Give a table another name."""
+        self.execute(self.renaming.format(old=old, new=new))
+
     def connections(self) -> int:
         """How many connections are open to this database, those of ``engine`` not counted."""
         open_sessions = {row[0] for row in self.rows(self.sessions, name=self.name)}
         return len(open_sessions - self._own_sessions)
 
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A connection whose statements are one transaction, rolled back at the end."""
+        options = self.engine.execution_options(isolation_level=self.isolation)
+        with options.connect() as connection:
+            yield connection
+            connection.rollback()
+
     def close(self) -> None:
         """Drop the database and all in it, cutting what is still connected."""
         for statement in self.drop:
             self._execute(statement)
+
+    def _spell(self, _connection: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any) -> Any:
+        """A test's SQL names the tables as they are by default."""
+        return self.spell(statement), parameters
 
     def _note_own_session(self, connection: Connection) -> None:
         self._own_sessions.add(connection.exec_driver_sql(self.session).scalar())
@@ -118,8 +148,33 @@ class MariadbDatabase(MysqlDatabase):
     jdbc_scheme = "mariadb"
 
 
+class MssqlDatabase(Database):
+    jdbc_scheme = "sqlserver"
+    drop = ("ALTER DATABASE {name} SET SINGLE_USER WITH ROLLBACK IMMEDIATE", "DROP DATABASE {name}")
+    length = "DATALENGTH"
+    renaming = "EXEC sp_rename '{old}', '{new}'"
+    session = "SELECT @@SPID"
+    sessions = "SELECT session_id FROM sys.dm_exec_sessions WHERE DB_NAME(database_id) = :name"
+
+
+class OracleDatabase(Database):
+    """A user with a schema of his own."""
+
+    jdbc_scheme = "oracle"
+    create = 'CREATE USER {name} IDENTIFIED BY "Throw-away-1" QUOTA UNLIMITED ON USERS'
+    drop = ("DROP USER {name} CASCADE",)
+    session = "SELECT SYS_CONTEXT('USERENV', 'SID') FROM DUAL"
+    sessions = "SELECT TO_CHAR(sid) FROM v$session WHERE username = UPPER(:name)"
+
+    def _use(self, url: URL) -> None:
+        self._execute("GRANT CREATE SESSION, CREATE TABLE, SELECT_CATALOG_ROLE TO {name}")
+        super()._use(url.set(username=self.name, password="Throw-away-1")._replace(database=None))
+
+
 class SqliteDatabase(Database):
     """A file in a directory of the test's own; gone with it."""
+
+    isolation = "SERIALIZABLE"
 
     def __init__(self, directory: Path) -> None:
         self.name = "store.db"
@@ -145,3 +200,73 @@ class SqliteDatabase(Database):
 
     def _note_own_session(self, connection: Connection) -> None:
         """Nothing to note: descriptors of ``engine`` are closed when its connections are."""
+
+
+class JdbcDatabase(Database):
+    """Reached through its JDBC driver only. Connecting to one makes it."""
+
+    create = ""
+    drop: ClassVar[tuple[str, ...]] = ()
+
+    def _make_engine(self) -> Engine:
+        return jdbc_engine(self.url)
+
+    @property
+    def url(self) -> str:
+        return jdbc_url(self._url)
+
+    @property
+    def jdbc_url(self) -> str:
+        return jdbc_url(self._url, login=False)
+
+    def url_with(self, *, password: str | None = None, port: int | None = None) -> str:
+        url = self._url.set(password=password) if password else self._url
+        return jdbc_url(url.set(port=port) if port else url)
+
+    def _execute(self, statement: str) -> None:
+        if statement:
+            with jdbc_engine(jdbc_url(self._address)).connect() as connection:
+                connection.exec_driver_sql(statement.format(name=self.name))
+
+
+class H2Database(JdbcDatabase):
+    length = "OCTET_LENGTH"
+    session = "VALUES SESSION_ID()"
+    sessions = "SELECT SESSION_ID FROM INFORMATION_SCHEMA.SESSIONS WHERE :name <> ''"
+
+    def close(self) -> None:
+        with contextlib.suppress(DBAPIError):  # it is closed before it has answered
+            self.execute("SHUTDOWN")
+
+
+class HsqldbDatabase(JdbcDatabase):
+    """A user and a schema in the one database of the server."""
+
+    length = "OCTET_LENGTH"
+
+    session = "VALUES SESSION_ID()"
+    sessions = "SELECT SESSION_ID FROM INFORMATION_SCHEMA.SYSTEM_SESSIONS WHERE USER_NAME = UPPER(:name)"
+    drop = ("DROP SCHEMA {name} CASCADE", "DROP USER {name}")
+
+    def _use(self, url: URL) -> None:
+        for statement in (
+            f"CREATE USER {self.name} PASSWORD '{url.password}'",
+            f"CREATE SCHEMA {self.name} AUTHORIZATION {self.name}",
+            f"ALTER USER {self.name} SET INITIAL SCHEMA {self.name}",
+        ):
+            self._execute(statement)
+        super()._use(url.set(username=self.name.upper(), database=self._address.database))
+
+
+class DerbyDatabase(JdbcDatabase):
+    """Derby counts transactions, of which an idle connection has one."""
+
+    renaming = "RENAME TABLE {old} TO {new}"
+
+    session = "SELECT XID FROM SYSCS_DIAG.TRANSACTION_TABLE WHERE SQL_TEXT LIKE 'SELECT XID%'"
+    sessions = "SELECT XID FROM SYSCS_DIAG.TRANSACTION_TABLE WHERE TYPE = 'UserTransaction' AND :name <> ''"
+
+    def close(self) -> None:
+        with contextlib.suppress(DBAPIError):  # how it says that it has shut down
+            url = self.url.replace("create=true", "shutdown=true")
+            jdbc_engine(url).connect()

@@ -24,8 +24,8 @@ class ServerPool:
 
         ``docker_services`` gives pytest-docker's fixture; asking for it starts the services.
         """
-        if backend.not_yet or backend.missing_driver:
-            unavailable(backend.id, backend.not_yet or backend.missing_driver or "")
+        if backend.missing_driver:
+            unavailable(backend.id, backend.missing_driver)
         if backend.url_from_environment:
             return backend.url_from_environment
         server = self.private(backend)
@@ -58,7 +58,7 @@ class ServerPool:
                 backend.service
                 for backend in BACKENDS
                 if backend.service
-                and not backend.not_yet
+                and not backend.missing_driver
                 and not backend.url_from_environment
                 and isinstance(self.private(backend), ServerMissing)
             }

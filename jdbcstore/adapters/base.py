@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import enum
+import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-from sqlalchemy import URL, BigInteger, LargeBinary
+from sqlalchemy import URL, BigInteger, Connection, Dialect, LargeBinary, String, func
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
+
+from jdbcstore.adapters.locking import Guard, Locking
+from jdbcstore.adapters.urls import from_jdbc
+from jdbcstore.config.placeholders import Template
+from jdbcstore.errors import ConfigurationError, MissingDriver
 
 Row = tuple[Any, ...]
 
@@ -35,26 +41,14 @@ class Sql:
     text: str
     names: tuple[str, ...]
     constants: dict[str, Any] = field(default_factory=dict, compare=False)
+    cut: bool = False
+    """Whether reading must end after ``limit`` rows, because the text does not say so."""
 
     def row(self, **values: Any) -> Row:
         """These values in bind order."""
         if self.constants:
             values = {**self.constants, **values}
         return tuple([values[name] for name in self.names])
-
-
-class Lanes(NamedTuple):
-    """One query for each priority's lane.
-
-    The lowest lane has its own, with a range: SQLite would take an equality for the better index,
-    and walk through all that is not prioritised, which has priority 0.
-    """
-
-    lowest: Sql
-    other: Sql
-
-    def of(self, priority: int) -> Sql:
-        return self.other if priority else self.lowest
 
 
 @dataclass(slots=True)
@@ -77,11 +71,11 @@ class WriteStatements:
     remove_message: Sql
 
 
-class Adapter:
+class Adapter(Locking):
     """The vendor-neutral behaviour; each vendor's page overrides what differs.
 
-    Connections are in autocommit mode throughout, so that work of one statement costs one round
-    trip; everything longer is framed by :meth:`begin` and COMMIT.
+    Connections are in autocommit mode, so that work of one statement costs one round trip;
+    everything longer is framed by :meth:`begin` and :meth:`commit`.
     """
 
     name: ClassVar[str]
@@ -95,15 +89,81 @@ class Adapter:
     acks_key_is_named: ClassVar[bool] = False
     drop_acks_key: ClassVar[str] = "DROP PRIMARY KEY"
     """What follows ALTER TABLE to drop a primary key; ``{name}`` is its quoted name."""
-    begin: ClassVar[str] = "BEGIN"
+    alters_by_copy: ClassVar[bool] = False
+    """Whether a table takes new columns only: for any other change it is copied."""
+    joins_alterations: ClassVar[bool] = False
+    """Whether one ALTER TABLE may say several things, separated by commas."""
+    transactional_ddl: ClassVar[bool] = False
+    """Whether a transaction holds changes of the schema too."""
+    lock_migrations: ClassVar[str] = ""
+    """A statement that waits until no other migration runs here; until the transaction or session ends."""
+    can_forbid_null: ClassVar[bool] = False
+    """Whether a column that is indexed can be altered so that it takes no NULL."""
+    statement_end: ClassVar[str] = ";"
+    """What ends a statement in a script for the vendor's own client."""
+    has_users: ClassVar[bool] = True
+    owner_grants: ClassVar[tuple[str, ...]] = ()
+    """What ``{owner}`` needs to create and migrate tables."""
+    make_transactional: ClassVar[str] = ""
+    """What follows ALTER TABLE, so that a table that has no transactions gets them."""
+    small_binary_types: ClassVar[frozenset[str]] = frozenset()
+    """Types that an ActiveMQ which mistook the vendor gave MSG, too small for what messages are."""
+    quotes_names: ClassVar[bool] = True
+    """Whether names are quoted; not where that would change what they mean."""
+    begin_statement: ClassVar[str] = "BEGIN"
     now_ms: ClassVar[str]
-    """An expression for the database's clock in epoch milliseconds."""
+    """An expression for the database's clock in epoch milliseconds; empty where it has none."""
     sequence_type: ClassVar[TypeEngine[Any]] = BigInteger()
     long_type: ClassVar[TypeEngine[Any]] = BigInteger()
     binary_type: ClassVar[TypeEngine[Any]] = LargeBinary()
+    container_name_type: ClassVar[TypeEngine[Any]] = String(250)
+    msg_id_type: ClassVar[TypeEngine[Any]] = String(250)
+    string_id_type: ClassVar[TypeEngine[Any]] = String(250)
     table_options: ClassVar[dict[str, Any]] = {}
+    key_options: ClassVar[dict[str, Any]] = {}
+    """Of a primary key of several names."""
+    limit_clause: ClassVar[str] = ""
+    """What goes before a number behind a query, so that it finds no more rows."""
     index_hint: ClassVar[str] = ""
     """What follows a table's name so that a query takes ``{index}``, where the planner would not."""
+
+    @classmethod
+    def url_from_jdbc(cls, text: str) -> URL:
+        """What to connect to, for a JDBC URL of this vendor.
+
+        :raises ConfigurationError: the text is no JDBC URL
+        """
+        return from_jdbc(text, next(iter(cls.drivers)))
+
+    @classmethod
+    def with_driver(cls, url: URL) -> URL:
+        """The URL with the vendor's usual driver, where it names none.
+
+        :raises ConfigurationError: it names one that this adapter cannot use
+        """
+        dialect, _, driver = url.drivername.partition("+")
+        if dialect != cls.name:
+            return url  # a dialect that is like this vendor's, chosen together with the adapter
+        drivername = url.drivername if driver else next(iter(cls.drivers))
+        if drivername not in cls.drivers:
+            raise ConfigurationError(
+                f"the driver {driver!r} is not supported; use {' or '.join(cls.drivers)} in the URL"
+            )
+        return url.set(drivername=drivername)
+
+    def check_driver(self, url: URL) -> None:
+        """Whether the driver is there.
+
+        :raises MissingDriver: it is not installed
+        """
+        module, extra = self.drivers.get(url.drivername, ("", ""))
+        if module and importlib.util.find_spec(module) is None:
+            raise MissingDriver(module, extra)
+
+    @classmethod
+    def offline_dialect(cls) -> Dialect:
+        """The vendor's SQLAlchemy dialect as of a current server, made without driver or server."""
+        return URL.create(next(iter(cls.drivers))).get_dialect()()
 
     def normalise(self, url: URL) -> URL:
         """The URL as SQLAlchemy and the driver need it."""
@@ -130,6 +190,17 @@ class Adapter:
         """The column such that two texts are equal only if every character is."""
         return column
 
+    def size(self, column: ColumnElement[bytes]) -> ColumnElement[int]:
+        """The length of a binary column in bytes."""
+        return func.length(column)
+
+    def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:  # noqa: ARG002
+        """Let the database prepare a statement, and run nothing; how many columns it would return.
+
+        A driver's error says why it cannot be run. Here nothing is asked, and None is nothing known.
+        """
+        return None
+
     def max_message_size(self, cursor: Any) -> int:
         """The largest MSG this server takes, in bytes; asked once, when the store opens."""
         raise NotImplementedError
@@ -137,6 +208,14 @@ class Adapter:
     def sent_size(self, blob: bytes) -> int:
         """The bytes that MSG takes on its way, to be held against :meth:`max_message_size`."""
         return len(blob)
+
+    def without_transactions(
+        self,
+        connection: Connection,  # noqa: ARG002
+        tables: Sequence[str],  # noqa: ARG002
+    ) -> dict[str, str]:
+        """Those of the tables that the server keeps without transactions, and by which engine."""
+        return {}
 
     def refresh_statistics(self, cursor: Any, table: str, *, changed: bool) -> None:
         """Let the planner know a table that has changed much, or may have.
@@ -148,14 +227,32 @@ class Adapter:
         """What a driver's error means."""
         raise NotImplementedError
 
-    def write(self, cursor: Any, statements: WriteStatements, batch: Batch) -> None:
-        """Apply a batch and commit it: all of it or nothing."""
-        if self._is_one_statement(batch):
+    def write(
+        self, cursor: Any, statements: WriteStatements, batch: Batch, guard: Guard | None = None
+    ) -> None:
+        """Apply a batch and commit it: all of it or nothing.
+
+        :raises LockLost: the guard does not hold; a transaction may be open
+        """
+        if guard is None and self._is_one_statement(batch):
             self._apply(cursor, statements, batch)
             return
-        cursor.execute(self.begin)
+        self.begin(cursor)
+        if guard is not None:
+            self.check(cursor, guard)
         self._apply(cursor, statements, batch)
+        self.commit(cursor)
+
+    def begin(self, cursor: Any) -> None:
+        """Start a transaction on the cursor's connection."""
+        cursor.execute(self.begin_statement)
+
+    def commit(self, cursor: Any) -> None:
         cursor.execute("COMMIT")
+
+    def rollback(self, cursor: Any) -> None:
+        """Leave whatever transaction is open; nothing where none is."""
+        cursor.execute("ROLLBACK")
 
     def _is_one_statement(self, batch: Batch) -> bool:
         """Whether :meth:`_apply` runs at most one statement, which then commits itself."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jdbcstore.adapters.mysql import MysqlAdapter
 
@@ -17,3 +17,9 @@ class MariadbAdapter(MysqlAdapter):
     }
     jdbc_subprotocols = ("mariadb",)
     odbc_driver = "MariaDB Unicode"
+
+    def limit_query(self, connection: Any, seconds: float) -> None:
+        connection.cursor().execute(f"SET SESSION max_statement_time = {seconds:f}")
+
+    def limit_silence(self, cursor: Any, seconds: float) -> None:
+        cursor.execute(f"SET SESSION idle_transaction_timeout = {max(1, round(seconds))}")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from sqlalchemy import URL, collate, func, literal_column
+from sqlalchemy import URL, Connection, Select, bindparam, collate, func, literal_column, text
 from sqlalchemy.dialects.mysql import LONGBLOB
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.adapters.base import Adapter, Batch, Failure, Row, Sql
-from jdbcstore.adapters.text import in_list, multi_row
+from jdbcstore.adapters.text import count_columns, in_list, multi_row
+from jdbcstore.config.placeholders import Template
 
 _ROWS = 250
 """Rows of one INSERT, keys of one DELETE: few distinct texts, well below 65,535 parameters."""
@@ -20,6 +22,12 @@ _OVERHEAD = 8192
 """More than the statement and the other columns take, beside MSG."""
 _BLOB = 5
 """Where MSG stands in a row."""
+
+_WITHOUT_TRANSACTIONS = text(
+    "SELECT t.TABLE_NAME, t.ENGINE FROM information_schema.TABLES t"
+    " JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE"
+    " WHERE t.TABLE_SCHEMA = DATABASE() AND t.TABLE_NAME IN :tables AND e.TRANSACTIONS <> 'YES'"
+).bindparams(bindparam("tables", expanding=True))
 
 
 class MysqlAdapter(Adapter):
@@ -31,8 +39,15 @@ class MysqlAdapter(Adapter):
         "mysql+pyodbc": ("pyodbc", "odbc"),
     }
     jdbc_subprotocols = ("mysql",)
+    limit_clause = "LIMIT"
     odbc_driver: ClassVar[str] = "MySQL ODBC 8.0 Unicode Driver"
-    begin = "START TRANSACTION"
+    joins_alterations = True
+    can_forbid_null = True
+    owner_grants = ("GRANT CREATE, ALTER, INDEX, DROP, SELECT, INSERT, UPDATE, DELETE ON * TO {owner}",)
+    lock_migrations = "SELECT GET_LOCK(CONCAT('jdbcstore ', MD5(DATABASE())), 31536000)"
+    make_transactional = "ENGINE=InnoDB"
+    small_binary_types = frozenset({"TINYBLOB", "BLOB"})
+    begin_statement = "START TRANSACTION"
     now_ms = "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
     binary_type: ClassVar[TypeEngine[Any]] = LONGBLOB()
     table_options: ClassVar = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
@@ -67,6 +82,37 @@ class MysqlAdapter(Adapter):
     def exact(self, column: ColumnElement[str]) -> ColumnElement[str]:
         # The usual collations take Orders for orders. Any column converts to utf8mb4.
         return collate(func.convert(column.op("USING")(literal_column("utf8mb4"))), "utf8mb4_bin")
+
+    def shared(self, query: Select[Any]) -> Select[Any]:
+        return query.with_for_update(read=True)
+
+    def limit_lock_wait(self, cursor: Any, seconds: float) -> None:
+        cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {max(1, round(seconds))}")
+
+    def limit_silence(self, cursor: Any, seconds: float) -> None:
+        # Ends a connection without a transaction as well: the next statement makes a new one.
+        cursor.execute(f"SET SESSION wait_timeout = {max(1, round(seconds))}")
+
+    def limit_query(self, connection: Any, seconds: float) -> None:
+        # Of queries only: the server bounds nothing that writes.
+        connection.cursor().execute(f"SET SESSION max_execution_time = {max(1, round(seconds * 1000))}")
+
+    def abort(self, connection: Any) -> None:
+        line = getattr(connection, "_sock", None)
+        if line is not None:
+            line.shutdown(socket.SHUT_RDWR)
+
+    def without_transactions(self, connection: Connection, tables: Sequence[str]) -> dict[str, str]:
+        # MyISAM was the default engine when the oldest of ActiveMQ's tables were made.
+        rows = connection.execute(_WITHOUT_TRANSACTIONS, {"tables": [*tables]})
+        return {str(table): str(engine) for table, engine in rows}
+
+    def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:
+        text = template.render(lambda *_: "?").encode().hex()
+        cursor.execute(f"SET @jdbcstore_text = CONVERT(0x{text} USING utf8mb4)")
+        cursor.execute("PREPARE jdbcstore_check FROM @jdbcstore_text")
+        cursor.execute("DEALLOCATE PREPARE jdbcstore_check")
+        return count_columns(cursor, template) if reads else None
 
     def max_message_size(self, cursor: Any) -> int:
         cursor.execute("SELECT @@max_allowed_packet")
@@ -125,7 +171,7 @@ _BY_CODE = {
     # Too many connections; a server that has become read-only.
     **dict.fromkeys((1040, 1203, 1290, 1836), Failure.DISCONNECTED),
     **dict.fromkeys((1044, 1045, 1698), Failure.REFUSED),
-    **dict.fromkeys((1205, 1213), Failure.TRANSIENT),
+    **dict.fromkeys((1205, 1213, 1969, 3024), Failure.TRANSIENT),
     1062: Failure.DUPLICATE,
     **dict.fromkeys((1048, 1264, 1366, 1406, 3819, 4025), Failure.BAD_VALUE),
     1267: Failure.BAD_VALUE,  # compared with a column whose character set lacks it

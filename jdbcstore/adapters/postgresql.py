@@ -8,15 +8,23 @@ for the interpreter's lock several times in each.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+import socket
 import struct
 from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import Any, ClassVar
 
-from sqlalchemy import URL
+from sqlalchemy import URL, Select
 from sqlalchemy.dialects.postgresql import BYTEA
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.adapters.base import Adapter, Batch, Failure, Row, Sql, WriteStatements
+from jdbcstore.adapters.locking import DEPOSED, Guard
+from jdbcstore.config.placeholders import Template
+from jdbcstore.errors import LockLost
 
 _NULL = b"\xff\xff\xff\xff"
 _INT8, _BYTEA, _VARCHAR = 20, 17, 1043
@@ -24,6 +32,7 @@ _IS_STALE = (
     "SELECT n_mod_since_analyze > 1000 + n_live_tup / 5"
     " FROM pg_stat_user_tables WHERE relid = to_regclass(%s)"
 )
+_HELD = "EXISTS (SELECT 1 FROM held)"
 _MAX_BYTEA = 1024**3 - 64 * 1024
 _COLUMNS = (
     ("BIGINT", _INT8),
@@ -44,10 +53,16 @@ class PostgresqlAdapter(Adapter):
     name = "postgresql"
     drivers: ClassVar = {"postgresql+psycopg": ("psycopg", "postgresql")}
     jdbc_subprotocols = ("postgresql",)
+    limit_clause = "LIMIT"
     fold_upper = False
     acks_key_has_priority = False
     acks_key_is_named = True
     drop_acks_key = "DROP CONSTRAINT {name}"
+    joins_alterations = True
+    can_forbid_null = True
+    owner_grants = ("GRANT USAGE, CREATE ON SCHEMA public TO {owner}",)
+    transactional_ddl = True
+    lock_migrations = "SELECT pg_advisory_xact_lock(hashtext('jdbcstore'), hashtext(current_schema()))"
     now_ms = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
     binary_type: ClassVar[TypeEngine[Any]] = BYTEA()
 
@@ -55,6 +70,12 @@ class PostgresqlAdapter(Adapter):
         self._connection: Any = None
         self._prepared: dict[str, bytes] = {}
         """Statement -> its name, on that connection."""
+
+    @classmethod
+    def url_from_jdbc(cls, text: str) -> URL:
+        url = super().url_from_jdbc(text)
+        # Java knows no socket in the file system: without a host, it is this one.
+        return url if url.host else url.set(host="localhost")
 
     def engine_options(self, url: URL) -> dict[str, Any]:  # noqa: ARG002
         # Nothing that reads is prepared: a plan for no queue in particular walks past a million
@@ -83,6 +104,36 @@ class PostgresqlAdapter(Adapter):
     def cursor(self, connection: Any) -> Any:
         return connection.cursor(binary=True)
 
+    def shared(self, query: Select[Any]) -> Select[Any]:
+        return query.with_for_update(read=True)
+
+    def limit_lock_wait(self, cursor: Any, seconds: float) -> None:
+        cursor.execute(f"SET lock_timeout = {max(1, round(seconds * 1000))}")
+
+    def limit_silence(self, cursor: Any, seconds: float) -> None:
+        cursor.execute(f"SET idle_in_transaction_session_timeout = {max(1, round(seconds * 1000))}")
+        # Of a host that has vanished, the server hears nothing either way.
+        cursor.execute(f"SET tcp_keepalives_idle = {max(1, round(seconds / 3))}")
+        cursor.execute(f"SET tcp_keepalives_interval = {max(1, round(seconds / 3))}")
+        cursor.execute("SET tcp_keepalives_count = 2")
+
+    def limit_query(self, connection: Any, seconds: float) -> None:
+        connection.execute(f"SET statement_timeout = {max(1, round(seconds * 1000))}")
+
+    def abort(self, connection: Any) -> None:
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.pgconn.socket)) as line:
+            line.shutdown(socket.SHUT_RDWR)
+
+    def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:  # noqa: ARG002
+        from psycopg import errors, pq
+
+        line = cursor.connection.pgconn
+        text = template.render(lambda number, _: f"${number}").encode()
+        for result in (line.prepare(b"", text), line.describe_prepared(b"")):
+            if result.status != pq.ExecStatus.COMMAND_OK:
+                raise errors.error_from_result(result)
+        return int(result.nfields)
+
     def max_message_size(self, cursor: Any) -> int:  # noqa: ARG002
         return _MAX_BYTEA
 
@@ -92,15 +143,19 @@ class PostgresqlAdapter(Adapter):
             return _classify_unnumbered(error)
         if state in ("57P01", "57P02", "57P03", "53300", "25006"):
             return Failure.DISCONNECTED
-        if state == "55P03":
+        if state in ("55P03", "57014"):
             return Failure.TRANSIENT
         if state.startswith("42"):
             return Failure.NO_TABLE if state in ("42P01", "42703") else Failure.OTHER
         return Failure.DUPLICATE if state == "23505" else _BY_CLASS.get(state[:2], Failure.OTHER)
 
-    def write(self, cursor: Any, statements: WriteStatements, batch: Batch) -> None:
+    def write(
+        self, cursor: Any, statements: WriteStatements, batch: Batch, guard: Guard | None = None
+    ) -> None:
         if batch.updates or any(rows for _, rows in batch.others):
-            super().write(cursor, statements, batch)
+            super().write(cursor, statements, batch, guard)
+        elif guard is not None:
+            self._write_guarded(cursor, statements, batch, guard)
         elif not batch.removes:
             self.insert_messages(cursor, statements.add_message, batch.adds)
         elif not batch.adds:
@@ -111,6 +166,24 @@ class PostgresqlAdapter(Adapter):
             parameters = [*_column_arrays(batch.adds), _numbers(batch.removes)]
             self._execute(cursor, f"WITH removed AS ({delete}) {insert}", parameters)
 
+    def _write_guarded(self, cursor: Any, statements: WriteStatements, batch: Batch, guard: Guard) -> None:
+        """One statement, which writes nothing where the guard does not hold."""
+        parts, parameters = [], []
+        if batch.adds:
+            parts.append(f"added AS ({_insert_arrays(statements.add_message.text)} WHERE {_HELD})")
+            parameters += _column_arrays(batch.adds)
+        if batch.removes:
+            delete = _delete_any(statements.remove_message.text, len(parameters) + 1)
+            parts.append(f"removed AS ({delete} AND {_HELD})")
+            parameters.append(_numbers(batch.removes))
+        if not parts:
+            return
+        held = _with_numbers(guard.sql.text, len(parameters) + 1)
+        parameters += [_binary(value) for value in guard.values]
+        text = f"WITH held AS MATERIALIZED ({held}), {', '.join(parts)} SELECT 1 FROM held"  # noqa: S608
+        if self._execute(cursor, text, parameters) != 1:
+            raise LockLost(DEPOSED, refused=True)
+
     def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
         if rows:
             self._execute(cursor, _insert_arrays(sql.text), _column_arrays(rows))
@@ -118,8 +191,11 @@ class PostgresqlAdapter(Adapter):
     def delete_messages(self, cursor: Any, sql: Sql, ids: Sequence[int]) -> None:
         self._execute(cursor, _delete_any(sql.text, 1), [_numbers(ids)])
 
-    def _execute(self, cursor: Any, text: str, parameters: list[bytes]) -> None:
-        """Run a statement of binary parameters, prepared at its first use on this connection."""
+    def _execute(self, cursor: Any, text: str, parameters: list[bytes]) -> int:
+        """Run a statement of binary parameters, prepared at its first use on this connection.
+
+        How many rows it returns.
+        """
         from psycopg import OperationalError, pq
         from psycopg.errors import error_from_result
 
@@ -134,8 +210,8 @@ class PostgresqlAdapter(Adapter):
                 self._prepared[text] = name
         if name in self._prepared.values():
             result = connection.exec_prepared(name, parameters, [1] * len(parameters))
-        if result.status == pq.ExecStatus.COMMAND_OK:
-            return
+        if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
+            return int(result.ntuples)
         if connection.status != pq.ConnStatus.OK:
             raise OperationalError(f"the connection was lost: {connection.get_error_message()}")
         raise error_from_result(result)
@@ -174,6 +250,16 @@ def _insert_arrays(text: str) -> str:
     """The INSERT of one row, as an INSERT of what arrays of columns hold."""
     arrays = ", ".join(f"${number}::{type_}[]" for number, (type_, _) in enumerate(_COLUMNS, 1))
     return f"{text[: text.rindex(' VALUES')]} SELECT * FROM unnest({arrays})"  # noqa: S608
+
+
+def _with_numbers(text: str, first: int) -> str:
+    """A statement with psycopg's marks, as one with numbered parameters."""
+    numbers = count(first)
+    return re.sub("%s|%%", lambda found: f"${next(numbers)}" if found[0] == "%s" else "%", text)
+
+
+def _binary(value: int | str) -> bytes:
+    return struct.pack("!q", value) if isinstance(value, int) else value.encode()
 
 
 def _delete_any(text: str, number: int) -> str:

@@ -12,7 +12,8 @@ from sqlalchemy import URL, Integer
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.adapters.base import Adapter, Failure, Row, Sql
-from jdbcstore.adapters.text import in_list, multi_row
+from jdbcstore.adapters.text import count_columns, in_list, multi_row
+from jdbcstore.config.placeholders import Template
 from jdbcstore.errors import ConfigurationError, SchemaError
 
 _TIMEOUT = 30.0
@@ -27,8 +28,14 @@ class SqliteAdapter(Adapter):
     name = "sqlite"
     drivers: ClassVar = {"sqlite": ("sqlite3", "")}
     jdbc_subprotocols = ("sqlite",)
+    limit_clause = "LIMIT"
     # Write locks are taken at once: one taken later in a transaction fails without waiting.
-    begin = "BEGIN IMMEDIATE"
+    alters_by_copy = True
+    can_forbid_null = True
+    has_users = False
+    transactional_ddl = True
+    begin_statement = "BEGIN IMMEDIATE"
+    locks_rows = False
     now_ms = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
     # Only the exact type INTEGER makes ID the table's own key, and every index ordered by it.
     sequence_type: ClassVar[TypeEngine[Any]] = Integer()
@@ -65,6 +72,12 @@ class SqliteAdapter(Adapter):
         for start in range(0, len(ids), _ROWS):
             chunk = ids[start : start + _ROWS]
             cursor.execute(in_list(sql.text, len(chunk)), chunk)
+
+    def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:
+        text = template.render(lambda *_: "?")
+        cursor.execute(f"EXPLAIN {text}", [None] * len(template.names))
+        cursor.fetchall()
+        return count_columns(cursor, template) if reads else None
 
     def max_message_size(self, cursor: Any) -> int:
         # The limit is on the whole row; the other columns take less than this margin.

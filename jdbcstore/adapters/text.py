@@ -1,8 +1,31 @@
-"""Statements of one row, written out for many."""
+"""Rewriting a statement's text: for many rows, for the marks of a driver, to be looked at."""
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
+from itertools import count
+from typing import Any
+
+from jdbcstore.config.placeholders import Template
+
+_MARK = re.compile(r"\?|'(?:[^']|'')*'|\"[^\"]*\"")
+
+
+def with_marks(text: str, paramstyle: str) -> str:
+    """A statement with ``?`` for each parameter, as a driver takes it together with a tuple of values."""
+    if paramstyle == "qmark":
+        return text
+    numbers = count(1)
+    if paramstyle in ("format", "pyformat"):
+        text = text.replace("%", "%%")
+
+    def mark(found: re.Match[str]) -> str:
+        if found[0] != "?":
+            return found[0]
+        return "%s" if paramstyle in ("format", "pyformat") else f":{next(numbers)}"
+
+    return _MARK.sub(mark, text)
 
 
 @lru_cache(maxsize=1024)
@@ -17,3 +40,11 @@ def in_list(text: str, count: int) -> str:
     """A statement about one key, ``... = ?`` at its end, as one about so many."""
     head, mark = text.rsplit(" = ", 1)
     return f"{head} IN ({', '.join([mark] * count)})"
+
+
+def count_columns(cursor: Any, template: Template) -> int:
+    """How many columns a query returns, found out by reading none of its rows."""
+    text = template.render(lambda _, name: "0" if name == "limit" else "NULL")
+    cursor.execute(f"SELECT * FROM (\n{text}\n) AS looked_at LIMIT 0")  # noqa: S608
+    cursor.fetchall()
+    return len(cursor.description)

@@ -10,8 +10,13 @@ from typing import Any
 
 import click
 
+from jdbcstore.cli.asking import sql
+from jdbcstore.cli.configuring import config
+from jdbcstore.cli.deciding import xa
 from jdbcstore.cli.failures import ExitCode, PipeClosed, exit_code
+from jdbcstore.cli.locking import lock, wait_master
 from jdbcstore.cli.managing import cleanup, init, purge, status
+from jdbcstore.cli.migrating import migrate, schema
 from jdbcstore.cli.options import DEFAULT_FILE, URL_VARIABLE, Settings, common_options
 from jdbcstore.cli.output import note, prepare_streams
 from jdbcstore.cli.reading import browse, consume
@@ -57,13 +62,16 @@ commands.help = f"""A message store on ActiveMQ's own tables, in any SQL databas
 DEST is queue://NAME, topic://NAME, or the bare name of a queue.
 
 The store is named by --url, else by the environment variable {URL_VARIABLE}, else by url in the
---config file; else it is the SQLite file {DEFAULT_FILE}. A URL is SQLAlchemy's
+configuration file; else it is the SQLite file {DEFAULT_FILE}. A URL is SQLAlchemy's
 (postgresql://user:password@host/database) or JDBC's (jdbc:postgresql://host/database?user=me).
+The configuration file is a jdbcstore.toml or an activemq.xml: that of --config, else jdbcstore.toml in the
+working directory.
 --url, --config, --json and --debug may stand before the command or behind it.
 """
 
 for _command in (
-    init, status, send, browse, consume, purge, subscriptions, subscribe, unsubscribe, cleanup, demo,
+    init, status, send, browse, consume, purge, subscriptions, subscribe, unsubscribe, cleanup, xa, migrate,
+    schema, lock, wait_master, config, sql, demo,
 ):  # fmt: skip
     commands.add_command(_command)
 

@@ -10,11 +10,14 @@ from jdbcstore.errors import (
     ConfigurationError,
     InvalidDestination,
     InvalidMessage,
+    LockLost,
     MessageNotFound,
+    NotMaster,
     SchemaError,
     StoreError,
     StoreUnavailable,
     SubscriptionNotFound,
+    TransactionNotFound,
 )
 
 
@@ -30,13 +33,14 @@ class ExitCode(IntEnum):
         return self
 
     DONE = 0, "done"
-    FAILED = 1, "the command failed, or the demo lost a message"
+    FAILED = 1, "the command failed, the schema does not fit, or the demo lost a message"
     USAGE = 2, "a wrong option, destination or message"
     CONFIGURATION = 3, "the URL, the configuration file or a driver cannot work"
     UNAVAILABLE = 4, "the database does not answer, or refuses the login"
     SCHEMA = 5, "the tables are missing, or are not ActiveMQ's"
-    NOTHING = 6, "nothing there: no message to consume, no such subscription"
+    NOTHING = 6, "nothing there: no message to consume, no such subscription or transaction"
     CORRUPT = 7, "some messages do not decode and were skipped; the others were handled"
+    LOCKED = 8, "another broker or store is the master"
     INTERRUPTED = 130, "interrupted from the keyboard"
     PIPE_CLOSED = 141, "who was reading the output went away"
 
@@ -45,10 +49,13 @@ _CODES: tuple[tuple[type[StoreError], ExitCode], ...] = (
     (ConfigurationError, ExitCode.CONFIGURATION),
     (StoreUnavailable, ExitCode.UNAVAILABLE),
     (SchemaError, ExitCode.SCHEMA),
+    (NotMaster, ExitCode.LOCKED),
+    (LockLost, ExitCode.LOCKED),
     (InvalidDestination, ExitCode.USAGE),
     (InvalidMessage, ExitCode.USAGE),
     (MessageNotFound, ExitCode.NOTHING),
     (SubscriptionNotFound, ExitCode.NOTHING),
+    (TransactionNotFound, ExitCode.NOTHING),
 )
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from jdbcstore import JdbcStore, StoreConfig
-from jdbcstore.config import load_config
+from jdbcstore import Configuration, JdbcStore, load_config
+from jdbcstore.cli.output import note
+from jdbcstore.config import Kind
+from jdbcstore.database import Database
 from jdbcstore.destination import Destination
 from jdbcstore.errors import ConfigurationError, InvalidDestination
 
 DEFAULT_FILE = Path("activemq-data", "jdbcstore.db")
+DEFAULT_URL = f"sqlite:///{DEFAULT_FILE}"
 URL_VARIABLE = "JDBCSTORE_URL"
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,21 +32,47 @@ class Settings:
     json: bool = False
     debug: bool = False
 
+    def configuration(self) -> Configuration:
+        """What the options, the environment and the configuration file say, in this order.
+
+        Where none names a database, it is the default SQLite file.
+        """
+        configuration = load_config(self.config, source="--url", url=self.url)
+        if configuration.data_source.url is not None or configuration.problems:
+            return configuration
+        return replace(configuration, data_source=replace(configuration.data_source, url=DEFAULT_URL))
+
     def open(self, *, read_only: bool = False) -> JdbcStore:
-        """The store that the options, the environment or the configuration file name.
+        """The store that they name.
 
         Read-only, it is used as it was found: nothing is created in it.
         """
-        url, config = self.url or os.environ.get(URL_VARIABLE), StoreConfig()
-        if self.config is not None:
-            configured, config = load_config(self.config)
-            url = url or configured
-        if not url:
-            url = f"sqlite:///{DEFAULT_FILE}"
-            if not read_only:
-                make_folder(DEFAULT_FILE.parent)
         # A command is over before a first cleanup in the background would be due.
-        return JdbcStore(url, config.replace(cleanup_period=0.0), read_only=read_only)
+        configuration = self.configuration().replace(cleanup_period=0.0)
+        if configuration.data_source.url == DEFAULT_URL and not read_only:
+            make_folder(DEFAULT_FILE.parent)
+        # One attempt: a command does not wait until a broker ends.
+        store = JdbcStore.configured(configuration, read_only=read_only, lock_timeout=0.0)
+        if not read_only:
+            _warn(configuration)
+        return store
+
+    def database(self, *, must_exist: bool = False) -> Database:
+        """The database that they name, without a store on it."""
+        configuration = self.configuration()
+        if configuration.data_source.url == DEFAULT_URL and not must_exist:
+            make_folder(DEFAULT_FILE.parent)
+        with configuration.placing():
+            url, user, password = configuration.login()
+            return Database(url, configuration.store, user=user, password=password, must_exist=must_exist)
+
+
+def _warn(configuration: Configuration) -> None:
+    """One line about what is configured and not done."""
+    notes = [one for one in configuration.notes if one.kind is not Kind.IGNORED]
+    if notes:
+        more = f", and {len(notes) - 1} more" if len(notes) > 1 else ""
+        note(f"{notes[0]}{more}; see jdbcstore config show")
 
 
 def make_folder(folder: Path) -> None:
@@ -72,7 +100,7 @@ def common_options() -> list[click.Option]:
             {
                 "metavar": "FILE",
                 "type": click.Path(path_type=Path),
-                "help": "TOML: url, and the store's options.",
+                "help": "A configuration file; see 'jdbcstore --help'.",
             },
         ),
         (("--json",), {"is_flag": True, "help": "Print JSON, for machines."}),

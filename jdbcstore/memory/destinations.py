@@ -8,10 +8,19 @@ from itertools import islice
 from typing import Any
 
 from jdbcstore import openwire
-from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics, SubscriptionInfo
+from jdbcstore.abc import (
+    Cursor,
+    MessageReference,
+    Page,
+    Progress,
+    Reference,
+    Statistics,
+    SubscriptionInfo,
+)
 from jdbcstore.adapters.base import Row
 from jdbcstore.destination import Destination
-from jdbcstore.memory.shared import Shared, Write
+from jdbcstore.memory.holding import hold_acknowledged, hold_added, hold_taken
+from jdbcstore.memory.shared import Held, Shared, Write
 from jdbcstore.memory.shelf import Shelf, Stored, Subscription
 from jdbcstore.message import Message, MessageId
 from jdbcstore.names import (
@@ -53,9 +62,13 @@ class MemoryMessageStore:
         encoded = shared.encoder.encode(message, shelf.destination, prioritized=shelf.prioritized)
         name = (encoded.producer, encoded.producer_sequence)
 
+        def is_duplicate() -> bool:
+            return shared.audit is not None and shared.audit.is_duplicate(*name)
+
         def add() -> MessageReference:
-            if shared.audit is not None and shared.audit.is_duplicate(*name):
-                return MessageReference(-1, encoded.message_id)
+            return MessageReference(-1, encoded.message_id) if is_duplicate() else store()
+
+        def store() -> MessageReference:
             sequence = shared.last_sequence + 1
             stored = self._decode(encoded.blob_for(sequence), sequence)
             size = len(encoded.blob)
@@ -63,7 +76,10 @@ class MemoryMessageStore:
             shared.last_sequence = sequence
             return MessageReference(sequence, encoded.message_id)
 
-        return Write(add)
+        def hold() -> Held | None:
+            return None if is_duplicate() else hold_added(shared, shelf, name, store)
+
+        return Write(add, hold=hold)
 
     def _decode(self, blob: bytes, sequence: int) -> Message:
         # What a reader gets is what it would get from a database, and nothing the writer can change.
@@ -92,7 +108,7 @@ class MemoryMessageStore:
             for sequence in sequences:
                 self._shelf.remove(sequence)
 
-        return Write(remove)
+        return Write(remove, hold=lambda: hold_taken(self._shelf, sequences))
 
     def find(self, messages: Sequence[Reference]) -> list[int]:
         """The sequences of all that is meant and still there."""
@@ -174,7 +190,7 @@ class MemoryTopicMessageStore(MemoryMessageStore):
     ) -> MemoryDurableSubscription:
         pattern = subscribed_destination or self.destination
         info = SubscriptionInfo(client_id, subscription_name, self.destination, pattern, selector)
-        check_subscription(info)
+        check_subscription(info, self._shared.lengths)
         with self._shared.entered():
             existing = self._shelf.subscriptions.get((client_id, subscription_name))
             if existing is None:
@@ -216,7 +232,11 @@ class MemoryTopicMessageStore(MemoryMessageStore):
             for sequence in sequences:
                 subscription.acknowledge(sequence)
 
-        return Write(acknowledge, check)
+        def hold() -> Held | None:
+            subscription = self._subscription(client_id, subscription_name)
+            return hold_acknowledged(subscription, sequences)
+
+        return Write(acknowledge, check, hold)
 
     def acknowledge_subscription(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> None:
         write = self.acknowledging_subscription(info.client_id, info.subscription_name, messages)

@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from jdbcstore.abc import MessageReference, Progress
+from jdbcstore.abc import MessageReference, PreparedWrites, Progress
 from jdbcstore.audit import DuplicateAudit
 from jdbcstore.clock import Clock
+from jdbcstore.config.types import NameLengths
 from jdbcstore.encoding import MessageEncoder
-from jdbcstore.errors import StoreClosed
+from jdbcstore.errors import StoreClosed, TransactionError
 from jdbcstore.memory.shelf import Shelf
+from jdbcstore.message import XATransactionId
+from jdbcstore.names import prepared_before
 
 REMOVE_BATCH = 1_000
 """Messages that a purge, sweep or cleanup removes before it lets others in."""
@@ -23,12 +26,26 @@ def _nothing() -> None:
     return None
 
 
+class Held(NamedTuple):
+    """A write of a prepared transaction, which nothing else touches; both functions run under the lock."""
+
+    what: PreparedWrites
+    commit: Callable[[], object]
+    rollback: Callable[[], object]
+
+
+def _cannot_be_held() -> Held | None:
+    raise TransactionError("this write cannot be prepared")
+
+
 class Write(NamedTuple):
-    """A write that has been checked and encoded; both functions run under the store's lock."""
+    """A write that has been checked and encoded; all functions run under the store's lock."""
 
     apply: Callable[[], MessageReference | None]
     check: Callable[[], None] = _nothing
     """Raises if it can no longer be applied; called for all writes of a transaction before the first."""
+    hold: Callable[[], Held | None] = _cannot_be_held
+    """Prepares it instead of applying it; None if that comes to nothing."""
 
 
 @dataclass(slots=True)
@@ -38,8 +55,10 @@ class Shared:
     encoder: MessageEncoder
     audit: DuplicateAudit | None
     clock: Clock
+    lengths: NameLengths
     lock: threading.Lock = field(default_factory=threading.Lock)
     last_sequence: int = 0
+    prepared: dict[XATransactionId, list[Held]] = field(default_factory=dict)
     closed: bool = False
 
     @contextlib.contextmanager
@@ -56,6 +75,18 @@ class Shared:
             for write in writes:
                 write.check()
             return [reference for write in writes if (reference := write.apply()) is not None]
+
+    def prepare(self, xid: XATransactionId, writes: Sequence[Write]) -> bool:
+        """Hold all or none; whether there is anything to decide."""
+        with self.entered():
+            if xid in self.prepared:
+                raise prepared_before(xid)
+            for write in writes:
+                write.check()
+            held = [held for write in writes if (held := write.hold()) is not None]
+            if held:
+                self.prepared[xid] = held
+            return bool(held)
 
     def remove(
         self,

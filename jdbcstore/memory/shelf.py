@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -42,6 +43,14 @@ class Sequences:
             self._order = [number for number in order[self._first :] if number in present]
             self._first = 0
 
+    def restore(self, sequence: int) -> None:
+        """Add one again that was removed, in its place."""
+        at = bisect_left(self._order, sequence)
+        if self._order[at : at + 1] != [sequence]:
+            self._order.insert(at, sequence)
+        self._first = min(self._first, at)
+        self._present.add(sequence)
+
     def behind(self, after: int) -> Iterator[int]:
         """The numbers greater than ``after``."""
         for at in range(bisect_right(self._order, after, lo=self._first), len(self._order)):
@@ -67,6 +76,8 @@ class Subscription:
 
     info: SubscriptionInfo
     lanes: list[Sequences]
+    in_doubt: dict[int, Sequences] = field(default_factory=dict)
+    """What a prepared transaction acknowledges, and the lane where it was."""
 
     def __len__(self) -> int:
         return sum(map(len, self.lanes))
@@ -75,8 +86,23 @@ class Subscription:
         for lane in self.lanes:
             lane.discard(sequence)
 
+    def hold(self, sequence: int) -> bool:
+        """Hide what a prepared transaction acknowledges; whether it was there to be hidden."""
+        for lane in self.lanes:
+            if sequence in lane:
+                lane.discard(sequence)
+                self.in_doubt[sequence] = lane
+                return True
+        return False
+
+    def give_back(self, sequence: int) -> None:
+        """The acknowledgement was rolled back."""
+        lane = self.in_doubt.pop(sequence, None)
+        if lane is not None:
+            lane.restore(sequence)
+
     def awaits(self, sequence: int) -> bool:
-        return any(sequence in lane for lane in self.lanes)
+        return sequence in self.in_doubt or any(sequence in lane for lane in self.lanes)
 
 
 @dataclass(slots=True)
@@ -91,6 +117,8 @@ class Shelf:
     expiring: Sequences = field(default_factory=Sequences)
     """Messages that expire some day."""
     named: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    in_doubt: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """Names of messages that prepared transactions hold."""
     total_size: int = 0
 
     def __post_init__(self) -> None:
@@ -98,8 +126,8 @@ class Shelf:
 
     @property
     def is_used(self) -> bool:
-        """Whether there is a message or a durable subscription."""
-        return bool(self.stored or self.subscriptions)
+        """Whether there is a message, be it in doubt, or a durable subscription."""
+        return bool(self.stored or self.subscriptions or +self.in_doubt)
 
     def new_lanes(self) -> list[Sequences]:
         """One for each priority, or one for all."""
@@ -129,7 +157,17 @@ class Shelf:
             del self.named[stored.name]
         for subscription in self.subscriptions.values():
             subscription.acknowledge(sequence)
+            subscription.in_doubt.pop(sequence, None)
         return True
+
+    def restore(self, sequence: int, stored: Stored) -> None:
+        """Add a message again that was removed, in its place; subscriptions do not get it."""
+        self.stored[sequence] = stored
+        self.total_size += stored.size
+        self.lanes[stored.lane].restore(sequence)
+        self.named.setdefault(stored.name, []).append(sequence)
+        if stored.expiration_ms > 0:
+            self.expiring.restore(sequence)
 
     def find(self, name: MessageId | int) -> list[int]:
         """The sequences of what is stored under this name."""

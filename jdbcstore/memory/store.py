@@ -16,6 +16,7 @@ from jdbcstore.memory.destinations import MemoryMessageStore, MemoryTopicMessage
 from jdbcstore.memory.shared import Shared
 from jdbcstore.memory.shelf import Shelf
 from jdbcstore.memory.transaction import MemoryTransaction
+from jdbcstore.memory.xa import MemoryXAResource
 from jdbcstore.names import agreed, queue_named, topic_named
 from jdbcstore.timer import CleanupTimer
 
@@ -28,7 +29,8 @@ class MemoryStore:
 
     ActiveMQ's ``persistent="false"``. Messages are encoded as they would be in a database, so sizes
     and what is refused agree with it, and no reader shares an object with a writer. Of the
-    configuration, the audit and ``cleanup_period`` count; the rest is about databases.
+    configuration, the audit, ``cleanup_period`` and the lengths of types count; the rest is about
+    databases.
     """
 
     def __init__(self, config: StoreConfig | None = None, *, clock: Clock | None = None) -> None:
@@ -37,7 +39,9 @@ class MemoryStore:
         audit = None
         if self.config.enable_audit:
             audit = DuplicateAudit(self.config.max_producers_to_audit, self.config.max_audit_depth)
-        self._shared = Shared(MessageEncoder(clock, _LARGEST), audit, clock)
+        lengths = self.config.name_lengths
+        encoder = MessageEncoder(clock, _LARGEST, lengths.message_id)
+        self._shared = Shared(encoder, audit, clock, lengths)
         self._queues: dict[Destination, MemoryMessageStore] = {}
         self._topics: dict[Destination, MemoryTopicMessageStore] = {}
         self._shelves: dict[Destination, Shelf] = {}
@@ -46,7 +50,7 @@ class MemoryStore:
             self._cleanup = CleanupTimer(self.cleanup, self.config.cleanup_period)
 
     def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> MemoryMessageStore:
-        destination = queue_named(name)
+        destination = queue_named(name, self._shared.lengths)
         with self._shared.entered():
             found = self._queues.get(destination)
             if found is None:
@@ -55,7 +59,7 @@ class MemoryStore:
         return agreed(found, prioritized)
 
     def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> MemoryTopicMessageStore:
-        destination = topic_named(name)
+        destination = topic_named(name, self._shared.lengths)
         with self._shared.entered():
             found = self._topics.get(destination)
             if found is None:
@@ -69,6 +73,10 @@ class MemoryStore:
 
     def transaction(self) -> MemoryTransaction:
         return MemoryTransaction(self, self._shared)
+
+    @property
+    def xa(self) -> MemoryXAResource:
+        return MemoryXAResource(self, self._shared)
 
     def destinations(self) -> list[Destination]:
         with self._shared.entered():
@@ -90,7 +98,8 @@ class MemoryStore:
     def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
         wanted = str(producer_id)
         with self._shared.entered():
-            names = [name for shelf in self._shelves.values() for name in shelf.named]
+            shelves = self._shelves.values()
+            names = [name for shelf in shelves for name in (*shelf.named, *shelf.in_doubt)]
         return max((number for producer, number in names if producer == wanted), default=None)
 
     def cleanup(self, progress: Progress | None = None) -> int:

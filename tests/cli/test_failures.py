@@ -91,9 +91,9 @@ def test_a_missing_driver(local: CommandLine, tmp_path: Path) -> None:
     ("text", "says"),
     [
         ('table_prefix = "x\'"', "table_prefix"),
-        ("no toml", "is not TOML"),
-        ("frobnicate = 1", "unknown option 'frobnicate'"),
-        ("url = 5", "must be a string"),
+        ("no toml", "store.toml: this is not TOML"),
+        ("frobnicate = 1", "store.toml: unknown option 'frobnicate'"),
+        ("url = 5", "store.toml: url must be text"),
         (f'url = "frobnicate://u:{SECRET}@h/d"', "no adapter"),
     ],
 )

@@ -20,7 +20,7 @@ from tests.databases import Database
 from tests.recordings import RecordedMessage
 
 ACTIVEMQS_TABLES = {"activemq_msgs", "activemq_acks", "activemq_lock"}
-OUR_TABLES = ("JDBCSTORE_ACKS", "JDBCSTORE_STATE")
+OUR_TABLES = ("JDBCSTORE_ACKS", "JDBCSTORE_STATE", "JDBCSTORE_VERSION")
 
 KEYS = [
     *("id", "destination", "message_id", "type", "timestamp", "expiration", "priority", "correlation_id"),
@@ -194,3 +194,45 @@ def number(kind: str, bits: int) -> float | str:
 def exactly(value: Any) -> str:
     """A text that differs wherever JSON does: 1 from 1.0 and from true."""
     return json.dumps(value, sort_keys=True)
+
+
+@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.parametrize("outcome", ["commit", "rollback"])
+def test_recorded_transactions_in_doubt_are_listed_and_decided(
+    activemqs: CommandLine, database: Database, outcome: str
+) -> None:
+    events = [event["xid"] for event in recordings.postgres().events if event.get("state") == "prepared"]
+    subscription = ("topic://FX.XA.TOPIC", "--client-id", "fx-xa", "--subscription", "xadur")
+
+    listed = activemqs("xa", "list", "--json").lines
+
+    assert tables(database) == ACTIVEMQS_TABLES
+    for found, xid in zip(listed, events, strict=True):
+        assert found["format_id"] == xid["format_id"]
+        assert found["global_transaction_id"] == base64.b64decode(xid["gtrid_b64"]).hex()
+        assert found["branch_qualifier"] == base64.b64decode(xid["bqual_b64"]).hex()
+    durable = {"client_id": "fx-xa", "subscription_name": "xadur"}
+    neither = {"client_id": None, "subscription_name": None}
+    assert [write for found in listed for write in found["writes"]] == [
+        {"destination": "queue://FX.XA", "added": 1, "acknowledged": 0, **neither},
+        {"destination": "queue://FX.XA.ACKED", "added": 0, "acknowledged": 1, **neither},
+        {"destination": "topic://FX.XA.TOPIC", "added": 0, "acknowledged": 1, **durable},
+    ]
+
+    xids = [found["xid"] for found in listed]
+    activemqs.run_all(*(("xa", outcome, xid) for xid in reversed(xids)))
+
+    left = activemqs.run_all(
+        ("browse", "queue://FX.XA", "--json"),
+        ("browse", "queue://FX.XA.ACKED", "--json"),
+        ("browse", *subscription, "--json"),
+        ("xa", "list", "--json"),
+    )
+    ids = [line["id"] for line in left.lines]
+    assert ids == ([91, 96] if outcome == "commit" else [91, 89, 93])
+    assert database.rows("SELECT ID FROM ACTIVEMQ_MSGS WHERE XID IS NOT NULL") == []
+    marks = "SELECT LAST_ACKED_ID, XID FROM ACTIVEMQ_ACKS WHERE SUB_NAME = 'xadur'"
+    assert database.rows(marks) == [(93 if outcome == "commit" else 92, None)]
+    again = activemqs.run("xa", outcome, xids[0])
+    assert (again.code, again.out) == (6, "")
+    assert "is not prepared" in again.err

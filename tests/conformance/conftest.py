@@ -15,7 +15,14 @@ from tests.conftest import OpenStore, new_database
 from tests.databases import Database
 from tests.pool import ServerPool
 
-TABLES = ("ACTIVEMQ_MSGS", "ACTIVEMQ_ACKS", "ACTIVEMQ_LOCK", "JDBCSTORE_ACKS", "JDBCSTORE_STATE")
+TABLES = (
+    "ACTIVEMQ_MSGS",
+    "ACTIVEMQ_ACKS",
+    "ACTIVEMQ_LOCK",
+    "JDBCSTORE_ACKS",
+    "JDBCSTORE_STATE",
+    "JDBCSTORE_VERSION",
+)
 
 
 @pytest.fixture
@@ -49,12 +56,12 @@ def database(
     reusable = backend.capabilities.server and not (
         "server" in request.fixturenames or request.node.get_closest_marker("new_database")
     )
-    database = used_databases.pop(backend.id, None) if reusable else None
+    database = used_databases.pop(backend.label, None) if reusable else None
     if database is None:
         database = new_database(backend, server_pool, tmp_path, request)
     yield database
     if reusable and _has_been_emptied(database):
-        used_databases[backend.id] = database
+        used_databases[backend.label] = database
     else:
         database.close()
 
@@ -62,7 +69,7 @@ def database(
 def _has_been_emptied(database: Database) -> bool:
     """Whether it has our tables and nothing else; they have only the rows of the beginning then."""
     found = sorted(name.upper() for name in inspect(database.engine).get_table_names())
-    if found != sorted(TABLES):
+    if found != sorted(map(database.spell, TABLES)):
         return False
     empty(database)
     return True

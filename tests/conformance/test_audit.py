@@ -122,14 +122,14 @@ def test_the_producer_that_was_silent_longest_is_forgotten(open_store: OpenStore
 def test_what_was_refused_may_come_again(audited: Store, database: Database) -> None:
     """The database refuses the row after the audit has seen it."""
     queue = audited.queue("ORDERS")
-    database.execute("ALTER TABLE ACTIVEMQ_MSGS RENAME TO HIDDEN")
+    database.rename("ACTIVEMQ_MSGS", "HIDDEN")
     with pytest.raises(SchemaError):
         send(queue, 1)
     with pytest.raises(SchemaError):
         queue.add_message_async(Message("a", message_id=message_id(1))).result(60)
     with pytest.raises(SchemaError):
         queue.add_messages([Message("a", message_id=message_id(1))])
-    database.execute("ALTER TABLE HIDDEN RENAME TO ACTIVEMQ_MSGS")
+    database.rename("HIDDEN", "ACTIVEMQ_MSGS")
 
     assert send(queue, 1) > 0
     assert send(queue, 1) == -1

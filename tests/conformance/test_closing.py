@@ -136,11 +136,9 @@ def test_what_was_accepted_is_written(open_store: OpenStore, database: Database)
 @contextlib.contextmanager
 def blocked(database: Database) -> Iterator[None]:
     """Someone else holds what the first write of a store needs."""
-    with database.engine.connect() as connection:
-        connection.exec_driver_sql("BEGIN")
+    with database.transaction() as connection:
         connection.exec_driver_sql("UPDATE JDBCSTORE_STATE SET NUMBER = NUMBER + 0")
         yield
-        connection.exec_driver_sql("ROLLBACK")
 
 
 def test_a_close_that_takes_too_long_says_what_it_gave_up(open_store: OpenStore, database: Database) -> None:

@@ -19,9 +19,13 @@ from sqlalchemy import Engine, text
 from jdbcstore import Cursor, Message, MessageReference, MessageStore, Store, pages
 from jdbcstore.abc import Recoverable
 from jdbcstore.errors import MessageNotFound
+from tests.backends import Capabilities
 from tests.conformance.messages import content, fill, sequences
 from tests.conftest import OpenStore
 from tests.databases import Database
+
+# Slow, and what names and types are in the text has no part in it.
+pytestmark = pytest.mark.variants("statements")
 
 PRODUCERS = 16
 EACH = 300
@@ -170,6 +174,7 @@ def add_while_reading(store: Store, tasks: list[Callable[[], None]]) -> list[int
     return sorted(added)
 
 
+@pytest.mark.long
 def test_no_reader_misses_a_message(open_store: OpenStore) -> None:
     store = open_store()
     queue = store.queue("ORDERS")
@@ -184,6 +189,8 @@ def test_no_reader_misses_a_message(open_store: OpenStore) -> None:
     assert sequences(store.queue("ORDERS")) == [*added, store.last_sequence()]
 
 
+@pytest.mark.variants
+@pytest.mark.long
 def test_no_reader_in_another_session_misses_one(open_store: OpenStore, database: Database) -> None:
     """Another store, a raw connection and another process, all on keyset pages."""
     store, other = open_store(), open_store()
@@ -202,6 +209,7 @@ def test_no_reader_in_another_session_misses_one(open_store: OpenStore, database
         assert readers.turned[name] > 100, f"{name} read everything at once: nothing was tested"
 
 
+@pytest.mark.long
 def test_no_reader_by_priority_misses_one(open_store: OpenStore) -> None:
     store = open_store()
     queue = store.queue("ORDERS", prioritized=True)
@@ -324,7 +332,11 @@ def test_acknowledging_one_message_from_many_threads(store: Store) -> None:
     assert queue.message_count() == subscription.message_count() == 0
 
 
-def test_transactions_are_never_seen_in_part(open_store: OpenStore, database: Database) -> None:
+def test_transactions_are_never_seen_in_part(
+    open_store: OpenStore, database: Database, capabilities: Capabilities
+) -> None:
+    if not capabilities.snapshots:
+        pytest.skip("here a statement sees what is committed while it reads")
     store = open_store()
     done = threading.Event()
     seen: Counter[bool] = Counter()

@@ -168,7 +168,7 @@ def test_rows_with_null_columns(queue: MessageStore, store: Store, database: Dat
 def test_missing_tables_are_told_of_and_survived(
     queue: MessageStore, store: Store, database: Database
 ) -> None:
-    database.execute("ALTER TABLE ACTIVEMQ_MSGS RENAME TO HIDDEN")
+    database.rename("ACTIVEMQ_MSGS", "HIDDEN")
     try:
         for use in (
             queue.recover,
@@ -182,7 +182,7 @@ def test_missing_tables_are_told_of_and_survived(
             with pytest.raises(StoreError):
                 use()
     finally:
-        database.execute("ALTER TABLE HIDDEN RENAME TO ACTIVEMQ_MSGS")
+        database.rename("HIDDEN", "ACTIVEMQ_MSGS")
 
     assert content(queue) == list("abcdef")
     fill(queue, "g")

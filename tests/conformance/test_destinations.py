@@ -11,6 +11,11 @@ from tests.databases import Database
 
 NAMES = ["Foo", "foo", "FOO", "foo.bar", "foo_bar", "f%", "straße", "strasse", "\N{SNOWMAN}", "É", "E", "e"]
 
+# Of ActiveMQ's text on MariaDB, the collation decides which names are one.
+COMPARED_EXACTLY = pytest.mark.variants(
+    "prefix", "renamed", "string-ids", "binary", "sqlite-statements", "postgresql-statements"
+)
+
 
 def test_listed_by_name(store: Store) -> None:
     assert store.destinations() == []
@@ -38,6 +43,7 @@ def test_a_drained_queue_is_gone(store: Store) -> None:
     assert store.destinations() == []
 
 
+@COMPARED_EXACTLY
 def test_names_that_differ_a_little_are_different(store: Store) -> None:
     for name in NAMES:
         fill(store.queue(name), name, f"2 {name}")
@@ -56,6 +62,7 @@ def test_names_that_differ_a_little_are_different(store: Store) -> None:
         store.queue(" ")
 
 
+@COMPARED_EXACTLY
 def test_subscriptions_of_names_that_differ_a_little(store: Store) -> None:
     upper, lower = store.topic("Foo"), store.topic("foo")
     first, second = upper.subscribe("client", "first"), lower.subscribe("client", "second")

@@ -7,12 +7,18 @@ from sqlalchemy import Connection, inspect, text
 
 from jdbcstore import JdbcStore, Message, StoreConfig
 from jdbcstore.errors import ConfigurationError, SchemaError
+from tests.backends import Backend
 
 
-def test_every_write_is_refused_and_reading_works(url: str) -> None:
-    with JdbcStore(url, StoreConfig(cleanup_period=0.0)) as store:
+@pytest.fixture
+def config(backend: Backend) -> StoreConfig:
+    return StoreConfig(cleanup_period=0.0, **backend.variant.options)
+
+
+def test_every_write_is_refused_and_reading_works(url: str, config: StoreConfig) -> None:
+    with JdbcStore(url, config) as store:
         reference = store.queue("ORDERS").add_message(Message("kept"))
-    with JdbcStore(url, read_only=True) as store:
+    with JdbcStore(url, config, read_only=True) as store:
         orders = store.queue("ORDERS")
         with pytest.raises(ConfigurationError, match="read_only"):
             orders.add_message(Message("refused"))
@@ -27,22 +33,24 @@ def test_every_write_is_refused_and_reading_works(url: str) -> None:
         assert [message.body for message in orders.recover()] == ["kept"]
 
 
-def test_nothing_is_created(url: str, connection: Connection) -> None:
-    with JdbcStore(url, StoreConfig(cleanup_period=0.0)):
+def test_nothing_is_created(url: str, config: StoreConfig, connection: Connection) -> None:
+    with JdbcStore(url, config):
         pass
-    for table in ("JDBCSTORE_ACKS", "JDBCSTORE_STATE"):
+    for table in ("JDBCSTORE_ACKS", "JDBCSTORE_STATE", "JDBCSTORE_VERSION"):
         connection.execute(text(f"DROP TABLE {table}"))
     connection.commit()
-    with JdbcStore(url, read_only=True) as store:
+    with JdbcStore(url, config, read_only=True) as store:
         assert not store.topic("PRICES").recover()
         assert store.last_sequence() == 0
     assert len(inspect(connection).get_table_names()) == 3
 
 
-def test_absent_tables_are_a_schema_error(url: str, connection: Connection) -> None:
-    with JdbcStore(url, StoreConfig(cleanup_period=0.0)):
+def test_absent_tables_are_a_schema_error(
+    url: str, backend: Backend, config: StoreConfig, connection: Connection
+) -> None:
+    with JdbcStore(url, config):
         pass
     connection.execute(text("DROP TABLE ACTIVEMQ_MSGS"))
     connection.commit()
-    with pytest.raises(SchemaError, match=r"(?i)activemq_msgs"):
-        JdbcStore(url, read_only=True)
+    with pytest.raises(SchemaError, match=f"(?i){backend.variant.spell('activemq_msgs')}"):
+        JdbcStore(url, config, read_only=True)

@@ -122,6 +122,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.variants
+@pytest.mark.long
 @pytest.mark.parametrize("end", ["filled", "drained"])
 def test_sequences_go_on_behind_a_killed_process(open_store: OpenStore, url: str, end: str) -> None:
     last = 0
@@ -141,6 +143,7 @@ def test_sequences_go_on_behind_a_killed_process(open_store: OpenStore, url: str
     assert fill(store.queue("ORDERS"), "next")[0].sequence > last
 
 
+@pytest.mark.variants
 def test_another_process_sees_what_is_committed(store: Store, url: str) -> None:
     fill(store.queue("ORDERS"), "a", "b")
     code = (

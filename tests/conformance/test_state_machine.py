@@ -8,26 +8,31 @@ from hypothesis.stateful import run_state_machine_as_test
 
 import jdbcstore
 from jdbcstore import Store
-from tests.backends import Capabilities
+from tests.backends import Backend
 from tests.clock import FakeClock
 from tests.conformance.conftest import empty
 from tests.conformance.machine import StoreMachine
 from tests.databases import Database
+from tests.variants import PLAIN
 
 
+@pytest.mark.variants("statements")
+@pytest.mark.long
 @pytest.mark.new_database
-def test_no_operations_tell_them_apart(database: Database, capabilities: Capabilities) -> None:
+def test_no_operations_tell_them_apart(database: Database, backend: Backend) -> None:
+    options = {"cleanup_period": 0, **backend.variant.options}
+
     def new_machine() -> StoreMachine:
         clock = FakeClock()
 
         def open_store() -> Store:
-            return jdbcstore.open(database.url, clock=clock, cleanup_period=0)
+            return jdbcstore.open(database.url, clock=clock, **options)
 
         def reopen() -> Store:
             machine.real.close()
             return open_store()
 
-        model = jdbcstore.open("memory:", clock=clock, cleanup_period=0)
+        model = jdbcstore.open("memory:", clock=clock, **options)
         real = open_store()
         empty(database)
         machine = StoreMachine(model, real, reopen, clock)
@@ -36,7 +41,7 @@ def test_no_operations_tell_them_apart(database: Database, capabilities: Capabil
     run_state_machine_as_test(
         new_machine,  # type: ignore[arg-type]
         settings=settings(
-            max_examples=10 if capabilities.server else 60,
+            max_examples=10 if backend.capabilities.server or backend.variant is not PLAIN else 60,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -233,3 +233,17 @@ def test_nothing_is_written_before_the_commit(store: Store, database: Database) 
 
     assert database.rows(count) == [(20,)]
     assert database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS WHERE XID IS NOT NULL") == [(0,)]
+
+
+def test_a_subscription_that_was_deleted_is_told_at_once(store: Store) -> None:
+    topic = store.topic("PRICES")
+    for delete in (
+        lambda: topic.unsubscribe("client", "ticker"),
+        lambda: store.delete_destination(topic.destination),
+    ):
+        subscription = topic.subscribe("client", "ticker")
+        [reference] = fill(topic, "a")
+        subscription.acknowledge(reference)
+        delete()
+        with store.transaction() as transaction, pytest.raises(SubscriptionNotFound):
+            transaction.topic("PRICES").acknowledge_subscription("client", "ticker", reference)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ import pytest
 
 import jdbcstore
 from jdbcstore import errors
+from jdbcstore.config import load_file
+from jdbcstore.config.statements import PROPERTIES
 from tests.docs.pages import PAGES, ROOT, Page, matches
 
 every_page = pytest.mark.parametrize("page", [Page(path) for path in PAGES], ids=lambda page: page.name)
@@ -80,6 +82,14 @@ def _commands(code: str) -> list[tuple[str, str]]:
 
 
 @every_page
+def test_toml_examples(page: Page, tmp_path: Path) -> None:
+    for example in page.examples("toml"):
+        path = tmp_path / "jdbcstore.toml"
+        path.write_text(example.code)
+        assert load_file(path, {}).data_source.url
+
+
+@every_page
 def test_links(page: Page) -> None:
     broken = []
     for link in page.links():
@@ -109,7 +119,10 @@ def reference() -> str:
 
 
 def test_the_reference_has_every_option_and_its_default() -> None:
-    options = {field.name: repr(field.default) for field in fields(jdbcstore.StoreConfig)}
+    options = {
+        field.name: repr({} if field.default is MISSING else field.default)
+        for field in fields(jdbcstore.StoreConfig)
+    }
 
     assert dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", reference(), re.MULTILINE)) == options
 
@@ -122,3 +135,17 @@ def test_the_reference_has_the_whole_tree_of_errors() -> None:
 
 def test_the_reference_has_every_public_name() -> None:
     assert [name for name in jdbcstore.__all__ if f"`{name}`" not in reference()] == []
+
+
+def test_the_guide_has_every_statement() -> None:
+    text = (ROOT / "docs/guide/replacing.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.endswith(" yes |") or "| no: " in line]
+
+    def listed(names: tuple[str, ...]) -> str:
+        return ", ".join(f"`{name}`" for name in names)
+
+    assert rows == [
+        f"| `{one.name}` | {listed(one.parameters)} | {listed(one.columns)} |"
+        f" {f'no: {one.unused}' if one.unused else 'yes'} |"
+        for one in PROPERTIES
+    ]

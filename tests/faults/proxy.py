@@ -51,7 +51,11 @@ class ProxyLine(Line):
             if self.down:
                 client.close()
                 continue
-            pair = _Pair(client, socket.create_connection(self._server))
+            try:
+                pair = _Pair(client, socket.create_connection(self._server))
+            except OSError:  # the server is down
+                client.close()
+                continue
             self._pairs.add(pair)
             for carry in (self._carry_statements, self._carry_answers):
                 threading.Thread(target=carry, args=(pair,), daemon=True).start()

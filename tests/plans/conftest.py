@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import pytest
 
 import jdbcstore
-from jdbcstore import Message, Store, Transaction
+from jdbcstore import Message, Store, Transaction, XATransactionId
 from jdbcstore.config import StoreConfig
 from jdbcstore.session import Session
+from jdbcstore.xa.column import ADDED, encode_flag
 from tests.backends import BACKENDS, Backend
 from tests.databases import SqliteDatabase
 from tests.plans.readers import READERS, PlanReader
@@ -21,6 +22,9 @@ from tests.pool import ServerPool
 BIG, RARE, BY_PRIORITY = "queue://BIG", "queue://RARE", "queue://BY.PRIORITY"
 TOPIC, OTHER_TOPIC = "topic://NEWS", "topic://T3"
 ROUNDS = 150
+XID = XATransactionId(1, b"one", b"branch")
+PREPARED = encode_flag(ADDED, XID)
+"""The XID of messages that a prepared transaction adds."""
 
 
 @dataclass
@@ -67,6 +71,20 @@ def fill(store: Store) -> None:
         with store.transaction() as transaction:
             fill_round(transaction, rare=round_ % 5 == 0)
     acknowledge(store)
+    prepare(store)
+
+
+def prepare(store: Store) -> None:
+    """Leave two transactions in doubt."""
+    for number, xid in enumerate((XID, XATransactionId(1, b"another", b"branch"))):
+        transaction = store.xa.start(xid)
+        for _ in range(20):
+            transaction.queue("BIG").add_message(Message("in doubt"))
+        transaction.queue("BIG").acknowledge(*store.queue("BIG").recover(20))
+        client = f"client {number + 1}"
+        news = store.topic("T3").subscription(client, "s").recover(20)[1:]
+        transaction.topic("T3").acknowledge_subscription(client, "s", *news)
+        assert transaction.prepare()
 
 
 def fill_round(transaction: Transaction, *, rare: bool) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from jdbcstore.adapters.base import Lanes, Sql
-from tests.plans.conftest import BIG, BY_PRIORITY, OTHER_TOPIC, RARE, TOPIC, Large
+from jdbcstore.adapters.base import Sql
+from jdbcstore.statements import Lanes
+from tests.plans.conftest import BIG, BY_PRIORITY, OTHER_TOPIC, PREPARED, RARE, TOPIC, Large
 
 LIMIT = 100
 EMPTY = "queue://EMPTY"
@@ -35,14 +36,22 @@ VALUES: dict[str, Any] = {
     "new": 20_000,
     "last": 1,
     "blob": b"x",
+    "xid_": PREPARED,
+    "new_id": 2**60,
 }
+
+
+def statements_of(large: Large) -> dict[str, Any]:
+    return {**vars(large.session.statements), **vars(large.session.xa_statements)}
 
 
 def statements(large: Large) -> dict[str, Sql]:
     found: dict[str, Sql] = {}
-    for name, value in vars(large.session.statements).items():
+    for name, value in statements_of(large).items():
         if isinstance(value, Lanes):
-            found |= {f"{name}, lowest": value.lowest, f"{name}, other": value.other}
+            for which, sql in zip(("lowest", "other"), value, strict=True):
+                assert isinstance(sql, Sql)
+                found[f"{name}, {which}"] = sql
         elif isinstance(value, Sql):
             found[name] = value
     assert len(found) > 30
@@ -56,7 +65,7 @@ def row(sql: Sql, **values: Any) -> tuple[Any, ...]:
 def test_no_statement_reads_a_large_table_whole(large: Large) -> None:
     scans = {}
     for name, sql in statements(large).items():
-        if sql.text.startswith("INSERT") and "SELECT" not in sql.text:
+        if sql.text.startswith("INSERT") and " SELECT " not in sql.text:
             continue
         # Of a destination that is most of a table, reading the table whole may be the best plan.
         values = {"container": OTHER_TOPIC if "acknowledged" in name else RARE}
@@ -90,19 +99,24 @@ PAGES: dict[str, list[dict[str, Any]]] = {
     "last_producer_sequence_id": [{}],
     "find_durable_sub": [{"container": TOPIC}],
     "find_number": [{}],
+    "find_flags": [{}],
+    "find_flagged": [{}],
+    "find_prepared_flags": [{}],
+    "find_prepared": [{"container": OTHER_TOPIC, "client_id": "client 1", "sub_name": "s"}],
 }
 
 
-COST = {"find_acknowledged": 10}
+COST = {"find_acknowledged": 10, "find_window": 5, "find_flags": 40, "find_prepared_flags": 40}
 """How much may be looked at for each row; 3 where nothing is said."""
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_costs_what_it_holds(large: Large, name: str) -> None:
     """Wherever it is, and however many messages other destinations have."""
-    sql = getattr(large.session.statements, name)
+    sql = statements_of(large)[name]
     for after in (-1, large.last // 2, large.last - 300):
         for values in PAGES[name]:
             query = sql.of(values.get("priority", 0)) if isinstance(sql, Lanes) else sql
+            assert isinstance(query, Sql)
             found, examined = large.plans.examined(query, row(query, after=after, **values))
             assert examined <= COST.get(name, 3) * found + 50, (after, values, found, examined)

@@ -18,7 +18,7 @@ import pytest
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.abc import Cursor, Recoverable, Store
-from jdbcstore.adapters import ADAPTERS
+from jdbcstore.adapters import adapter_class
 from jdbcstore.paging import REMOVE_BATCH
 from tests.scale.million import MILLION, Million
 from tests.scale.transactions import Transactions
@@ -113,7 +113,7 @@ class _Adder:
 
 
 def _transactions(million: Million, monkeypatch: pytest.MonkeyPatch) -> Transactions:
-    [kind] = [kind for kind in ADAPTERS if kind.name == million.database.engine.dialect.name]
+    kind = adapter_class(million.database.engine.dialect.name)
     return Transactions(kind, monkeypatch.setattr)
 
 

@@ -1,7 +1,16 @@
 """Private database servers: booted by a test run for itself, on loopback, and removed with their data."""
 
+from tests.servers.java import DerbyServer, H2Server, HsqldbServer
 from tests.servers.mariadb import MariadbServer
 from tests.servers.postgresql import PostgresqlServer
 from tests.servers.process import Server, ServerMissing
 
-__all__ = ["MariadbServer", "PostgresqlServer", "Server", "ServerMissing"]
+__all__ = [
+    "DerbyServer",
+    "H2Server",
+    "HsqldbServer",
+    "MariadbServer",
+    "PostgresqlServer",
+    "Server",
+    "ServerMissing",
+]

@@ -1,14 +1,13 @@
-"""StoreConfig and the file it is read from."""
+"""StoreConfig: its defaults, its bounds, and both spellings of its options."""
 
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jdbcstore.config import StoreConfig, load_config
+from jdbcstore.config import StoreConfig
 from jdbcstore.errors import ConfigurationError
 
 
@@ -96,7 +95,7 @@ def test_numbers_out_of_range(option: str, value: float) -> None:
         ("pool_size", 1.5),
         ("cleanup_period", "1"),
         ("table_prefix", None),
-        ("tablePrefix", "X_"),
+        ("nothing_like_it", 5),
     ],
 )
 def test_options_of_the_wrong_name_or_type(option: str, value: Any) -> None:
@@ -104,49 +103,13 @@ def test_options_of_the_wrong_name_or_type(option: str, value: Any) -> None:
         StoreConfig().replace(**{option: value})
 
 
-def write(directory: Path, text: str) -> Path:
-    path = directory / "store.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
+def test_activemq_s_spelling_has_activemq_s_unit() -> None:
+    config = StoreConfig().replace(tablePrefix="X_", cleanupPeriod=60_000, maxAuditDepth=5)
+
+    assert config == StoreConfig(table_prefix="X_", cleanup_period=60.0, max_audit_depth=5)
+    assert StoreConfig().replace(cleanupPeriod=-1).cleanup_period == 0.0
 
 
-def test_a_file(tmp_path: Path) -> None:
-    path = write(
-        tmp_path, 'url = "sqlite:///x.db"\ntable_prefix = "X_"\nenable_audit = true\ncleanup_period = 5\n'
-    )
-
-    url, config = load_config(path)
-
-    assert url == "sqlite:///x.db"
-    assert config == StoreConfig(table_prefix="X_", enable_audit=True, cleanup_period=5)
-
-
-def test_an_empty_file(tmp_path: Path) -> None:
-    assert load_config(write(tmp_path, "")) == (None, StoreConfig())
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("url = 5", "url"),
-        ("nonsense", "TOML"),
-        ("pool_sise = 5", "pool_sise"),
-        ('pool_size = "5"', "pool_size"),
-        ("pool_size = 0", "pool_size"),
-        ("[store]\npool_size = 1", "store"),
-        ('table_prefix = "a\'b"', "table_prefix"),
-    ],
-)
-def test_a_file_that_cannot_work(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        load_config(write(tmp_path, text))
-
-
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"no\.toml"):
-        load_config(tmp_path / "no.toml")
-    with pytest.raises(ConfigurationError):
-        load_config(tmp_path)
-    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\0")
-    with pytest.raises(ConfigurationError, match="TOML"):
-        load_config(tmp_path / "binary.toml")
+def test_a_wrong_option_is_told_the_one_that_was_meant() -> None:
+    with pytest.raises(ConfigurationError, match="did you mean pool_size"):
+        StoreConfig().replace(poolSise=5)

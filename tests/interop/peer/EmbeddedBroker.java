@@ -13,6 +13,7 @@ import org.apache.activemq.broker.region.policy.PolicyMap;
 import org.apache.activemq.command.ActiveMQDestination;
 import org.apache.activemq.store.jdbc.JDBCAdapter;
 import org.apache.activemq.store.jdbc.JDBCPersistenceAdapter;
+import org.apache.activemq.store.jdbc.LeaseDatabaseLocker;
 import org.apache.activemq.store.jdbc.adapter.MySqlJDBCAdapter;
 import org.apache.activemq.store.jdbc.adapter.PostgresqlJDBCAdapter;
 import org.mariadb.jdbc.MariaDbPoolDataSource;
@@ -50,6 +51,12 @@ final class EmbeddedBroker {
         store = new JDBCPersistenceAdapter();
         store.setDataSource(dataSource(request.get("jdbc_url").asText(), request));
         store.setAdapter(adapter(request));
+        if (request.hasNonNull("lease_ms")) {
+            LeaseDatabaseLocker locker = new LeaseDatabaseLocker();
+            locker.setLockAcquireSleepInterval(request.get("lease_ms").asLong());
+            store.setLockKeepAlivePeriod(request.get("lease_ms").asLong() / 4);
+            store.setLocker(locker);
+        }
         store.setCleanupPeriod(0); // tests ask for a cleanup when they want one
         broker = new BrokerService();
         broker.setBrokerName("peer");

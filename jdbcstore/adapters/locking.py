@@ -1,0 +1,74 @@
+"""How a vendor locks rows, and how what waits for a lock, or holds one, is ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from sqlalchemy import Select
+
+from jdbcstore.errors import LockLost
+
+if TYPE_CHECKING:
+    from jdbcstore.adapters.base import Row, Sql
+
+DEPOSED = "another master has begun, and this store writes no more; open it again to wait for the lock"
+
+
+class Guard(NamedTuple):
+    """A condition that holds until the end of the transaction that has found it to hold.
+
+    ``sql`` finds and locks one row, or with ``touches`` changes nothing in one.
+    """
+
+    sql: Sql
+    values: Row
+    touches: bool
+
+
+class Locking:
+    """The part of an adapter that has to do with locks."""
+
+    touches_to_lock: ClassVar[bool] = False
+    """Whether a row is locked by an UPDATE that changes nothing, because no SELECT here does it for good."""
+    locks_rows: ClassVar[bool] = True
+    """Whether one row can be locked while others are written."""
+
+    def locked(self, query: Select[Any]) -> Select[Any]:
+        """The query such that the row it finds is locked until the transaction ends."""
+        return query if self.touches_to_lock else query.with_for_update()
+
+    def shared(self, query: Select[Any]) -> Select[Any]:
+        """The query such that nobody changes the rows it finds until the transaction ends."""
+        return self.locked(query)
+
+    def limit_lock_wait(self, cursor: Any, seconds: float) -> None:
+        """Let a wait for a row's lock end after so long, as a :attr:`Failure.TRANSIENT` error.
+
+        Nothing where the server has a limit of its own, or none at all.
+        """
+
+    def limit_silence(self, cursor: Any, seconds: float) -> None:
+        """Let the server end this connection when a transaction is open, and it is silent for so long.
+
+        What it has locked is free then. Nothing where the server cannot be told.
+        """
+
+    def limit_query(self, connection: Any, seconds: float) -> None:
+        """Let a statement end after so long, as a :attr:`Failure.TRANSIENT` error.
+
+        Nothing where it cannot.
+        """
+
+    def abort(self, connection: Any) -> None:
+        """End a connection that another thread may be waiting on, which then gets an error."""
+        connection.close()
+
+    def check(self, cursor: Any, guard: Guard) -> None:
+        """Make sure that the guard holds until the transaction ends.
+
+        :raises LockLost: it does not
+        """
+        cursor.execute(guard.sql.text, guard.values)
+        held = cursor.rowcount == 1 if guard.touches else bool(cursor.fetchall())
+        if not held:
+            raise LockLost(DEPOSED, refused=True)

@@ -1,0 +1,113 @@
+"""URLs: SQLAlchemy's and JDBC's, read and shown without what is secret in them."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl, unquote
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from jdbcstore.errors import ConfigurationError
+
+_SECRET = re.compile("pass|pwd|secret|token|odbc_connect", re.IGNORECASE)
+_SECRET_PROPERTY = re.compile(
+    r"([;:?&,(][^;:?&,=/]*(?:pass|pwd|secret|token|key)[^=;&]*=)[^;&,)]*", re.IGNORECASE
+)
+_LOGIN = re.compile(r"(jdbc:[a-z0-9_-]+:)[^@]*@", re.IGNORECASE)
+"""What stands before an @ may be a user and a password."""
+_PROPERTY = re.compile(r"([;?&:])(user|username|password)=([^;&]*)([;&]?)", re.IGNORECASE)
+_JDBC = re.compile(
+    r"jdbc:(?P<sub>[a-z0-9]+):(?://(?P<host>\[[^\]]+\]|[^:/?]*)(?::(?P<port>\d+))?(?:/(?P<db>[^?]*))?)?"
+    r"(?P<rest>[^?]*)(?:\?(?P<query>.*))?",
+    re.IGNORECASE,
+)
+_SUBPROTOCOL = re.compile(r"jdbc:([a-z0-9_-]+):", re.IGNORECASE)
+URL_PROPERTY = "url"
+"""In the query of a URL that goes through the Java bridge: the JDBC URL."""
+
+
+def parse(text: str) -> URL:
+    """A SQLAlchemy URL.
+
+    :raises ConfigurationError: the text is none
+    """
+    try:
+        return make_url(text)
+    except (ArgumentError, ValueError):
+        # The text may hold a password, and SQLAlchemy's own error quotes all of it.
+        raise ConfigurationError(
+            "the database URL cannot be parsed; write dialect://user:password@host:port/database,"
+            " with @ : / in the password percent-encoded, or sqlite:///file.db"
+        ) from None
+
+
+def is_jdbc(text: str) -> bool:
+    return text.lower().startswith("jdbc:")
+
+
+def subprotocol(text: str) -> str:
+    """``derby`` for ``jdbc:derby:...``.
+
+    :raises ConfigurationError: the text is no JDBC URL
+    """
+    found = _SUBPROTOCOL.match(text)
+    if found is None:
+        raise _unreadable()
+    return found[1].lower()
+
+
+def from_jdbc(text: str, drivername: str) -> URL:
+    """A JDBC URL for a Python driver. User and password may be given as properties behind the ``?``.
+
+    :raises ConfigurationError: it is not of the form ``jdbc:vendor://host:port/database``
+    """
+    found = _JDBC.fullmatch(text)
+    if found is None or (found["host"] and found["rest"]) or "//" in found["rest"]:
+        raise _unreadable()
+    # Other properties are the Java driver's own and mean nothing to a Python driver.
+    properties = dict(parse_qsl(found["query"] or "", keep_blank_values=True))
+    host = (found["host"] or "").strip("[]")
+    return URL.create(
+        drivername,
+        username=properties.get("user"),
+        password=properties.get("password"),
+        host=host or None,
+        port=int(found["port"]) if found["port"] else None,
+        database=found["db"] or found["rest"] or None,
+    )
+
+
+def bridged(text: str, drivername: str) -> URL:
+    """A JDBC URL for a Java driver: kept as it is, but for the user and password in it."""
+    login, rest = take_login(text)
+    return URL.create(
+        drivername,
+        username=login.get("user", login.get("username")),
+        password=login.get("password"),
+        query={URL_PROPERTY: rest},
+    )
+
+
+def take_login(text: str) -> tuple[dict[str, str], str]:
+    """The properties of a JDBC URL that say who logs in, and the URL without them."""
+    login = {}
+    while found := _PROPERTY.search(text):
+        value = unquote(found[3]) if found[1] in "?&" else found[3]
+        login[found[2].lower()] = value
+        # What separates the first property from the database now separates the next one.
+        text = text[: found.start()] + (found[1] if found[4] else "") + text[found.end() :]
+    return login, text.rstrip(":;?&") if login else text
+
+
+def _unreadable() -> ConfigurationError:
+    return ConfigurationError("the JDBC URL cannot be parsed; write jdbc:postgresql://host:port/database")
+
+
+def without_secrets(url: URL) -> str:
+    """The URL for people: its password is starred out, and so is what else could hold one."""
+    jdbc = url.query.get(URL_PROPERTY)
+    if isinstance(jdbc, str) and is_jdbc(jdbc):
+        return _LOGIN.sub(r"\1***@", _SECRET_PROPERTY.sub(r"\1***", jdbc))
+    secret = {name: "hidden" for name in url.query if _SECRET.search(name)}
+    return url.update_query_dict(secret).render_as_string(hide_password=True)

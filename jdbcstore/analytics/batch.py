@@ -1,0 +1,165 @@
+"""A batch of MSG columns as Arrow columns: what is asked for is decoded, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jdbcstore.analytics.envelope import Envelopes, Names, Producer, Spans
+from jdbcstore.analytics.pieces import pieces
+from jdbcstore.body import Body, BodyType
+from jdbcstore.errors import CorruptMessage
+from jdbcstore.message import Message
+from jdbcstore.openwire import decode
+from jdbcstore.openwire.bodies import decode_body
+from jdbcstore.openwire.reader import make_destination
+from jdbcstore.openwire.types import BODY_TYPES, Malformed
+from jdbcstore.openwire.utf import decode_utf
+
+
+class Batch:
+    """Rows of messages, decoded column by column.
+
+    Rows that :class:`Envelopes` does not know are in ``others``, decoded by the codec. What cannot be
+    read is null, and ``problems`` says of each such row why.
+    """
+
+    def __init__(self, blobs: pa.BinaryArray) -> None:
+        self.blobs = blobs
+        self.envelopes = Envelopes(blobs)
+        self.known = self.envelopes.known
+        self.others: dict[int, Message] = {}
+        self.problems: dict[int, str] = {}
+        self._bytes = memoryview(self.envelopes.data)
+        self._columns: dict[Callable[[Batch], pa.Array], pa.Array] = {}
+        for row in np.flatnonzero(~self.known).tolist():
+            try:
+                self.others[row] = decode(blobs[row].as_py())
+            except CorruptMessage as error:
+                self.problems[row] = error.reason
+
+    def __len__(self) -> int:
+        return len(self.blobs)
+
+    def column(self, decode: Callable[[Batch], pa.Array]) -> pa.Array:
+        """What this makes of the batch, made once."""
+        if decode not in self._columns:
+            self._columns[decode] = decode(self)
+        return self._columns[decode]
+
+    def piece(self, spans: Spans, row: int) -> bytes | None:
+        """The bytes of one row's piece."""
+        if not spans.present[row]:
+            return None
+        start = int(spans.start[row])
+        return bytes(self._bytes[start : start + int(spans.size[row])])
+
+    def pieces(self, spans: Spans, rows: Any) -> pa.Array:
+        """The bytes of these rows' pieces; null where ``rows``, a mask, is false."""
+        return pieces(self.envelopes.data, spans.start, spans.size, rows)
+
+    def texts(self, spans: Spans, rows: Any) -> pa.Array:
+        """The same as texts; a row whose bytes are none is null and a problem."""
+        raw = self.pieces(spans, rows)
+        try:
+            return raw.cast(pa.string())
+        except pa.ArrowInvalid:  # NUL and astral characters, which Java writes in its own way; or damage
+            return pa.array(
+                [
+                    None if piece is None else self._text(row, piece)
+                    for row, piece in enumerate(raw.to_pylist())
+                ],
+                pa.string(),
+            )
+
+    def _text(self, row: int, raw: bytes) -> str | None:
+        try:
+            return for_spark(decode_utf(raw))
+        except Malformed as error:
+            self.problem(row, error)
+            return None
+
+    def problem(self, row: int, error: Malformed | CorruptMessage) -> None:
+        """Note why a row's column is null; the first reason is kept."""
+        reason = error.reason if isinstance(error, CorruptMessage) else str(error)
+        self.problems.setdefault(row, reason)
+
+    def patched(self, column: pa.Array, value: Callable[[Message], Any]) -> pa.Array:
+        """The column of the known rows, with this value in the others."""
+        if self.known.all():
+            return column
+        rows = np.flatnonzero(~self.known).tolist()
+        values = [value(self.others[row]) if row in self.others else None for row in rows]
+        return pc.replace_with_mask(column, pa.array(~self.known), pa.array(values, column.type))
+
+    def optional_text(self, spans: Spans, value: Callable[[Message], str | None]) -> pa.Array:
+        rows = self.known & spans.present
+        column = self.texts(spans, rows) if rows.any() else pa.nulls(len(self), pa.string())
+        return self.patched(column, lambda message: for_spark(value(message)))
+
+    def names(self, names: Names, value: Callable[[Message], Any]) -> pa.Array:
+        """Qualified names of destinations."""
+        rows = self.known & names.name.present
+        if not rows.any():
+            return self.patched(pa.nulls(len(self), pa.string()), lambda m: _text_of(value(m)))
+        numbers = names.number.tolist()
+        pieces = self.pieces(names.name, rows).to_pylist()
+        found: dict[tuple[int, bytes], str | Malformed] = {}
+        column: list[str | None] = []
+        for row, (number, piece) in enumerate(zip(numbers, pieces, strict=True)):
+            if piece is None:
+                column.append(None)
+                continue
+            name = found.get((number, piece))
+            if name is None:
+                name = found[number, piece] = _qualified_name(number, piece)
+            if isinstance(name, Malformed):
+                self.problem(row, name)
+                name = None
+            column.append(name)
+        return self.patched(pa.array(column, pa.string()), lambda message: _text_of(value(message)))
+
+    def producers(self, producer: Producer, value: Callable[[Message], Any]) -> pa.Array:
+        rows = self.known & producer.connection.present
+        connections = self.texts(producer.connection, rows)
+        numbers = (pa.array(each).cast(pa.string()) for each in (producer.session, producer.value))
+        column = pc.binary_join_element_wise(connections, *numbers, ":")
+        return self.patched(column, lambda message: _text_of(value(message)))
+
+    def bodies(self, kinds: Iterable[BodyType], rows: Any) -> Iterator[tuple[int, Body]]:
+        """The bodies of those of these rows whose message is of one of these kinds, one by one."""
+        wanted = frozenset(kinds)
+        envelopes = self.envelopes
+        for row in np.flatnonzero(rows).tolist():
+            try:
+                if row in self.others:
+                    message = self.others[row]
+                    if message.body_type in wanted:
+                        yield row, message.body
+                elif self.known[row] and (kind := BODY_TYPES[int(envelopes.kind[row])]) in wanted:
+                    content = self.piece(envelopes.content, row)
+                    yield row, decode_body(content, kind, bool(envelopes.compressed[row]))
+            except (Malformed, CorruptMessage) as error:
+                self.problem(row, error)
+
+
+def for_spark(text: str | None) -> str | None:
+    """The text with half a surrogate pair, which no UTF-8 holds, replaced by U+FFFD."""
+    if text is None or text.isascii():
+        return text
+    return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace")
+
+
+def _text_of(value: object) -> str | None:
+    return None if value is None else for_spark(str(value))
+
+
+def _qualified_name(number: int, raw: bytes) -> str | Malformed:
+    try:
+        return make_destination(number, decode_utf(raw)).qualified_name
+    except Malformed as error:
+        return error

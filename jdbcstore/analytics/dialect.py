@@ -1,0 +1,45 @@
+"""SQLite's dialect for Spark, which has none: compiled where it runs, by the compiler inside Spark."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CLASS = "jdbcstore.SqliteDialect"
+_SOURCE = Path(__file__).with_name("SqliteDialect.java")
+_registered: set[str] = set()
+"""The applications that have it."""
+
+
+def register_sqlite(spark: SparkSession) -> None:
+    """Teach Spark SQLite's types, and which aggregates and limits it may push down to it.
+
+    Without it the key of a table is taken for 32 bits, and other numbers for decimals.
+    """
+    application = spark.sparkContext.applicationId
+    if application in _registered:
+        return
+    jar = Path(tempfile.mkdtemp(prefix="jdbcstore-dialect-")) / "dialect.jar"
+    java: Any = spark._jvm
+    loader = java.java.lang.Thread.currentThread().getContextClassLoader()
+    _compile(java, loader, jar)
+    spark.sparkContext._jsc.sc().addJar(str(jar))  # for the tasks
+    loader.addURL(java.java.io.File(str(jar)).toURI().toURL())  # for the planner
+    dialect = loader.loadClass(_CLASS).newInstance()
+    java.org.apache.spark.sql.jdbc.JdbcDialects.registerDialect(dialect)
+    _registered.add(application)
+
+
+def _compile(java: Any, loader: Any, jar: Path) -> None:
+    compiler = java.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(loader)
+    compiler.cook(_SOURCE.read_text(encoding="utf-8"))
+    classes = compiler.getBytecodes()
+    with zipfile.ZipFile(jar, "w") as archive:
+        for name in classes:
+            archive.writestr(f"{name.replace('.', '/')}.class", bytes(classes[name]))

@@ -1,0 +1,197 @@
+"""Where the fields of many messages are: a batch of MSG columns walked at once, with numpy.
+
+The walk knows version 11 as ActiveMQ stores nearly every message. What it does not know for certain
+(transactions, advisories, networks of brokers, version 6, damage) it leaves to the codec, row by row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from jdbcstore.analytics.pieces import numbers
+from jdbcstore.body import BodyType
+from jdbcstore.openwire.types import DESTINATION_KINDS, MESSAGE_ID, MESSAGE_TYPES, PRODUCER_ID
+
+_FIRST_DESTINATION, _LAST_DESTINATION = min(DESTINATION_KINDS), max(DESTINATION_KINDS)
+_BLOB = MESSAGE_TYPES[BodyType.BLOB]
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """One piece of each message: where it starts in the batch, how long it is, whether it is there."""
+
+    start: Any
+    size: Any
+    present: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A destination of each message: its type's number, and its name."""
+
+    number: Any
+    name: Spans
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """The producer of each message."""
+
+    connection: Spans
+    value: Any
+    session: Any
+
+
+class Envelopes:
+    """The fields of a batch; ``known`` says of each row whether what stands here is right.
+
+    Of a row that is not known every other number here is meaningless, but every span is within
+    ``data``.
+    """
+
+    def __init__(self, blobs: pa.BinaryArray) -> None:
+        self.data, starts, ends = _bytes_of(blobs)
+        walk = _Walk(self.data, starts, ends)
+        size, self.kind = walk.number(4), walk.byte()
+        walk.require(size == ends - starts - 4)
+        walk.require((self.kind >= MESSAGE_TYPES[BodyType.MESSAGE]) & (self.kind < _BLOB))
+        walk.skip(5)  # command id, response required
+        self.producer = walk.producer()
+        self.destination = walk.destination()
+        walk.absent()  # transaction
+        self.original_destination = walk.destination()
+        walk.nested(MESSAGE_ID, always=True)
+        self.text_view, self.message_producer = walk.string(), walk.producer()
+        self.message_sequence = walk.number(8)
+        walk.skip(8)  # the broker's sequence, which is the row's ID
+        walk.absent()  # original transaction
+        self.group_id, self.group_sequence = walk.string(), walk.number(4)
+        self.correlation_id, self.persistent = walk.string(), walk.byte() != 0
+        walk.skip(8)  # expiration, which is a column
+        self.priority = np.clip(walk.number(1), 0, 9)
+        self.reply_to, self.timestamp, self.jms_type = walk.destination(), walk.number(8), walk.string()
+        self.content, self.properties = walk.binary(), walk.binary()
+        walk.absent()  # data structure
+        walk.absent()  # target consumer
+        self.compressed, self.redelivery_counter = walk.byte() != 0, walk.number(4)
+        walk.absent()  # the brokers on its way
+        self.arrival, self.user_id = walk.number(8), walk.string()
+        walk.skip(2)  # received by a bridge, droppable
+        walk.absent()  # cluster
+        self.broker_in_time, self.broker_out_time = walk.number(8), walk.number(8)
+        walk.skip(1)  # first for its consumer
+        self.known = walk.ended()
+
+
+def _bytes_of(blobs: pa.BinaryArray) -> tuple[Any, Any, Any]:
+    """The bytes of a whole batch, and where each row starts and ends in them."""
+    _, offsets, data = blobs.buffers()
+    width = np.int64 if pa.types.is_large_binary(blobs.type) else np.int32
+    bounds = np.frombuffer(offsets, width)[blobs.offset : blobs.offset + len(blobs) + 1].astype(np.int64)
+    # One byte at least, so that a place behind the end can be moved to the last one.
+    flat = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    return flat, bounds[:-1], bounds[1:]
+
+
+class _Walk:
+    """A place in each row, moved along by every field that is read.
+
+    Places only ever grow. A row that ends exactly where it should has therefore never left its
+    bytes; of the others reading behind the end gives some byte or other.
+    """
+
+    def __init__(self, data: Any, starts: Any, ends: Any) -> None:
+        self._data = data
+        self._last = len(data) - 1
+        self._at = starts.copy()
+        self._ends = ends
+        self._right = np.ones(len(starts), bool)
+
+    def require(self, condition: Any) -> None:
+        self._right &= condition
+
+    def ended(self) -> Any:
+        return self._right & (self._at == self._ends)
+
+    def skip(self, size: Any) -> None:
+        self._at += size
+
+    def byte(self) -> Any:
+        value = self._data[np.minimum(self._at, self._last)]
+        self._at += 1
+        return value
+
+    def number(self, size: int) -> Any:
+        """A signed number of so many bytes."""
+        value = numbers(self._data, self._at, f"i{size}")
+        self._at += size
+        return value.astype(np.int64)
+
+    def present(self) -> Any:
+        """Whether an optional field follows; one is the only way in which Java says so."""
+        value = self.byte()
+        self.require(value <= 1)
+        return value == 1
+
+    def absent(self) -> None:
+        self.require(self.byte() == 0)
+
+    def string(self) -> Spans:
+        return self._string_if(self.present())
+
+    def _string_if(self, present: Any) -> Spans:
+        high, low = (
+            self._data[np.minimum(self._at + place, self._last)].astype(np.int64) for place in (0, 1)
+        )
+        return self._span(present, 2, high << 8 | low)
+
+    def binary(self) -> Spans:
+        present = self.present()
+        at = self._at.copy()
+        size = self.number(4)
+        self._at = at
+        self.require(~present | (size >= 0))
+        return self._span(present, 4, size)
+
+    def _span(self, present: Any, prefix: int, size: Any) -> Spans:
+        # What does not fit into its row moves the place behind the end, and never back.
+        size = np.where(present, np.clip(size, 0, self._last + 1), 0)
+        start = self._at + prefix
+        self._at = np.where(present, start + size, self._at)
+        return Spans(np.minimum(start, self._last + 1 - size), size, present)
+
+    def nested(self, number: int, *, always: bool = False) -> Any:
+        """Whether a nested object of this type follows."""
+        present = self.present()
+        if always:
+            self.require(present)
+        kind = self._data[np.minimum(self._at, self._last)]
+        self.require(~present | (kind == number))
+        self._at += present
+        return present
+
+    def destination(self) -> Names:
+        present = self.present()
+        number = self._data[np.minimum(self._at, self._last)]
+        self.require(~present | ((number >= _FIRST_DESTINATION) & (number <= _LAST_DESTINATION)))
+        self._at += present
+        return Names(number, self._name_of(present))
+
+    def producer(self) -> Producer:
+        present = self.nested(PRODUCER_ID)
+        connection = self._name_of(present)
+        before = self._at.copy()
+        value, session = self.number(8), self.number(8)
+        self._at = np.where(present, self._at, before)
+        return Producer(connection, value, session)
+
+    def _name_of(self, present: Any) -> Spans:
+        """The name that an object has if it is there."""
+        named = self._data[np.minimum(self._at, self._last)]
+        self.require(~present | (named == 1))
+        self._at += present
+        return self._string_if(present)

@@ -1,0 +1,140 @@
+"""The questions that the database answers itself: totals of destinations, lag of subscriptions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Dialect, Select, Table, and_, case, exists, func, literal_column, not_, or_, select
+
+from jdbcstore.adapters.base import Adapter
+from jdbcstore.tables import Tables
+
+_ONE: Any = literal_column("1")
+_ZERO: Any = literal_column("0")
+SAMPLE = 100
+"""Rows of which the average size is taken."""
+
+
+def as_text(query: Select[Any], dialect: Dialect) -> str:
+    """The query as Spark passes it on."""
+    return str(query.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+
+
+def exact_names(table: Table, adapter: Adapter) -> Select[Any] | None:
+    """The table with destinations that differ in every character; None where they do anyway."""
+    container = table.c.get("container")
+    if container is None or adapter.exact(container) is container:
+        return None
+    return select(*(adapter.exact(c).label(c.name) if c is container else c for c in table.columns))
+
+
+def destinations(tables: Tables, adapter: Adapter) -> Select[Any]:
+    """What is in each destination, and the blob of its oldest message."""
+    t = tables.messages
+    name = adapter.exact(t.c.container).label("destination")
+    committed = t.c.xid.is_(None)
+    overdue = and_(committed, t.c.expiration > _ZERO, t.c.expiration < literal_column(adapter.now_ms))
+
+    def total(condition: Any, value: Any = _ONE) -> Any:
+        return func.coalesce(func.sum(case((condition, value), else_=_ZERO)), _ZERO)
+
+    totals = (
+        select(
+            name,
+            total(committed).label("depth"),
+            total(committed, func.length(t.c.msg)).label("bytes"),
+            total(overdue).label("expired"),
+            total(not_(committed)).label("in_doubt"),
+            func.min(case((committed, t.c.id))).label("oldest_id"),
+        )
+        .group_by(adapter.exact(t.c.container))
+        .subquery("totals")
+    )
+    return select(totals, t.c.msg.label("msg")).select_from(totals.outerjoin(t, t.c.id == totals.c.oldest_id))
+
+
+def subscriptions(tables: Tables, *, ours: bool) -> Select[Any]:
+    """Each durable subscription with what it has not acknowledged; a selector is not applied.
+
+    ``ours`` says whether the table of acknowledgements ahead of LAST_ACKED_ID is there.
+    """
+    marks = tables.acks
+    per_mark = select(
+        marks.c.container.label("destination"),
+        marks.c.client_id,
+        marks.c.sub_name.label("subscription_name"),
+        marks.c.sub_dest.label("subscribed_destination"),
+        marks.c.selector,
+        marks.c.last_acked_id,
+        _lag(tables, ours=ours).label("lag"),
+        _ahead(tables, ours=ours).label("acknowledged_ahead"),
+    ).where(marks.c.priority.between(_ZERO, literal_column("9")))
+    m = per_mark.subquery("marks")
+    names = (m.c.destination, m.c.client_id, m.c.subscription_name)
+    return select(
+        *names,
+        func.max(m.c.subscribed_destination).label("subscribed_destination"),
+        func.max(m.c.selector).label("selector"),
+        func.max(m.c.last_acked_id).label("last_acked_id"),
+        func.sum(m.c.lag).label("lag"),
+        func.max(m.c.acknowledged_ahead).label("acknowledged_ahead"),
+    ).group_by(*names)
+
+
+def _lag(tables: Tables, *, ours: bool) -> Any:
+    t, marks, ahead = tables.messages, tables.acks, tables.acknowledged
+    other = marks.alias("other")
+    has_others = exists(
+        select(_ONE).where(
+            other.c.container == marks.c.container,
+            other.c.client_id == marks.c.client_id,
+            other.c.sub_name == marks.c.sub_name,
+            other.c.priority != marks.c.priority,
+        )
+    ).correlate(marks)
+    # A subscription's only row is its mark for every priority.
+    governs = or_(marks.c.priority == t.c.priority, not_(has_others))
+    behind = t.c.id > func.coalesce(marks.c.last_acked_id, _ZERO)
+    conditions = [t.c.container == marks.c.container, t.c.xid.is_(None), behind, governs]
+    if ours:
+        by_it = exists(
+            select(_ONE).where(
+                ahead.c.container == t.c.container,
+                ahead.c.id == t.c.id,
+                ahead.c.msgid_prod == t.c.msgid_prod,
+                ahead.c.msgid_seq == t.c.msgid_seq,
+                ahead.c.client_id == marks.c.client_id,
+                ahead.c.sub_name == marks.c.sub_name,
+            )
+        ).correlate(t, marks)
+        conditions.append(not_(by_it))
+    return select(func.count()).select_from(t).where(*conditions).correlate(marks).scalar_subquery()
+
+
+def _ahead(tables: Tables, *, ours: bool) -> Any:
+    if not ours:
+        return _ZERO
+    marks, ahead = tables.acks, tables.acknowledged
+    same = (
+        ahead.c.container == marks.c.container,
+        ahead.c.client_id == marks.c.client_id,
+        ahead.c.sub_name == marks.c.sub_name,
+    )
+    return select(func.count()).select_from(ahead).where(*same).correlate(marks).scalar_subquery()
+
+
+def count_ids(tables: Tables) -> Select[Any]:
+    return select(func.count()).select_from(tables.messages)
+
+
+def nth_id(tables: Tables, place: int) -> Select[Any]:
+    """The ID that so many others are before."""
+    ids = tables.messages.c.id
+    return select(ids).order_by(ids).limit(1).offset(place)
+
+
+def mean_size(tables: Tables) -> Select[Any]:
+    """The mean size of the newest blobs, in bytes."""
+    t = tables.messages
+    newest = select(func.length(t.c.msg).label("size")).order_by(t.c.id.desc()).limit(SAMPLE).subquery()
+    return select(func.avg(newest.c.size))

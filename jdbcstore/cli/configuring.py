@@ -1,0 +1,77 @@
+"""``config show`` and ``config convert``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jdbcstore.cli.options import Command, Settings
+from jdbcstore.cli.output import counted, print_table, printable, write_json, write_line
+from jdbcstore.config import Configuration, load_file, shown_options, to_toml
+
+
+@click.group()
+def config() -> None:
+    """Show or convert the configuration."""
+
+
+@config.command(cls=Command)
+@click.pass_obj
+def show(settings: Settings) -> None:
+    """Show each option, where it was given, and what is not done as given."""
+    configuration = settings.configuration()
+    options = [
+        {"option": path, "value": value, "source": configuration.sources.get(path, "default")}
+        for path, value in shown_options(configuration)
+    ]
+    if settings.json:
+        write_json({"options": options, "notes": _note_facts(configuration)})
+        return
+    print_table(
+        "Options",
+        {"option": "left", "value": "left", "source": "left"},
+        [(one["option"], _text(one["value"]), one["source"]) for one in options],
+    )
+    if configuration.notes:
+        write_line("\nNotes")
+    for note in configuration.notes:
+        write_line(printable(f"- {note}"))
+
+
+@config.command(cls=Command)
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
+              help="A new file; without it, the text is printed.")  # fmt: skip
+@click.pass_obj
+def convert(settings: Settings, file: Path, output: Path | None) -> None:
+    """Make a jdbcstore.toml of an activemq.xml, with what was left out and why."""
+    configuration = load_file(file)
+    text = to_toml(configuration, str(file))
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        with output.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError as error:
+        raise click.UsageError(f"{output} exists; remove it, or write another file") from error
+    facts = {"file": str(output), "notes": _note_facts(configuration)}
+    if settings.json:
+        write_json(facts)
+    else:
+        write_line(f"{output} is made of {file}; it ends with {counted(len(configuration.notes), 'note')}")
+
+
+def _note_facts(configuration: Configuration) -> list[dict[str, str]]:
+    return [{"kind": note.kind.value, "place": note.place, "text": note.text} for note in configuration.notes]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) or "''"

@@ -1,0 +1,143 @@
+"""A configuration as ``jdbcstore.toml``: what was given, where it was, and what was left out and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from jdbcstore.config.configuration import Configuration
+from jdbcstore.config.data_source import DataSourceConfig
+from jdbcstore.config.given import Kind, Note
+from jdbcstore.config.secret import shown_url
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+    from tomlkit.items import Table
+
+_WIDTH = 100
+_HEADINGS = {
+    Kind.MISSING: "Not there, and needed",
+    Kind.UNKNOWN: "Not known to jdbcstore, and left out",
+    Kind.DANGEROUS: "Not obeyed",
+    Kind.NOT_RUN: "Taken over, and not run yet",
+    Kind.IGNORED: "Without a meaning here, and left out",
+}
+
+
+def to_toml(configuration: Configuration, origin: str) -> str:
+    """The text of a file that loads as the same configuration.
+
+    A password is left out: the environment variable named in its place has to hold it.
+    """
+    import tomlkit
+
+    document = tomlkit.document()
+    _comment(document, f"Made of {origin} by jdbcstore config convert.")
+    writer = _Writer(configuration, origin)
+    writer.put_fields(document, configuration.data_source, "", "JDBCSTORE_PASSWORD")
+    if "broker_name" in configuration.sources:
+        writer.put(document, "broker_name", configuration.broker_name, "broker_name")
+    writer.put_fields(document, configuration.store, "", "")
+    for name in ("locker", "journal"):
+        part = getattr(configuration, name)
+        if part is not None:
+            document.add(name, writer.table(part, f"{name}."))
+    if configuration.policies:
+        policies = tomlkit.aot()
+        for number, policy in enumerate(configuration.policies):
+            policies.append(writer.table(policy, f"policies[{number}]."))
+        document.add("policies", policies)
+    _add_notes(document, configuration.notes)
+    return tomlkit.dumps(document)
+
+
+class _Writer:
+    """Writes options that were given; all others have their defaults."""
+
+    def __init__(self, configuration: Configuration, origin: str) -> None:
+        self._configuration = configuration
+        self._origin = origin
+        self._sources = configuration.sources
+
+    def table(self, part: Any, path: str) -> Table:
+        import tomlkit
+
+        table = tomlkit.table()
+        if hasattr(part, "type"):
+            self.put(table, "type", part.type, f"{path}type")
+        self.put_fields(table, part, path, "LOCKER_PASSWORD")
+        return table
+
+    def put_fields(self, table: TOMLDocument | Table, part: Any, path: str, password_variable: str) -> None:
+        """The options of a dataclass, sections behind all others."""
+        values = {one.name: getattr(part, one.name) for one in fields(part)}
+        for name, value in values.items():
+            if name == "password":
+                self._put_password(table, part, f"{path}password", password_variable)
+            elif name == "url" and value is not None:
+                self._put_url(table, value, f"{path}url")
+            elif isinstance(value, Mapping):
+                self._put_statements(table, name, value)
+            elif is_dataclass(value) and self._is_given(f"{path}{name}."):
+                table.add(name, self.table(value, f"{path}{name}."))
+            elif f"{path}{name}" in self._sources and value is not None:
+                self.put(table, name, value, f"{path}{name}")
+
+    def put(self, table: TOMLDocument | Table, name: str, value: Any, path: str, told: str = "") -> None:
+        import tomlkit
+
+        item = tomlkit.item(value)
+        if path in self._sources:
+            line = self._sources[path].replace(f"{self._origin}:", "line ", 1)
+            item.comment(_plain(f"{line}{told}"))
+        table.add(name, item)
+
+    def _put_url(self, table: TOMLDocument | Table, url: str, path: str) -> None:
+        shown = shown_url(url)
+        self.put(table, "url", shown, path, "" if shown == url else "; write what is secret in place of ***")
+
+    def _put_password(
+        self, table: TOMLDocument | Table, part: DataSourceConfig, path: str, variable: str
+    ) -> None:
+        if part.password is not None or path in self._configuration.problems:
+            told = "; export it, or give a password_file or password_keyring instead"
+            self.put(table, "password_env", variable, path, told)
+
+    def _put_statements(self, table: TOMLDocument | Table, name: str, statements: Mapping[str, Any]) -> None:
+        import tomlkit
+
+        if statements:
+            inner = tomlkit.table()
+            for key, value in statements.items():
+                self.put(inner, key, list(value) if isinstance(value, tuple) else value, f"{name}.{key}")
+            table.add(name, inner)
+
+    def _is_given(self, path: str) -> bool:
+        return any(given.startswith(path) for given in self._sources)
+
+
+def _add_notes(document: TOMLDocument, notes: tuple[Note, ...]) -> None:
+    import tomlkit
+
+    for kind, heading in _HEADINGS.items():
+        of_kind = [note for note in notes if note.kind is kind]
+        if of_kind:
+            document.add(tomlkit.nl())
+            _comment(document, f"{heading}:")
+        for note in of_kind:
+            _comment(document, f"- {note.place}: {note.text}")
+
+
+def _comment(document: TOMLDocument, text: str) -> None:
+    import textwrap
+
+    import tomlkit
+
+    for line in textwrap.wrap(_plain(text), _WIDTH, subsequent_indent="  "):
+        document.add(tomlkit.comment(line))
+
+
+def _plain(text: str) -> str:
+    """Without characters that a comment cannot have."""
+    return "".join(one if one.isprintable() else " " for one in text)

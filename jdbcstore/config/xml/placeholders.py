@@ -1,0 +1,112 @@
+"""``${name}`` and ``${name:default}``, from properties files, the environment and ActiveMQ's own folders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+_PLACEHOLDER = re.compile(r"\$\{([^${}]*)\}")
+_Lookup = Callable[[str], str | None]
+_LONGEST = 65_536
+_ROUNDS = 20
+
+
+class Unresolved(Exception):
+    """A text that cannot be had; says why and what to do."""
+
+
+class Placeholders:
+    """Texts with their placeholders filled in. What is in properties files wins over the environment."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self._folder = folder
+        self._files: list[str] = []
+        self._properties: dict[str, str] = {}
+        self._environment_wins = False
+
+    def environment_wins(self) -> None:
+        """Spring's ``SYSTEM_PROPERTIES_MODE_OVERRIDE``."""
+        self._environment_wins = True
+
+    def add(self, properties: Mapping[str, str]) -> None:
+        self._properties.update(properties)
+
+    def add_file(self, location: str) -> None:
+        """A properties file as Spring locates it.
+
+        :raises Unresolved: it cannot be read
+        """
+        import javaproperties
+
+        path = self.path(location)
+        try:
+            self.add(javaproperties.loads(path.read_bytes()))
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise Unresolved(f"cannot read the properties file {path}: {reason}") from error
+        self._files.append(path.name)
+
+    def path(self, location: str) -> Path:
+        """``file:`` and ``classpath:`` locations; relative ones start at the folder of the XML file."""
+        text = re.sub(r"^(file|classpath\*?):", "", self.fill(location))
+        if location.startswith("classpath"):
+            text = text.lstrip("/")
+        return self._folder / re.sub(r"^/{2,}", "/", text)
+
+    def fill(self, text: str) -> str:
+        """The text, every placeholder in it replaced.
+
+        :raises Unresolved: nobody defines one of them, or they go on for ever
+        """
+        for _ in range(_ROUNDS):
+            filled = _PLACEHOLDER.sub(lambda found: self._value(found[1]), text)
+            if filled == text:
+                return text
+            text = filled
+            if len(text) > _LONGEST:
+                break
+        raise Unresolved("the placeholders in it contain each other; define them by plain text")
+
+    def _value(self, expression: str) -> str:
+        name, colon, default = expression.partition(":")
+        # Spring looks for the whole text first, colon and all.
+        for key in (expression, name):
+            for lookup in self._lookups():
+                value = lookup(key)
+                if value is not None:
+                    return value
+        if colon:
+            return default
+        file = f"add it to {self._files[-1]}" if self._files else "define it in a properties file"
+        raise Unresolved(f"${{{name}}} is not defined; export {_variable(name)}, or {file}")
+
+    def _lookups(self) -> tuple[_Lookup, ...]:
+        if self._environment_wins:
+            return self._from_environment, self._properties.get, self._folders
+        return self._properties.get, self._from_environment, self._folders
+
+    def _from_environment(self, name: str) -> str | None:
+        return self._environment.get(name, self._environment.get(_variable(name)))
+
+    def _folders(self, name: str) -> str | None:
+        """ActiveMQ's folders, as its start script lays them out around the XML file; and Java's."""
+        conf = self._folder.absolute()
+        base = conf.parent if conf.name == "conf" else conf
+        folders = {
+            "basedir": base,
+            "activemq.conf": conf,
+            "activemq.base": base,
+            "activemq.home": base,
+            "activemq.data": base / "data",
+            "user.dir": Path.cwd(),
+            "user.home": Path.home(),
+        }
+        found = folders.get(name)
+        return None if found is None else str(found)
+
+
+def _variable(name: str) -> str:
+    """``db.user-name`` as DB_USER_NAME."""
+    return re.sub(r"\W", "_", name).upper()

@@ -1,0 +1,63 @@
+"""The connection that a migration runs on: alone, and in one transaction where DDL can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, NullPool
+
+from jdbcstore.adapters.base import Adapter
+from jdbcstore.database import Database
+from jdbcstore.ddl.found import Found, messages_elsewhere
+from jdbcstore.ddl.migration import Migration, Watch
+from jdbcstore.errors import SchemaError
+
+
+@contextmanager
+def migration_of(
+    database: Database, target: str = "head", *, only_look: bool = False, watch: Watch | None = None
+) -> Iterator[Migration]:
+    """The migration of a database. No other runs there meanwhile, unless this one will ``only_look``.
+
+    :raises SchemaError: the tables have other names than those configured; or what the run raises
+    :raises StoreUnavailable: the database does not answer
+    """
+    adapter, tables = database.adapter, database.tables
+    with database.translated():
+        engine = database.connect_with(poolclass=NullPool)
+        with engine.connect() as connection, connection.begin():
+            if not only_look:
+                _lock(connection, adapter)
+            found = Found.read(connection, tables.known)
+            if not found.has_any(tables.known):
+                _refuse_others(messages_elsewhere(connection, tables), database)
+            yield Migration(tables, adapter, found, connection.dialect, target, watch)
+            if not only_look and adapter.transactional_ddl:
+                adapter.commit(connection.connection.cursor())
+
+
+def _lock(connection: Connection, adapter: Adapter) -> None:
+    if adapter.transactional_ddl:
+        adapter.begin(connection.connection.cursor())
+    if adapter.lock_migrations:
+        connection.exec_driver_sql(adapter.lock_migrations).close()
+
+
+def _refuse_others(names: list[str], database: Database) -> None:
+    """An empty set of tables beside ActiveMQ's, because a prefix was forgotten, would lose everything."""
+    if not names:
+        return
+    own = database.config.message_table_name.lower()
+    cures = [
+        f'table_prefix = "{name[: -len(own)]}"'
+        if name.lower().endswith(own)
+        else f'message_table_name = "{name}"'
+        for name in names
+    ]
+    raise SchemaError(
+        f"there is no {database.tables.messages.name} in {database.place}, but {', '.join(names)}: configure"
+        f" {' or '.join(cures)}; or run jdbcstore init to make new tables beside them",
+        found=", ".join(names),
+        expected=str(database.tables.messages.name),
+    )

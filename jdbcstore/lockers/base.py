@@ -1,0 +1,225 @@
+"""The locker contract, and what all lockers have in common."""
+
+from __future__ import annotations
+
+import enum
+import logging
+import threading
+from typing import ClassVar
+
+from jdbcstore.clock import Clock, SystemClock
+from jdbcstore.errors import NotMaster, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.session import Session
+
+log = logging.getLogger(__name__)
+
+
+class LockState(enum.Enum):
+    """What a locker is; it is never in between."""
+
+    STOPPED = "stopped"
+    SLAVE = "waiting for the lock"
+    MASTER = "holding the lock"
+
+
+class AbstractLocker:
+    """Who may write: of all lockers of one lock, one at a time is the master.
+
+    A locker of your own overrides :meth:`do_start`, :meth:`do_stop` and :meth:`keep_alive`, and where it
+    needs them :meth:`pre_start` and :meth:`post_stop`. All are called from one thread at a time.
+    Durations are seconds.
+    """
+
+    type: ClassVar[str] = "custom"
+
+    def __init__(
+        self,
+        *,
+        name: str = "localhost",
+        lock_acquire_sleep_interval: float = 10.0,
+        lock_keep_alive_period: float = 5.0,
+        fail_if_locked: bool = False,
+        stop_on_error: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = name
+        """The broker's name, or whatever is to be told of the holder."""
+        self.lock_acquire_sleep_interval = lock_acquire_sleep_interval
+        self.lock_keep_alive_period = lock_keep_alive_period
+        self.fail_if_locked = fail_if_locked
+        """Whether to fail when another holds the lock, and not to wait."""
+        self.stop_on_error = stop_on_error
+        """Whether an error of a check gives the lock up at once."""
+        self.clock = clock or SystemClock()
+        self._state = LockState.STOPPED
+        self._failure: StoreError | None = None
+        self._stopping = threading.Event()
+        self._decided = threading.Event()
+        self._lock = threading.Lock()
+        self._waiter: threading.Thread | None = None
+
+    def configure(self, session: Session) -> None:
+        """Told once, before the start, which database the lock guards."""
+
+    def pre_start(self) -> None:
+        """Called before the first attempt."""
+
+    def do_start(self, patience: float) -> bool:
+        """One attempt to take the lock; whether it is held now.
+
+        It may wait for the lock, but for no more than ``patience`` seconds.
+
+        :raises StoreError: the attempt failed; it is made again, unless :meth:`is_final` says no
+        """
+        raise NotImplementedError
+
+    def do_stop(self) -> None:
+        """Give the lock up; it may be gone already. Called after every attempt that may hold something."""
+        raise NotImplementedError
+
+    def post_stop(self) -> None:
+        """Called after the lock was given up."""
+
+    def keep_alive(self) -> bool:
+        """Renew the lock; whether it is still held.
+
+        :raises StoreError: nobody can say just now
+        """
+        raise NotImplementedError
+
+    def is_final(self, error: StoreError) -> bool:
+        """Whether an attempt that failed so is not made again."""
+        return not isinstance(error, StoreUnavailable)
+
+    def abort(self) -> None:
+        """End a call of another thread that hangs, if that can be done."""
+
+    @property
+    def held_until(self) -> float:
+        """Until when, by the monotonic clock, nobody else can hold the lock without our leave."""
+        return float("inf")
+
+    @property
+    def holder(self) -> str | None:
+        """Who holds the lock, as the lock itself says it; None where it does not."""
+        return None
+
+    @property
+    def holder_in_row(self) -> str | None:
+        """BROKER_NAME of the row of ACTIVEMQ_LOCK while it is ours, where the lock is that name."""
+        return None
+
+    @property
+    def state(self) -> LockState:
+        return self._state
+
+    def start(self, timeout: float | None = None, *, blocking: bool = True) -> bool:
+        """Wait until the lock is held; whether it is.
+
+        With a ``timeout`` it is waited for so many seconds, 0 for one attempt. Not ``blocking``, a thread
+        goes on waiting, and :meth:`wait` tells how it ended.
+
+        :raises NotMaster: another holds the lock, and ``fail_if_locked`` or the timeout says not to wait
+        :raises StoreError: it cannot be taken
+        """
+        with self._lock:
+            if self._state is not LockState.STOPPED:
+                raise StoreError("this locker is started already; stop it first")
+            self._state = LockState.SLAVE
+            self._stopping.clear()
+            self._decided.clear()
+            self._failure = None
+        if blocking:
+            self._acquire(timeout)
+            return self.wait(0)
+        self._waiter = threading.Thread(
+            target=self._acquire, args=(timeout,), name="jdbcstore-locker", daemon=True
+        )
+        self._waiter.start()
+        return False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the start has ended; whether the lock is held.
+
+        :raises StoreError: why it was not taken
+        """
+        self._decided.wait(timeout)
+        if self._failure is not None:
+            raise self._failure
+        return self._state is LockState.MASTER
+
+    def stop(self) -> None:
+        """Give the lock up, or stop waiting for it. Does nothing once stopped."""
+        self._stopping.set()
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and waiter is not threading.current_thread():
+            waiter.join()
+        with self._lock:
+            started, self._state = self._state, LockState.STOPPED
+        if started is not LockState.STOPPED:
+            self._release()
+            self._decided.set()
+
+    def _acquire(self, timeout: float | None) -> None:
+        try:
+            self.pre_start()
+            self._attempt_until(timeout)
+            self._state = LockState.MASTER
+        except BaseException as error:
+            self._state = LockState.STOPPED
+            self._release()
+            if not isinstance(error, StoreError):
+                raise
+            self._failure = error
+        finally:
+            self._decided.set()
+
+    def _attempt_until(self, timeout: float | None) -> None:
+        deadline = float("inf") if timeout is None else self.clock.monotonic() + timeout
+        told = False
+        while True:
+            patience = self._patience(deadline)
+            began = self.clock.monotonic()
+            try:
+                if self.do_start(patience):
+                    return
+                failure: StoreError = NotMaster(f"{self._whose()} holds the lock", holder=self.holder)
+            except StoreError as error:
+                if self.is_final(error):
+                    raise
+                failure = error
+            if self.fail_if_locked or self.clock.monotonic() >= deadline:
+                raise failure
+            if not told:
+                log.info("waiting to be the master: %s", failure)
+                told = True
+            # What the attempt itself has waited counts.
+            pause = self._pause_after(failure) - (self.clock.monotonic() - began)
+            if self._stopping.wait(max(0.0, min(pause, deadline - self.clock.monotonic()))):
+                raise StoreClosed("the locker was stopped before it had the lock")
+
+    def _patience(self, deadline: float) -> float:
+        """How long one attempt may wait: a stop has to wait for it."""
+        left = 0.0 if self.fail_if_locked else deadline - self.clock.monotonic()
+        return max(0.0, min(self.lock_acquire_sleep_interval, left, _PATIENCE))
+
+    def _pause_after(self, failure: StoreError) -> float:  # noqa: ARG002
+        """How long to wait after an attempt that failed so."""
+        return self.lock_acquire_sleep_interval
+
+    def _whose(self) -> str:
+        return self.holder or "another broker or store"
+
+    def _release(self) -> None:
+        try:
+            self.do_stop()
+        except StoreError as error:
+            log.info("the lock was not given back, and will expire: %s", error)
+        finally:
+            self.post_stop()
+
+    def __repr__(self) -> str:
+        return f"<{self.__class__.__name__} {self.name!r} {self._state.value}>"
+
+
+_PATIENCE = 1.0

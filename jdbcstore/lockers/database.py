@@ -1,0 +1,78 @@
+"""DatabaseLocker: the row of ACTIVEMQ_LOCK, locked in a transaction that stays open."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import ClassVar
+
+from jdbcstore.connection import Connection
+from jdbcstore.errors import ConfigurationError, NotMaster, StoreError
+from jdbcstore.lockers.line import JdbcLocker, Locked
+from jdbcstore.lockers.statements import LockStatements
+from jdbcstore.session import Session
+
+SILENT_PERIODS = 3
+"""Checks that a holder may miss before the server takes its lock away."""
+_MARGIN = 0.8
+_TURN = 0.05
+
+
+class DatabaseLocker(JdbcLocker):
+    """As ActiveMQ's, and against one: the lock is gone with the connection, and so at once with the process.
+
+    Where the server can be told, it ends a connection that is silent for three keep-alive periods, so that
+    a master that is paused, or whose host has vanished, is deposed then. Until four fifths of that time
+    the lock is believed to be held without a new check.
+
+    :raises ConfigurationError: the database has no row locks
+    """
+
+    type: ClassVar[str] = "database-locker"
+
+    def configure(self, session: Session) -> None:
+        session = self.locking_session(session)
+        if not session.adapter.locks_rows:
+            raise ConfigurationError(
+                f"{session.adapter.name} locks no single rows, and the database-locker would keep its own"
+                " store from writing; use the lease-database-locker or the shared-file-locker"
+            )
+        self._sql = LockStatements(session)
+        self._touches = session.adapter.touches_to_lock
+        self._silence = SILENT_PERIODS * self.lock_keep_alive_period
+        self._open_line(session, self._silence)
+        self._confirmed = float("-inf")
+
+    def do_start(self, patience: float) -> bool:
+        self._line.close()
+        with contextlib.suppress(Locked):
+            # When the attempt began nobody had taken the lock from us.
+            self._line.run(self._take, lock_wait=patience)
+            self._confirmed = self.clock.monotonic()
+        return self._line.is_open
+
+    def _take(self, connection: Connection) -> None:
+        connection.begin()
+        if self._touches:
+            connection.execute(self._sql.lock_touch)
+        connection.fetch(self._sql.lock_create)
+
+    def keep_alive(self) -> bool:
+        """One statement in the lock's own transaction. Any error ends that, and the lock with it."""
+        if not self._line.is_open:
+            return False
+        asked = self.clock.monotonic()
+        self._line.run(lambda connection: connection.execute(self._sql.lock_update, time=self.clock.now_ms()))
+        self._confirmed = asked
+        return True
+
+    @property
+    def held_until(self) -> float:
+        return self._confirmed + _MARGIN * self._silence
+
+    def _pause_after(self, failure: StoreError) -> float:
+        # It was waited for in the database, where the next attempt waits as well.
+        return _TURN if isinstance(failure, NotMaster) else min(self.lock_acquire_sleep_interval, 1.0)
+
+    def do_stop(self) -> None:
+        self._line.rollback()
+        self._line.close()

@@ -1,0 +1,88 @@
+"""The statements of lockers and fences, under ActiveMQ's property names and with its parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    Select,
+    bindparam,
+    insert,
+    literal_column,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.sql import ClauseElement
+
+from jdbcstore.adapters.base import Row, Sql
+from jdbcstore.adapters.compiling import compile_sql
+from jdbcstore.adapters.locking import Guard
+from jdbcstore.schema import LOCK_ROW
+from jdbcstore.session import Session
+
+EPOCH_ROW = "epoch"
+
+
+class LockStatements:
+    """For one session's ACTIVEMQ_LOCK and JDBCSTORE_STATE."""
+
+    def __init__(self, session: Session) -> None:
+        self._adapter = adapter = session.adapter
+        self._dialect = session.engine.dialect
+        self._lock, self._state = session.tables.lock, session.tables.state
+        lock, state = self._lock, self._state
+        self._row = lock.c.id == literal_column(str(LOCK_ROW))
+        self._epoch = state.c.name == bindparam("epoch_row")
+        columns = (lock.c.id, lock.c.time, lock.c.broker_name)
+        self.lock_create = self._compile(adapter.locked(select(*columns).where(self._row)))
+        self.lock_touch = self._compile(update(lock).where(self._row).values(id=lock.c.id))
+        time = bindparam("time", type_=BigInteger())
+        holder: BindParameter[Any] = bindparam("broker_name")
+        self.lock_update = self._compile(update(lock).where(self._row).values(time=time))
+        now = bindparam("now", type_=BigInteger())
+        free = or_(lock.c.time.is_(None), lock.c.time < now)
+        lease = update(lock).values(broker_name=holder, time=time)
+        self.lease_obtain = self._compile(lease.where(free, self._row))
+        self.lease_update = self._compile(lease.where(lock.c.broker_name == bindparam("holder"), self._row))
+        self.lease_owner = self._compile(select(lock.c.broker_name, lock.c.time).where(self._row))
+        self.now_ms: Sql | None = None
+        """The database's clock in epoch milliseconds; None where it cannot be read."""
+        if adapter.now_ms:
+            clock: Select[Any] = select(literal_column(adapter.now_ms)).select_from(lock).where(self._row)
+            self.now_ms = self._compile(clock)
+        self.find_epoch = self._compile(select(state.c.number).where(self._epoch))
+        self.add_epoch = self._compile(
+            insert(state).values(name=bindparam("epoch_row"), number=literal_column("0"))
+        )
+        new, old = bindparam("new", type_=BigInteger()), bindparam("old", type_=BigInteger())
+        begin = update(state).where(self._epoch, state.c.number == old).values(number=new)
+        self.begin_epoch = self._compile(begin)
+
+    def guard(self, epoch: int, holder: str | None) -> Guard:
+        """That this epoch has not ended; with a holder, that it holds the lock's row, too."""
+        number = bindparam("epoch", type_=BigInteger())
+        conditions: list[Any] = [self._epoch, self._state.c.number == number]
+        values: dict[str, Any] = {"epoch_row": EPOCH_ROW, "epoch": epoch}
+        query: Any = select(self._state.c.number)
+        if holder is not None:
+            conditions += [self._row, self._lock.c.broker_name == bindparam("holder")]
+            values["holder"] = holder
+        if self._adapter.touches_to_lock:
+            own = update(self._state).values(number=self._state.c.number).where(*conditions[:2])
+            if holder is not None:
+                own = own.where(select(self._lock.c.id).where(*conditions[2:]).exists())
+            return self._guard(own, values, touches=True)
+        if holder is not None:
+            query = query.select_from(self._lock, self._state)
+        return self._guard(self._adapter.shared(query.where(*conditions)), values, touches=False)
+
+    def _guard(self, statement: ClauseElement, values: dict[str, Any], *, touches: bool) -> Guard:
+        sql = self._compile(statement)
+        row: Row = sql.row(**values)
+        return Guard(sql, row, touches)
+
+    def _compile(self, statement: ClauseElement) -> Sql:
+        return compile_sql(statement, self._dialect)

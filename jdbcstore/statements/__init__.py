@@ -1,0 +1,8 @@
+"""Every statement the store runs: its own, and those that its user has put in their place."""
+
+from jdbcstore.statements.checks import check_replacements
+from jdbcstore.statements.own import Statements
+from jdbcstore.statements.queries import Lanes, Query, Statement
+from jdbcstore.statements.replaced import ReplacedStatements
+
+__all__ = ["Lanes", "Query", "ReplacedStatements", "Statement", "Statements", "check_replacements"]

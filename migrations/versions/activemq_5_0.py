@@ -1,0 +1,39 @@
+"""ActiveMQ's three tables, before priorities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alembic import op
+
+from jdbcstore.adapters.base import Adapter
+from jdbcstore.ddl.rows import PutRow
+from jdbcstore.ddl.steps import MakeTable, Step, indexes_of
+from jdbcstore.schema import LOCK_ROW
+from jdbcstore.tables import Tables
+
+revision = "activemq_5_0"
+down_revision = None
+
+
+def steps(tables: Tables, _adapter: Adapter) -> Sequence[Step]:
+    return [
+        MakeTable(tables.messages, tables.messages.c.priority, tables.messages.c.xid),
+        *indexes_of(tables.messages, "MIDX", "CIDX", "EIDX"),
+        MakeTable(tables.acks, tables.acks.c.priority, tables.acks.c.xid),
+        MakeTable(tables.lock),
+        PutRow(tables.lock, "id", LOCK_ROW),
+    ]
+
+
+def drops(_tables: Tables, _adapter: Adapter) -> Sequence[Step]:
+    """ActiveMQ's own tables stay."""
+    return []
+
+
+def upgrade() -> None:
+    op.get_context().opts["migration"].take(steps)
+
+
+def downgrade() -> None:
+    op.get_context().opts["migration"].take(drops)

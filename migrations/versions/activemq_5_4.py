@@ -1,0 +1,40 @@
+"""Priorities of messages, and ten marks for a subscription."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alembic import op
+
+from jdbcstore.adapters.base import Adapter
+from jdbcstore.ddl.alterations import WidenKey
+from jdbcstore.ddl.rows import NumberMessages, NumberSubscriptions
+from jdbcstore.ddl.steps import AddColumn, Step, indexes_of
+from jdbcstore.tables import Tables
+
+revision = "activemq_5_4"
+down_revision = "activemq_5_0"
+
+
+def steps(tables: Tables, adapter: Adapter) -> Sequence[Step]:
+    return [
+        AddColumn(tables.messages.c.priority),
+        NumberMessages(tables.messages),
+        *indexes_of(tables.messages, "PIDX"),
+        AddColumn(tables.acks.c.priority),
+        NumberSubscriptions(tables.acks),
+        WidenKey(tables.acks, adapter),
+    ]
+
+
+def drops(_tables: Tables, _adapter: Adapter) -> Sequence[Step]:
+    """ActiveMQ's own tables stay: an older one runs on newer tables."""
+    return []
+
+
+def upgrade() -> None:
+    op.get_context().opts["migration"].take(steps)
+
+
+def downgrade() -> None:
+    op.get_context().opts["migration"].take(drops)

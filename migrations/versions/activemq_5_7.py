@@ -1,0 +1,36 @@
+"""XA transactions in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alembic import op
+
+from jdbcstore.adapters.base import Adapter
+from jdbcstore.ddl.steps import AddColumn, Step, indexes_of
+from jdbcstore.tables import Tables
+
+revision = "activemq_5_7"
+down_revision = "activemq_5_4"
+
+
+def steps(tables: Tables, _adapter: Adapter) -> Sequence[Step]:
+    return [
+        AddColumn(tables.messages.c.xid),
+        *indexes_of(tables.messages, "XIDX"),
+        AddColumn(tables.acks.c.xid),
+        *indexes_of(tables.acks, "XIDX"),
+    ]
+
+
+def drops(_tables: Tables, _adapter: Adapter) -> Sequence[Step]:
+    """ActiveMQ's own tables stay: an older one runs on newer tables."""
+    return []
+
+
+def upgrade() -> None:
+    op.get_context().opts["migration"].take(steps)
+
+
+def downgrade() -> None:
+    op.get_context().opts["migration"].take(drops)

@@ -1,0 +1,39 @@
+"""Acknowledgements in any order, and sequences that are never given twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alembic import op
+
+from jdbcstore.adapters.base import Adapter
+from jdbcstore.ddl.alterations import GiveTransactions
+from jdbcstore.ddl.rows import PutRow
+from jdbcstore.ddl.steps import DropTheTable, MakeTable, Step
+from jdbcstore.schema import SEQUENCE_ROW
+from jdbcstore.tables import Tables
+
+revision = "jdbcstore_1"
+down_revision = "activemq_5_15_11"
+
+
+def steps(tables: Tables, adapter: Adapter) -> Sequence[Step]:
+    return [
+        *(GiveTransactions(table, adapter) for table in (tables.messages, tables.acks, tables.lock)),
+        MakeTable(tables.acknowledged, tables.acknowledged.c.xid),
+        MakeTable(tables.state),
+        PutRow(tables.state, "name", SEQUENCE_ROW, number=0),
+    ]
+
+
+def drops(tables: Tables, _adapter: Adapter) -> Sequence[Step]:
+    """An ActiveMQ knows nothing of these tables, and does without them."""
+    return [DropTheTable(tables.acknowledged), DropTheTable(tables.state)]
+
+
+def upgrade() -> None:
+    op.get_context().opts["migration"].take(steps)
+
+
+def downgrade() -> None:
+    op.get_context().opts["migration"].take(drops)

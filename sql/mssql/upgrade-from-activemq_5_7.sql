@@ -1,0 +1,82 @@
+-- From the tables of activemq_5_7 to jdbcstore_2. Every row is kept. Stop all brokers and stores
+-- first, and make a backup. jdbcstore migrate --sql prints what a certain database needs.
+-- Written by: make sql
+
+CREATE TABLE [JDBCSTORE_VERSION] (
+    version_num VARCHAR(32) NOT NULL,
+    CONSTRAINT [JDBCSTORE_VERSION_pkc] PRIMARY KEY (version_num)
+);
+GO
+
+INSERT INTO [JDBCSTORE_VERSION] (version_num) VALUES ('activemq_5_0');
+GO
+
+-- Running upgrade activemq_5_0 -> activemq_5_4
+
+UPDATE [ACTIVEMQ_MSGS] SET [PRIORITY]=0 WHERE [ACTIVEMQ_MSGS].[PRIORITY] IS NULL;
+GO
+
+UPDATE [ACTIVEMQ_ACKS] SET [PRIORITY]=0 WHERE [ACTIVEMQ_ACKS].[PRIORITY] = 5 AND NOT (EXISTS (SELECT 1
+FROM (SELECT DISTINCT [ACTIVEMQ_ACKS].[CONTAINER] AS [CONTAINER], [ACTIVEMQ_ACKS].[CLIENT_ID] AS [CLIENT_ID], [ACTIVEMQ_ACKS].[SUB_NAME] AS [SUB_NAME]
+FROM [ACTIVEMQ_ACKS]
+WHERE [ACTIVEMQ_ACKS].[PRIORITY] != 5) AS others
+WHERE others.[CONTAINER] = [ACTIVEMQ_ACKS].[CONTAINER] AND others.[CLIENT_ID] = [ACTIVEMQ_ACKS].[CLIENT_ID] AND others.[SUB_NAME] = [ACTIVEMQ_ACKS].[SUB_NAME]));
+GO
+
+UPDATE [JDBCSTORE_VERSION] SET version_num='activemq_5_4' WHERE [JDBCSTORE_VERSION].version_num = 'activemq_5_0';
+GO
+
+-- Running upgrade activemq_5_4 -> activemq_5_7
+
+UPDATE [JDBCSTORE_VERSION] SET version_num='activemq_5_7' WHERE [JDBCSTORE_VERSION].version_num = 'activemq_5_4';
+GO
+
+-- Running upgrade activemq_5_7 -> activemq_5_15
+
+UPDATE [JDBCSTORE_VERSION] SET version_num='activemq_5_15' WHERE [JDBCSTORE_VERSION].version_num = 'activemq_5_7';
+GO
+
+-- Running upgrade activemq_5_15 -> activemq_5_15_11
+
+CREATE INDEX [ACTIVEMQ_MSGS_IIDX] ON [ACTIVEMQ_MSGS] ([ID], [XID], [CONTAINER]);
+GO
+
+UPDATE [JDBCSTORE_VERSION] SET version_num='activemq_5_15_11' WHERE [JDBCSTORE_VERSION].version_num = 'activemq_5_15';
+GO
+
+-- Running upgrade activemq_5_15_11 -> jdbcstore_1
+
+CREATE TABLE [JDBCSTORE_ACKS] (
+    [CONTAINER] NVARCHAR(250) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    [CLIENT_ID] NVARCHAR(250) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    [SUB_NAME] NVARCHAR(250) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    [ID] BIGINT NOT NULL,
+    [MSGID_PROD] NVARCHAR(250) COLLATE Latin1_General_100_BIN2 NULL,
+    [MSGID_SEQ] BIGINT NULL,
+    PRIMARY KEY NONCLUSTERED ([CONTAINER], [CLIENT_ID], [SUB_NAME], [ID])
+);
+GO
+
+CREATE TABLE [JDBCSTORE_STATE] (
+    [NAME] NVARCHAR(250) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    [NUMBER] BIGINT NOT NULL,
+    PRIMARY KEY ([NAME])
+);
+GO
+
+INSERT INTO [JDBCSTORE_STATE] ([NAME], [NUMBER]) VALUES (N'sequence', 0);
+GO
+
+UPDATE [JDBCSTORE_VERSION] SET version_num='jdbcstore_1' WHERE [JDBCSTORE_VERSION].version_num = 'activemq_5_15_11';
+GO
+
+-- Running upgrade jdbcstore_1 -> jdbcstore_2
+
+ALTER TABLE [JDBCSTORE_ACKS] ADD [XID] NVARCHAR(250) COLLATE Latin1_General_100_BIN2 NULL;
+GO
+
+CREATE INDEX [JDBCSTORE_ACKS_XIDX] ON [JDBCSTORE_ACKS] ([XID]);
+GO
+
+UPDATE [JDBCSTORE_VERSION] SET version_num='jdbcstore_2' WHERE [JDBCSTORE_VERSION].version_num = 'jdbcstore_1';
+GO

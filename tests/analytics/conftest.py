@@ -1,0 +1,100 @@
+"""One Spark session for all, and each backend's database as its views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import text
+
+import jdbcstore
+from jdbcstore.errors import ConfigurationError
+from tests import recordings
+from tests.databases import Database
+from tests.require import unavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+    from jdbcstore.analytics import Analytics
+
+
+@pytest.fixture(scope="session")
+def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Spark writes down what it did, for its history server to show."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="session")
+def spark(event_log: Path) -> Iterator[SparkSession]:
+    pytest.importorskip("pyspark")
+    from jdbcstore import analytics
+
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": event_log.as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.maxMetadataStringLength": "2000",
+    }
+    try:
+        session = analytics.session("local[2]", **settings)
+    except ConfigurationError as missing:
+        unavailable("spark", str(missing))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def connect(spark: SparkSession, database: Database) -> Iterator[Callable[[], Analytics]]:
+    """Shows this test's database, whose tables are made if they are not there."""
+    from jdbcstore import analytics
+
+    opened = []
+
+    def connect() -> Analytics:
+        jdbcstore.open(database.url, cleanup_period=0.0).close()
+        try:
+            opened.append(analytics.connect(spark, database.url))
+        except ConfigurationError as missing:
+            unavailable("spark", str(missing))
+        return opened[-1]
+
+    yield connect
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture
+def recorded(database: Database, connect: Callable[[], Analytics]) -> Analytics:
+    """The rows that ActiveMQ wrote, as views."""
+    jdbcstore.open(database.url, cleanup_period=0.0).close()
+    insert(database, "ACTIVEMQ_MSGS", [message.row for message in recordings.postgres().messages])
+    insert(database, "ACTIVEMQ_ACKS", recordings.postgres().acks)
+    return connect()
+
+
+def insert(database: Database, table: str, rows: Any) -> None:
+    columns = list(rows[0])
+    values = ", ".join(f":{column}" for column in columns)
+    with database.engine.connect() as connection:
+        connection.execute(text(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"), list(rows))
+
+
+@pytest.fixture
+def ask(spark: SparkSession) -> Callable[[str], list[Row]]:
+    """The rows that answer a question."""
+    return lambda question: spark.sql(question).collect()
+
+
+@pytest.fixture
+def plan(spark: SparkSession) -> Callable[[str], str]:
+    """How Spark would answer it."""
+
+    def plan(question: str) -> str:
+        return str(spark.sql(question)._jdf.queryExecution().executedPlan().toString())
+
+    return plan

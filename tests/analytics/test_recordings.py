@@ -1,0 +1,184 @@
+"""``messages_decoded`` says of every recorded row what was sent."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import struct
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jdbcstore.body import BodyType
+from jdbcstore.destination import Destination
+from jdbcstore.message import Message, MessageId
+from jdbcstore.values import Byte, Char, Float, Long, Short
+from tests import recordings
+from tests.recordings import Sent, check_headers, sent_body, typed
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+
+NAMES = {Byte: "byte", Short: "short", int: "int", Long: "long", Float: "float", float: "double",
+         bool: "boolean", Char: "char", str: "string", bytes: "bytes", dict: "map", list: "list",
+         type(None): "null"}  # fmt: skip
+
+
+@pytest.mark.usefixtures("recorded")
+def test_what_was_sent_is_what_spark_shows(ask: Callable[[str], list[Row]]) -> None:
+    rows = ask("SELECT *, unix_millis(timestamp) AS timestamp_ms FROM messages_decoded ORDER BY id")
+
+    messages = recordings.postgres().messages
+    assert [row.id for row in rows] == [message.sequence for message in messages]
+    for row, message in zip(rows, messages, strict=True):
+        assert row.error is None
+        assert (row.container, row.destination, row.xid) == (
+            message.container,
+            message.container,
+            message.xid,
+        )
+        assert (row.msgid_prod, row.msgid_seq) == (message.msgid_prod, message.msgid_seq)
+        assert row.expiration == message.expiration
+        assert row.message_size == len(message.msg)
+        check_headers(message_of(row), message.sent)
+        check_properties(row, message.sent)
+        check_body(row, message.sent)
+
+
+def message_of(row: Row) -> Message:
+    """The headers of a row, as of a message."""
+    return Message(
+        message_id=MessageId.parse(row.message_id),
+        destination=Destination.parse(row.destination),
+        original_destination=row.original_destination and Destination.parse(row.original_destination),
+        reply_to=row.reply_to and Destination.parse(row.reply_to),
+        persistent=row.persistent,
+        priority=row.jms_priority,
+        timestamp_ms=row.timestamp_ms,
+        expiration_ms=row.expiration,
+        correlation_id=row.correlation_id,
+        jms_type=row.jms_type,
+        group_id=row.group_id,
+        group_sequence=row.group_sequence,
+        redelivery_counter=row.redelivery_counter,
+    )
+
+
+def check_properties(row: Row, sent: Sent) -> None:
+    if sent["case"].startswith("stomp-"):
+        return  # what STOMP sends is no property of the recording
+    expected = {
+        name: typed(value)
+        for name, value in sent["properties"].items()
+        if name not in ("JMSXGroupID", "JMSXGroupSeq")
+    }
+    assert {name: entry(row.properties[name].asDict()) for name in expected} == {
+        name: entry(expected_entry(value)) for name, value in expected.items()
+    }, sent["case"]
+
+
+def expected_entry(value: Any) -> dict[str, Any]:
+    kind = NAMES[type(value)]
+    number = isinstance(value, int) and kind != "boolean"
+    return {
+        "type": kind,
+        "text": text_of(value),
+        "boolean": value if kind == "boolean" else None,
+        "long": int(value) if number else None,
+        "double": float(value) if isinstance(value, float) else None,
+        "bytes": value if isinstance(value, bytes) else None,
+    }
+
+
+def text_of(value: Any) -> str | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            return str(value).lower()
+        case int():
+            return str(int(value))
+        case str():
+            return well_formed(str.__str__(value))
+        case Float() if math.isfinite(value):
+            # Any decimal that is this float again; which one is not promised.
+            return struct.pack(">f", value).hex()
+        case float() | bytes():
+            return str(plain(value))
+    return json.dumps(plain(value))
+
+
+def entry(fields: dict[str, Any]) -> dict[str, Any]:
+    """Comparable, also where it is no number."""
+    if fields["double"] is not None:
+        if fields["type"] == "float" and math.isfinite(fields["double"]):
+            text = fields["text"]
+            packed = text if len(text) == 8 and "." not in text and "e" not in text[1:2] else None
+            fields["text"] = packed or struct.pack(">f", float(text)).hex()
+        fields["double"] = struct.pack(">d", fields["double"])
+    return fields
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def well_formed(text: str) -> str:
+    return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace")
+
+
+def check_body(row: Row, sent: Sent) -> None:
+    kind = BodyType(sent["kind"])
+    assert row.type == kind
+    shown = {name: getattr(row, f"body_{name}") for name in ("text", "bytes", "map")}
+    if kind is BodyType.OBJECT:
+        data = shown.pop("bytes")
+        assert (data is None) == (sent["body"] is None or sent["body"]["t"] == "null")
+        assert data is None or data.startswith(b"\xac\xed\x00\x05")
+        assert set(shown.values()) == {None}
+        return
+    body: Any = sent_body(sent)
+    expected: dict[str, Any] = dict.fromkeys(shown)
+    if kind is BodyType.TEXT:
+        expected["text"] = body and well_formed(body)
+    elif kind is BodyType.BYTES:
+        expected["bytes"] = body
+    elif kind in (BodyType.MAP, BodyType.STREAM):
+        expected["map"] = plain(body)
+        shown["map"] = json.loads(shown["map"])
+    assert shown == expected, sent["case"]
+
+
+@pytest.mark.usefixtures("recorded")
+def test_columns_and_their_types(spark: SparkSession) -> None:
+    value = "struct<type:string,text:string,boolean:boolean,long:bigint,double:double,bytes:binary>"
+    number, text, time = "bigint", "string", "timestamp"
+
+    assert dict(spark.table("messages_decoded").dtypes) == {
+        "id": number, "container": text, "destination": text, "destination_type": text, "msgid_prod": text,
+        "msgid_seq": number, "expiration": number, "priority": number, "xid": text, "message_size": number,
+        "type": text, "message_id": text, "timestamp": time, "jms_priority": "int", "persistent": "boolean",
+        "redelivery_counter": "int", "correlation_id": text, "reply_to": text, "jms_type": text,
+        "group_id": text, "group_sequence": "int", "user_id": text, "original_destination": text,
+        "producer_id": text, "transaction_id": text, "arrival": time, "broker_in_time": time,
+        "broker_out_time": time, "compressed": "boolean", "properties": f"map<string,{value}>",
+        "body_text": text, "body_map": text, "body_bytes": "binary", "body_size": number,
+        "properties_size": number, "error": text,
+    }  # fmt: skip
+    assert dict(spark.table("messages").dtypes) == {
+        "id": number, "container": text, "destination": text, "destination_type": text, "msgid_prod": text,
+        "msgid_seq": number, "expiration": number, "priority": number, "xid": text,
+    }  # fmt: skip

@@ -1,0 +1,145 @@
+"""What the other views say, how questions are pushed down to the database, and what nobody may see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import jdbcstore
+from jdbcstore import Message
+from jdbcstore.analytics.reading import Reading
+from tests import recordings
+from tests.databases import Database
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+    from jdbcstore.analytics import Analytics
+
+Connect = Callable[[], "Analytics"]
+Ask = Callable[[str], "list[Row]"]
+Plan = Callable[[str], str]
+
+every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+
+
+@every_vendor
+def test_names_are_compared_and_grouped_exactly(database: Database, connect: Connect, ask: Ask) -> None:
+    with jdbcstore.open(database.url) as store:
+        for name in ("ORDERS", "orders"):
+            store.queue(name).add_message(Message("pint"))
+        store.queue("orders").add_message(Message("stale", expiration_ms=1))
+        store.topic("news").add_message(Message("beer"))
+    connect()
+
+    counts = ask("SELECT destination, destination_type, count(*) AS n FROM messages GROUP BY ALL ORDER BY 1")
+    assert [tuple(row) for row in counts] == [
+        ("queue://ORDERS", "queue", 1),
+        ("queue://orders", "queue", 2),
+        ("topic://news", "topic", 1),
+    ]
+    for view in ("messages", "messages_decoded"):
+        assert ask(f"SELECT count(*) AS n FROM {view} WHERE destination = 'queue://orders'")[0].n == 2
+    totals = ask("SELECT * FROM destinations ORDER BY destination")
+    assert [(row.destination, row.depth, row.expired, row.in_doubt) for row in totals] == [
+        ("queue://ORDERS", 1, 0, 0),
+        ("queue://orders", 2, 1, 0),
+        ("topic://news", 1, 0, 0),
+    ]
+    assert all(0 <= row.oldest_age < 600 for row in totals)
+
+
+@every_vendor
+@pytest.mark.usefixtures("recorded")
+def test_the_recorded_broker_in_totals(ask: Ask) -> None:
+    messages = [message for message in recordings.postgres().messages if message.xid is None]
+    in_doubt = [message for message in recordings.postgres().messages if message.xid is not None]
+
+    totals = {row.destination: row for row in ask("SELECT * FROM destinations")}
+    assert {name: row.depth for name, row in totals.items() if row.depth} == {
+        name: sum(message.container == name for message in messages)
+        for name in {message.container for message in messages}
+    }
+    assert sum(row.bytes for row in totals.values()) == sum(len(message.msg) for message in messages)
+    assert {row.destination: row.oldest_id for row in totals.values() if row.depth} == {
+        name: min(message.sequence for message in messages if message.container == name)
+        for name in {message.container for message in messages}
+    }
+    assert [row.id for row in ask("SELECT id FROM in_doubt ORDER BY id")] == [m.sequence for m in in_doubt]
+    assert [tuple(row) for row in ask("SELECT * FROM lock")] == [(1, None, None)]
+
+
+@every_vendor
+def test_a_subscription_lags_behind_what_it_has_not_acknowledged(
+    database: Database, connect: Connect, ask: Ask
+) -> None:
+    with jdbcstore.open(database.url) as store:
+        topic = store.topic("news")
+        ann, bob = (topic.subscribe(name, "all") for name in ("ann", "bob"))
+        sent = [topic.add_message(Message(str(number))) for number in range(6)]
+        for place in (0, 3, 4):
+            ann.acknowledge(sent[place])
+        lags = [each.message_count() for each in (ann, bob)]
+    connect()
+
+    rows = ask("SELECT * FROM subscriptions ORDER BY client_id")
+    shown = [(row.client_id, row.destination, row.lag, row.acknowledged_ahead) for row in rows]
+    assert [row.lag for row in rows] == lags
+    assert shown == [("ann", "topic://news", 3, 2), ("bob", "topic://news", 6, 0)]
+
+
+@every_vendor
+@pytest.mark.usefixtures("recorded")
+def test_questions_are_pushed_down(plan: Plan) -> None:
+    counted = plan("SELECT destination, count(*) FROM messages GROUP BY destination")
+    assert "PushedAggregates: [COUNT(*)]" in counted
+    assert "HashAggregate" not in counted
+    oldest = plan("SELECT id, destination FROM messages ORDER BY id LIMIT 10")
+    assert "PushedTopN: ORDER BY [ID ASC NULLS FIRST] LIMIT 10" in oldest.replace("[id ", "[ID ")
+    some = plan("SELECT id FROM messages WHERE destination = 'queue://A' AND id > 5 AND priority = 4")
+    for each in ("container = 'queue://A'", "id > 5", "priority = 4"):
+        assert each in some.lower().replace("queue://a", "queue://A")
+
+
+@every_vendor
+@pytest.mark.usefixtures("recorded")
+def test_msg_is_read_and_decoded_when_a_column_needs_it(plan: Plan) -> None:
+    without = plan("SELECT id, destination, expiration FROM messages_decoded WHERE id > 5 AND expiration = 0")
+    assert "ArrowEvalPython" not in without
+    assert "msg#" not in without.lower().replace("msgid", "")
+    assert "GreaterThan(id,5)" in without.replace("(ID,", "(id,")
+    assert "EqualTo(expiration,0)" in without.replace("(EXPIRATION,", "(expiration,")
+    one = plan("SELECT body_text FROM messages_decoded WHERE destination = 'queue://A'")
+    assert one.count("decode(") == 1
+    assert "queue://A" in one.split("PushedFilters")[1]
+
+
+@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.usefixtures("recorded")
+def test_no_password_is_shown(database: Database, ask: Ask, spark: SparkSession, event_log: Path) -> None:
+    password = str(database.password)
+    shown = [row.value for row in ask("SET") if row.value]
+    for question in ("SELECT count(*) FROM messages", "SELECT max(body_text) FROM messages_decoded"):
+        frame = spark.sql(question)
+        frame.collect()
+        execution = frame._jdf.queryExecution()
+        shown += [execution.toString(), execution.stringWithStats(), execution.optimizedPlan().toJSON()]
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    shown += [path.read_text() for path in event_log.rglob("*") if path.is_file()]
+
+    assert "SparkListenerSQLExecutionStart" in shown[-1]
+    assert not any(password in text for text in shown)
+
+
+@every_vendor
+def test_nothing_can_be_written(database: Database, recorded: Analytics, spark: SparkSession) -> None:
+    source = recorded._source
+    lock = Reading(source, "").name_of(source.session.tables.lock)
+    before = database.rows("SELECT id FROM ACTIVEMQ_LOCK")
+
+    with pytest.raises(Exception, match=r"(?i)read.?only"):
+        spark.sql(f"INSERT INTO {lock} SELECT 77L, NULL, NULL")
+    assert database.rows("SELECT id FROM ACTIVEMQ_LOCK") == before

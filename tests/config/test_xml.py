@@ -1,0 +1,303 @@
+"""XML of activemq.xml: safe to read, in all the ways it may be written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import pytest
+
+from jdbcstore import Configuration, StoreConfig, load_config
+from jdbcstore.config import DataSourceConfig, Kind
+from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig
+from jdbcstore.errors import ConfigurationError
+
+BEANS = '<beans xmlns="http://www.springframework.org/schema/beans">'
+
+
+def load(folder: Path, text: str, **environment: str) -> Configuration:
+    path = folder / "activemq.xml"
+    path.write_text(text)
+    return load_config(path, environment=environment)
+
+
+def store(adapter: str) -> str:
+    return f"<broker><persistenceAdapter>{adapter}</persistenceAdapter></broker>"
+
+
+def bean(class_name: str, **properties: str) -> str:
+    given = (f'<property name="{name}" value="{escape(value)}"/>' for name, value in properties.items())
+    return f'<bean id="ds" class="{class_name}">{"".join(given)}</bean>'
+
+
+def with_data_source(data_source: str, before: str = "", **adapter: str) -> str:
+    given = " ".join(f'{name}="{value}"' for name, value in {"dataSource": "#ds", **adapter}.items())
+    return f"{BEANS}{before}{data_source}{store(f'<jdbcPersistenceAdapter {given}/>')}</beans>"
+
+
+@pytest.mark.parametrize(
+    "declarations",
+    [
+        '<!ENTITY a "b">',
+        '<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;">',
+        '<!ENTITY a SYSTEM "file:///etc/passwd">',
+        '<!ENTITY % a SYSTEM "http://127.0.0.1:1/evil.dtd"> %a;',
+    ],
+)
+def test_entities_are_refused(tmp_path: Path, declarations: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"activemq\.xml:\d+: entities are not read"):
+        load(tmp_path, f"<!DOCTYPE broker [\n{declarations}\n]>\n<broker brokerName='x'/>")
+
+
+def test_a_dtd_is_not_fetched(tmp_path: Path) -> None:
+    doctype = '<!DOCTYPE broker PUBLIC "-//X//Y" "http://127.0.0.1:1/none.dtd">'
+
+    assert load(tmp_path, f"{doctype}{store('<jdbcPersistenceAdapter/>')}").data_source.url
+
+
+def test_a_deep_or_large_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="nested deeper than 100"):
+        load(tmp_path, "<a>" * 200 + "</a>" * 200)
+    with pytest.raises(ConfigurationError, match="more than 4194304 bytes"):
+        load(tmp_path, "<a>" + " " * (5 << 20) + "</a>")
+
+
+@pytest.mark.parametrize(
+    "line", ['<q:broker xmlns:q="http://activemq.apache.org/schema/core">', "<q:broker>"]
+)
+def test_any_prefix_is_that_of_activemq(tmp_path: Path, line: str) -> None:
+    text = (
+        f'<b:beans xmlns:b="x" xmlns:q="y">{line}<q:persistenceAdapter>'
+        '<q:jdbcPersistenceAdapter enableAudit="true"/></q:persistenceAdapter></q:broker></b:beans>'
+    )
+    assert load(tmp_path, text).store == StoreConfig(enable_audit=True)
+
+
+@pytest.mark.parametrize(
+    ("class_name", "properties", "expected"),
+    [
+        ("org.apache.commons.dbcp.BasicDataSource", {"url": "jdbc:h2:mem"}, {"url": "jdbc:h2:mem"}),
+        (
+            "com.mchange.v2.c3p0.ComboPooledDataSource",
+            {"driverClass": "d", "jdbcUrl": "jdbc:db2://h/d", "user": "u", "password": "p"},
+            {"url": "jdbc:db2://h/d", "user": "u", "password": "p"},
+        ),
+        (
+            "org.springframework.jdbc.datasource.DriverManagerDataSource",
+            {"driverClassName": "d", "url": "jdbc:mysql://h/d", "username": "u"},
+            {"url": "jdbc:mysql://h/d", "user": "u"},
+        ),
+        (
+            "com.microsoft.sqlserver.jdbc.SQLServerDataSource",
+            {"serverName": "h", "portNumber": "1433", "databaseName": "d", "user": "u"},
+            {"url": "jdbc:sqlserver://h:1433;databaseName=d", "user": "u"},
+        ),
+        ("org.mariadb.jdbc.MariaDbDataSource", {"url": "jdbc:mariadb://h/d"}, {"url": "jdbc:mariadb://h/d"}),
+        (
+            "oracle.jdbc.pool.OracleDataSource",
+            {"URL": "jdbc:oracle:thin:@h:1:d"},
+            {"url": "jdbc:oracle:thin:@h:1:d"},
+        ),
+        (
+            "com.ibm.db2.jcc.DB2SimpleDataSource",
+            {"serverName": "h", "databaseName": "d"},
+            {"url": "jdbc:db2://h:50000/d"},
+        ),
+        ("org.postgresql.ds.PGSimpleDataSource", {}, {"url": "jdbc:postgresql://localhost:5432/"}),
+        (
+            "org.apache.commons.dbcp2.BasicDataSource",
+            {"url": "jdbc:postgresql://h/d?user=u&password=p"},
+            {"url": "jdbc:postgresql://h/d?user=u", "password": "p"},
+        ),
+    ],
+)
+def test_data_sources(
+    tmp_path: Path, class_name: str, properties: dict[str, str], expected: dict[str, str]
+) -> None:
+    given = "".join(
+        f'<property name="{name}" value="{value.replace("&", "&amp;")}"/>'
+        for name, value in properties.items()
+    )
+
+    found = load(tmp_path, with_data_source(f'<bean id="ds" class="{class_name}">{given}</bean>'))
+
+    assert found.data_source == DataSourceConfig(**expected)
+
+
+@pytest.mark.parametrize(("size", "pool_size"), [("10", 9), ("1", 1), ("-1", 5), ("0", 5)])
+def test_the_writer_is_one_of_the_pool(tmp_path: Path, size: str, pool_size: int) -> None:
+    data_source = bean("x.BasicDataSource", url="jdbc:h2:x", maxTotal=size)
+
+    assert load(tmp_path, with_data_source(data_source)).store.pool_size == pool_size
+
+
+def test_properties_of_data_sources_that_mean_nothing(tmp_path: Path) -> None:
+    data_source = bean("x.BasicDataSource", url="jdbc:h2:x", testOnBorrow="true", frobnicate="1")
+
+    notes = load(tmp_path, with_data_source(data_source)).notes
+
+    kinds = {note.place.split(", ")[1]: note.kind for note in notes}
+    assert kinds["testOnBorrow"] is Kind.IGNORED
+    assert kinds["frobnicate"] is Kind.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        '<constructor-arg ref="in"/>',
+        '<property name="targetDataSource" ref="in"/>',
+        '<property name="dataSource"><ref bean="in"/></property>',
+    ],
+)
+def test_a_data_source_in_another(tmp_path: Path, inside: str) -> None:
+    wrapper = f'<bean id="ds" class="com.zaxxer.hikari.HikariDataSource">{inside}</bean>'
+    inner = bean("com.zaxxer.hikari.HikariConfig", jdbcUrl="jdbc:h2:x", username="u")
+
+    found = load(tmp_path, with_data_source(wrapper, inner.replace('id="ds"', 'id="in"')))
+
+    assert found.data_source == DataSourceConfig(url="jdbc:h2:x", user="u")
+
+
+def test_placeholders(tmp_path: Path) -> None:
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "db.properties").write_text("host=${name}.example.com\nname=db\n")
+    configurer = bean("x.PropertyPlaceholderConfigurer", location="file:${activemq.base}/conf/db.properties")
+    data_source = bean("x.BasicDataSource", url="jdbc:h2:${host}/${db.name}?a=${x:1}")
+
+    found = load(
+        conf,
+        with_data_source(data_source, configurer, cleanupPeriod="${cleanup.period}"),
+        **{"DB_NAME": "mq", "cleanup.period": "5000"},
+    )
+
+    assert found.data_source.url == "jdbc:h2:db.example.com/mq?a=1"
+    assert found.store.cleanup_period == 5.0
+
+
+@pytest.mark.parametrize(
+    ("folder", "placeholder", "expected"),
+    [
+        ("conf", "activemq.conf", "conf"),
+        ("conf", "activemq.base", ""),
+        ("conf", "activemq.data", "data"),
+        ("conf", "basedir", ""),
+        ("etc", "activemq.base", "etc"),
+    ],
+)
+def test_activemq_s_own_folders(tmp_path: Path, folder: str, placeholder: str, expected: str) -> None:
+    (tmp_path / folder).mkdir()
+
+    found = load(tmp_path / folder, store(f'<journaledJDBC dataDirectory="${{{placeholder}}}"/>'))
+
+    assert found.journal is not None
+    assert Path(found.journal.directory) == tmp_path / expected / "journal"
+
+
+@pytest.mark.parametrize(
+    ("mode", "url"),
+    [("SYSTEM_PROPERTIES_MODE_FALLBACK", "jdbc:h2:file"), ("SYSTEM_PROPERTIES_MODE_OVERRIDE", "jdbc:h2:env")],
+)
+def test_who_defines_a_placeholder(tmp_path: Path, mode: str, url: str) -> None:
+    configurer = (
+        '<bean class="x.PropertyPlaceholderConfigurer"><property name="properties"><props>'
+        '<prop key="db.url">jdbc:h2:file</prop></props></property>'
+        f'<property name="systemPropertiesModeName" value="{mode}"/></bean>'
+    )
+    text = with_data_source(bean("x.BasicDataSource", url="${db.url}"), configurer)
+
+    assert load(tmp_path, text, DB_URL="jdbc:h2:env").data_source.url == url
+
+
+def test_a_url_from_elsewhere_needs_no_placeholder(tmp_path: Path) -> None:
+    text = with_data_source(bean("x.BasicDataSource", url="${no}", password="${nothing}"))
+
+    assert load(tmp_path, text, JDBCSTORE_URL="sqlite:///x.db").data_source == (
+        DataSourceConfig(url="sqlite:///x.db")
+    )
+
+
+@pytest.mark.parametrize(
+    ("adapter", "locker"),
+    [
+        ("<jdbcPersistenceAdapter/>", DatabaseLockerConfig()),
+        ('<jdbcPersistenceAdapter useLock="false"/>', None),
+        ('<jdbcPersistenceAdapter useDatabaseLock="false"/>', None),
+        (
+            '<jdbcPersistenceAdapter lockAcquireSleepInterval="1000"/>',
+            DatabaseLockerConfig(lock_acquire_sleep_interval=1.0),
+        ),
+        (
+            '<jdbcPersistenceAdapter lockAcquireSleepInterval="1000"><locker>'
+            '<database-locker lockAcquireSleepInterval="2000"/></locker></jdbcPersistenceAdapter>',
+            DatabaseLockerConfig(lock_acquire_sleep_interval=2.0),
+        ),
+        (
+            "<jdbcPersistenceAdapter><databaseLocker><transact-database-locker/></databaseLocker>"
+            "</jdbcPersistenceAdapter>",
+            DatabaseLockerConfig(),
+        ),
+        (
+            '<jdbcPersistenceAdapter lockKeepAlivePeriod="1000"><locker><bean class="x.LeaseDatabaseLocker">'
+            '<property name="lockAcquireSleepInterval" value="3000"/></bean></locker>'
+            "</jdbcPersistenceAdapter>",
+            LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=3.0, lock_keep_alive_period=1.0),
+        ),
+        (
+            '<jdbcPersistenceAdapter directory="/d"><locker><shared-file-locker/></locker>'
+            "</jdbcPersistenceAdapter>",
+            SharedFileLockerConfig(directory="/d"),
+        ),
+    ],
+)
+def test_lockers(tmp_path: Path, adapter: str, locker: object) -> None:
+    assert load(tmp_path, store(adapter)).locker == locker
+
+
+def test_a_lock_in_another_database(tmp_path: Path) -> None:
+    adapter = '<jdbcPersistenceAdapter lockDataSource="#ds"/>'
+    text = f"{BEANS}{bean('x.BasicDataSource', url='jdbc:h2:lock')}{store(adapter)}</beans>"
+
+    assert load(tmp_path, text).locker == DatabaseLockerConfig(
+        data_source=DataSourceConfig(url="jdbc:h2:lock")
+    )
+
+
+def test_a_second_persistence_adapter_is_told(tmp_path: Path) -> None:
+    text = store("<kahaDB directory='x'/><jdbcPersistenceAdapter/>")
+
+    notes = [note.text for note in load(tmp_path, text).notes if note.kind is Kind.UNKNOWN]
+
+    assert notes == ["a broker has one persistence adapter; this one is left out"]
+
+
+def test_other_encodings(tmp_path: Path) -> None:
+    text = (
+        "<broker brokerName='é'><persistenceAdapter><jdbcPersistenceAdapter/></persistenceAdapter></broker>"
+    )
+    path = tmp_path / "activemq.xml"
+    for encoding in ("utf-16", "iso-8859-1", "utf-8"):
+        path.write_bytes(f"<?xml version='1.0' encoding='{encoding}'?>{text}".encode(encoding))
+        assert load_config(path, environment={}).broker_name == "é"
+
+    path.write_bytes(f"<?xml version='1.0' encoding='Shift_JIS'?>{text}".encode())
+    with pytest.raises(ConfigurationError, match="save the file as UTF-8"):
+        load_config(path, environment={})
+
+
+def test_imports_are_told(tmp_path: Path) -> None:
+    text = f'{BEANS}<import resource="jetty.xml"/>{store("<jdbcPersistenceAdapter/>")}</beans>'
+
+    assert any("imported files are not read" in note.text for note in load(tmp_path, text).notes)
+
+
+def test_a_password_that_artemis_has_masked(tmp_path: Path) -> None:
+    text = (
+        "<core><mask-password>true</mask-password><store><database-store>"
+        "<jdbc-connection-url>sqlite:///x.db</jdbc-connection-url><jdbc-password>5ab</jdbc-password>"
+        "</database-store></store></core>"
+    )
+
+    with pytest.raises(ConfigurationError, match="is masked"):
+        load(tmp_path, text).login()
+    assert load(tmp_path, text, JDBCSTORE_PASSWORD="s3cret").login().password == "s3cret"

@@ -1,0 +1,1 @@
+"""What each vendor that is not executed here would be sent, kept beside the code for people to read."""

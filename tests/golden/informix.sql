@@ -1,0 +1,368 @@
+-- informix: made by python -m tests.golden, not to be edited
+
+CREATE TABLE activemq_msgs (
+    id INT8 NOT NULL,
+    container VARCHAR(150) NOT NULL,
+    msgid_prod VARCHAR(250),
+    msgid_seq INT8,
+    expiration INT8,
+    msg BYTE,
+    priority INT8,
+    xid VARCHAR(150),
+    PRIMARY KEY (id)
+);
+
+CREATE INDEX activemq_msgs_cidx ON activemq_msgs (container);
+
+CREATE INDEX activemq_msgs_eidx ON activemq_msgs (expiration);
+
+CREATE INDEX activemq_msgs_iidx ON activemq_msgs (id, xid, container);
+
+CREATE INDEX activemq_msgs_midx ON activemq_msgs (msgid_prod, msgid_seq);
+
+CREATE INDEX activemq_msgs_pidx ON activemq_msgs (priority);
+
+CREATE INDEX activemq_msgs_xidx ON activemq_msgs (xid);
+
+CREATE TABLE activemq_acks (
+    container VARCHAR(150) NOT NULL,
+    sub_dest VARCHAR(150),
+    client_id VARCHAR(150) NOT NULL,
+    sub_name VARCHAR(150) NOT NULL,
+    selector VARCHAR(150),
+    last_acked_id INT8,
+    priority INT8 DEFAULT 5 NOT NULL,
+    xid VARCHAR(150),
+    PRIMARY KEY (container, client_id, sub_name, priority)
+);
+
+CREATE INDEX activemq_acks_xidx ON activemq_acks (xid);
+
+CREATE TABLE activemq_lock (
+    id INT8 NOT NULL,
+    time INT8,
+    broker_name VARCHAR(150),
+    PRIMARY KEY (id)
+);
+
+CREATE TABLE jdbcstore_acks (
+    container VARCHAR(150) NOT NULL,
+    client_id VARCHAR(150) NOT NULL,
+    sub_name VARCHAR(150) NOT NULL,
+    id INT8 NOT NULL,
+    msgid_prod VARCHAR(250),
+    msgid_seq INT8,
+    xid VARCHAR(150),
+    PRIMARY KEY (container, client_id, sub_name, id)
+);
+
+CREATE INDEX jdbcstore_acks_xidx ON jdbcstore_acks (xid);
+
+CREATE TABLE jdbcstore_state (
+    name VARCHAR(150) NOT NULL,
+    number INT8 NOT NULL,
+    PRIMARY KEY (name)
+);
+
+CREATE TABLE jdbcstore_version (
+    version_num VARCHAR(32) NOT NULL,
+    CONSTRAINT jdbcstore_version_pkc PRIMARY KEY (version_num)
+);
+
+-- add_acknowledged(client_id, sub_name, id_, container, container, client_id, sub_name)
+INSERT INTO jdbcstore_acks (container, client_id, sub_name, id, msgid_prod, msgid_seq) SELECT activemq_msgs.container, ? AS anon_1, ? AS anon_2, activemq_msgs.id, activemq_msgs.msgid_prod, activemq_msgs.msgid_seq
+FROM activemq_msgs
+WHERE activemq_msgs.id = ? AND activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND coalesce((SELECT jdbcstore_acks.id
+FROM jdbcstore_acks
+WHERE jdbcstore_acks.container = activemq_msgs.container AND jdbcstore_acks.id = activemq_msgs.id AND jdbcstore_acks.msgid_prod = activemq_msgs.msgid_prod AND jdbcstore_acks.msgid_seq = activemq_msgs.msgid_seq AND jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ?), -1) != activemq_msgs.id;
+
+-- add_message(id, container, msgid_prod, msgid_seq, expiration, msg, priority, xid)
+INSERT INTO activemq_msgs (id, container, msgid_prod, msgid_seq, expiration, msg, priority, xid) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- create_durable_sub(container, sub_dest, client_id, sub_name, selector, last_acked_id, priority, xid)
+INSERT INTO activemq_acks (container, sub_dest, client_id, sub_name, selector, last_acked_id, priority, xid) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- delete_destination_subscriptions(container)
+DELETE FROM activemq_acks WHERE activemq_acks.container = ?;
+
+-- delete_subscription(container, client_id, sub_name)
+DELETE FROM activemq_acks WHERE activemq_acks.container = ? AND activemq_acks.client_id = ? AND activemq_acks.sub_name = ?;
+
+-- destination_message_count(container)
+SELECT count(*) AS count_1
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL;
+
+-- destination_statistics(container)
+SELECT count(*) AS count_1, coalesce(sum(length(activemq_msgs.msg)), 0) AS coalesce_1
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL;
+
+-- durable_subscriber_message_count(container, after, container, client_id, sub_name)
+SELECT count(*) AS count_1
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND coalesce((SELECT jdbcstore_acks.id
+FROM jdbcstore_acks
+WHERE jdbcstore_acks.container = activemq_msgs.container AND jdbcstore_acks.id = activemq_msgs.id AND jdbcstore_acks.msgid_prod = activemq_msgs.msgid_prod AND jdbcstore_acks.msgid_seq = activemq_msgs.msgid_seq AND jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ?), -1) != activemq_msgs.id;
+
+-- durable_subscriber_message_count(container, after), of a store opened to read ActiveMQ's tables alone
+SELECT count(*) AS count_1
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND coalesce(NULL, -1) != activemq_msgs.id;
+
+-- durable_subscriber_message_count_with_priority(container, client_id, sub_name, container, container, client_id, sub_name)
+SELECT count(*) AS count_1
+FROM activemq_msgs JOIN activemq_acks ON activemq_acks.container = ? AND activemq_acks.client_id = ? AND activemq_acks.sub_name = ? AND activemq_acks.priority = activemq_msgs.priority AND coalesce(activemq_acks.last_acked_id, 0) < activemq_msgs.id
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND coalesce((SELECT jdbcstore_acks.id
+FROM jdbcstore_acks
+WHERE jdbcstore_acks.container = activemq_msgs.container AND jdbcstore_acks.id = activemq_msgs.id AND jdbcstore_acks.msgid_prod = activemq_msgs.msgid_prod AND jdbcstore_acks.msgid_seq = activemq_msgs.msgid_seq AND jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ?), -1) != activemq_msgs.id;
+
+-- durable_subscriber_message_count_with_priority(container, client_id, sub_name, container), of a store opened to read ActiveMQ's tables alone
+SELECT count(*) AS count_1
+FROM activemq_msgs JOIN activemq_acks ON activemq_acks.container = ? AND activemq_acks.client_id = ? AND activemq_acks.sub_name = ? AND activemq_acks.priority = activemq_msgs.priority AND coalesce(activemq_acks.last_acked_id, 0) < activemq_msgs.id
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND coalesce(NULL, -1) != activemq_msgs.id;
+
+-- find_acknowledged(container, container, container, client_id, sub_name, after, limit)
+SELECT jdbcstore_acks.id, activemq_msgs.id AS id_1, CASE WHEN (activemq_msgs.id IS NOT NULL AND activemq_msgs.xid IS NULL AND NOT (EXISTS (SELECT 1
+FROM activemq_acks
+WHERE activemq_acks.container = ? AND (activemq_acks.priority = activemq_msgs.priority OR NOT (EXISTS (SELECT 1
+FROM activemq_acks AS other
+WHERE other.container = ? AND other.client_id = activemq_acks.client_id AND other.sub_name = activemq_acks.sub_name AND other.priority != activemq_acks.priority))) AND coalesce(activemq_acks.last_acked_id, 0) < activemq_msgs.id AND NOT (EXISTS (SELECT 1
+FROM jdbcstore_acks AS by_others
+WHERE by_others.container = activemq_msgs.container AND by_others.id = activemq_msgs.id AND by_others.msgid_prod = activemq_msgs.msgid_prod AND by_others.msgid_seq = activemq_msgs.msgid_seq AND by_others.xid IS NULL AND by_others.client_id = activemq_acks.client_id AND by_others.sub_name = activemq_acks.sub_name))))) THEN 1 ELSE 0 END AS anon_1
+FROM jdbcstore_acks LEFT OUTER JOIN activemq_msgs ON jdbcstore_acks.container = activemq_msgs.container AND jdbcstore_acks.id = activemq_msgs.id AND jdbcstore_acks.msgid_prod = activemq_msgs.msgid_prod AND jdbcstore_acks.msgid_seq = activemq_msgs.msgid_seq
+WHERE jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ? AND jdbcstore_acks.id > ? ORDER BY jdbcstore_acks.id {maxrows ?};
+
+-- find_all_destinations()
+SELECT activemq_msgs.container
+FROM activemq_msgs UNION SELECT activemq_acks.container
+FROM activemq_acks;
+
+-- find_all_durable_subs(container)
+SELECT activemq_acks.client_id, activemq_acks.sub_name, activemq_acks.priority, activemq_acks.last_acked_id, activemq_acks.selector, activemq_acks.sub_dest
+FROM activemq_acks
+WHERE activemq_acks.container = ? AND activemq_acks.priority BETWEEN 0 AND 9 ORDER BY activemq_acks.client_id, activemq_acks.sub_name, activemq_acks.priority;
+
+-- find_all_marks(container)
+SELECT activemq_acks.client_id, activemq_acks.sub_name, activemq_acks.priority, activemq_acks.last_acked_id, activemq_acks.selector, activemq_acks.sub_dest
+FROM activemq_acks
+WHERE activemq_acks.container = ? AND activemq_acks.priority BETWEEN 0 AND 9 ORDER BY activemq_acks.client_id, activemq_acks.sub_name, activemq_acks.priority;
+
+-- find_all_message_ids(limit)
+SELECT activemq_msgs.msgid_prod, activemq_msgs.msgid_seq
+FROM activemq_msgs ORDER BY activemq_msgs.id DESC {maxrows ?};
+
+-- find_durable_sub(container, client_id, sub_name)
+SELECT activemq_acks.client_id, activemq_acks.sub_name, activemq_acks.priority, activemq_acks.last_acked_id, activemq_acks.selector, activemq_acks.sub_dest
+FROM activemq_acks
+WHERE activemq_acks.container = ? AND activemq_acks.client_id = ? AND activemq_acks.sub_name = ? AND activemq_acks.priority BETWEEN 0 AND 9 ORDER BY activemq_acks.client_id, activemq_acks.sub_name, activemq_acks.priority;
+
+-- find_durable_sub_messages(container, after, container, client_id, sub_name, limit)
+SELECT activemq_msgs.id, activemq_msgs.msg
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND coalesce((SELECT jdbcstore_acks.id
+FROM jdbcstore_acks
+WHERE jdbcstore_acks.container = activemq_msgs.container AND jdbcstore_acks.id = activemq_msgs.id AND jdbcstore_acks.msgid_prod = activemq_msgs.msgid_prod AND jdbcstore_acks.msgid_seq = activemq_msgs.msgid_seq AND jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ?), -1) != activemq_msgs.id ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_durable_sub_messages(container, after, limit), of a store opened to read ActiveMQ's tables alone
+SELECT activemq_msgs.id, activemq_msgs.msg
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND coalesce(NULL, -1) != activemq_msgs.id ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_durable_sub_messages_by_priority.lowest(container, after, container, client_id, sub_name, limit)
+SELECT activemq_msgs.id, activemq_msgs.msg
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND coalesce((SELECT jdbcstore_acks.id
+FROM jdbcstore_acks
+WHERE jdbcstore_acks.container = activemq_msgs.container AND jdbcstore_acks.id = activemq_msgs.id AND jdbcstore_acks.msgid_prod = activemq_msgs.msgid_prod AND jdbcstore_acks.msgid_seq = activemq_msgs.msgid_seq AND jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ?), -1) != activemq_msgs.id AND activemq_msgs.priority < 1 ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_durable_sub_messages_by_priority.lowest(container, after, limit), of a store opened to read ActiveMQ's tables alone
+SELECT activemq_msgs.id, activemq_msgs.msg
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND coalesce(NULL, -1) != activemq_msgs.id AND activemq_msgs.priority < 1 ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_durable_sub_messages_by_priority.other(container, after, container, client_id, sub_name, priority, limit)
+SELECT activemq_msgs.id, activemq_msgs.msg
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND coalesce((SELECT jdbcstore_acks.id
+FROM jdbcstore_acks
+WHERE jdbcstore_acks.container = activemq_msgs.container AND jdbcstore_acks.id = activemq_msgs.id AND jdbcstore_acks.msgid_prod = activemq_msgs.msgid_prod AND jdbcstore_acks.msgid_seq = activemq_msgs.msgid_seq AND jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ?), -1) != activemq_msgs.id AND activemq_msgs.priority = ? ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_durable_sub_messages_by_priority.other(container, after, priority, limit), of a store opened to read ActiveMQ's tables alone
+SELECT activemq_msgs.id, activemq_msgs.msg
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND coalesce(NULL, -1) != activemq_msgs.id AND activemq_msgs.priority = ? ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_expired_ids(container, after, now_ms, limit)
+SELECT activemq_msgs.id
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND activemq_msgs.expiration > 0 AND activemq_msgs.expiration < ? ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_expired_messages(container, after, now_ms, limit)
+SELECT activemq_msgs.id, activemq_msgs.msg
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND activemq_msgs.expiration > 0 AND activemq_msgs.expiration < ? ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_id_owner(id_)
+SELECT activemq_msgs.msgid_prod, activemq_msgs.msgid_seq, activemq_msgs.container
+FROM activemq_msgs
+WHERE activemq_msgs.id = ?;
+
+-- find_ids(container, after, limit)
+SELECT activemq_msgs.id
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_ids_by_priority.lowest(container, after, limit)
+SELECT activemq_msgs.id
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND activemq_msgs.priority < 1 ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_ids_by_priority.other(container, after, priority, limit)
+SELECT activemq_msgs.id
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND activemq_msgs.priority = ? ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_in_doubt_messages(container, after, limit)
+SELECT activemq_msgs.id, activemq_msgs.msg
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NOT NULL AND activemq_msgs.id > ? ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_last_sequence_id_in_acks()
+SELECT max(activemq_acks.last_acked_id) AS max_1
+FROM activemq_acks;
+
+-- find_last_sequence_id_in_msgs()
+SELECT max(activemq_msgs.id) AS max_1
+FROM activemq_msgs;
+
+-- find_lock()
+SELECT activemq_lock.id, activemq_lock.time, activemq_lock.broker_name
+FROM activemq_lock;
+
+-- find_marks(container, client_id, sub_name)
+SELECT activemq_acks.client_id, activemq_acks.sub_name, activemq_acks.priority, activemq_acks.last_acked_id, activemq_acks.selector, activemq_acks.sub_dest
+FROM activemq_acks
+WHERE activemq_acks.container = ? AND activemq_acks.client_id = ? AND activemq_acks.sub_name = ? AND activemq_acks.priority BETWEEN 0 AND 9 ORDER BY activemq_acks.client_id, activemq_acks.sub_name, activemq_acks.priority;
+
+-- find_message_by_id(id_, container)
+SELECT activemq_msgs.id, activemq_msgs.msg
+FROM activemq_msgs
+WHERE activemq_msgs.id = ? AND activemq_msgs.container = ? AND activemq_msgs.xid IS NULL;
+
+-- find_message_sequence_id(msgid_prod, msgid_seq, container)
+SELECT activemq_msgs.id, activemq_msgs.priority
+FROM activemq_msgs
+WHERE activemq_msgs.msgid_prod = ? AND activemq_msgs.msgid_seq = ? AND activemq_msgs.container = ? AND activemq_msgs.xid IS NULL ORDER BY activemq_msgs.id;
+
+-- find_next_messages(container, after, limit)
+SELECT activemq_msgs.id, activemq_msgs.msg
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_next_messages_by_priority.lowest(container, after, limit)
+SELECT activemq_msgs.id, activemq_msgs.msg
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND activemq_msgs.priority < 1 ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_next_messages_by_priority.other(container, after, priority, limit)
+SELECT activemq_msgs.id, activemq_msgs.msg
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND activemq_msgs.priority = ? ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_number(name_)
+SELECT jdbcstore_state.number
+FROM jdbcstore_state
+WHERE jdbcstore_state.name = ?;
+
+-- find_number_for_update(name_)
+SELECT jdbcstore_state.number
+FROM jdbcstore_state
+WHERE jdbcstore_state.name = ?;
+
+-- find_priorities(container, limit)
+SELECT activemq_msgs.priority
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_priority_by_id(id_, container)
+SELECT activemq_msgs.id, activemq_msgs.priority
+FROM activemq_msgs
+WHERE activemq_msgs.id = ? AND activemq_msgs.container = ? AND activemq_msgs.xid IS NULL;
+
+-- find_subscribed_destinations()
+SELECT DISTINCT activemq_acks.container
+FROM activemq_acks;
+
+-- find_window(container, client_id, sub_name, container, after, limit)
+SELECT activemq_msgs.id, (SELECT CASE WHEN (jdbcstore_acks.xid IS NULL) THEN jdbcstore_acks.id ELSE -jdbcstore_acks.id END AS anon_2
+FROM jdbcstore_acks
+WHERE jdbcstore_acks.container = activemq_msgs.container AND jdbcstore_acks.id = activemq_msgs.id AND jdbcstore_acks.msgid_prod = activemq_msgs.msgid_prod AND jdbcstore_acks.msgid_seq = activemq_msgs.msgid_seq AND jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ?) AS anon_1
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_window(container, after, limit), of a store opened to read ActiveMQ's tables alone
+SELECT activemq_msgs.id, NULL AS anon_1
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_window_by_priority.lowest(container, client_id, sub_name, container, after, limit)
+SELECT activemq_msgs.id, (SELECT CASE WHEN (jdbcstore_acks.xid IS NULL) THEN jdbcstore_acks.id ELSE -jdbcstore_acks.id END AS anon_2
+FROM jdbcstore_acks
+WHERE jdbcstore_acks.container = activemq_msgs.container AND jdbcstore_acks.id = activemq_msgs.id AND jdbcstore_acks.msgid_prod = activemq_msgs.msgid_prod AND jdbcstore_acks.msgid_seq = activemq_msgs.msgid_seq AND jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ?) AS anon_1
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND activemq_msgs.priority < 1 ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_window_by_priority.lowest(container, after, limit), of a store opened to read ActiveMQ's tables alone
+SELECT activemq_msgs.id, NULL AS anon_1
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND activemq_msgs.priority < 1 ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_window_by_priority.other(container, client_id, sub_name, container, after, priority, limit)
+SELECT activemq_msgs.id, (SELECT CASE WHEN (jdbcstore_acks.xid IS NULL) THEN jdbcstore_acks.id ELSE -jdbcstore_acks.id END AS anon_2
+FROM jdbcstore_acks
+WHERE jdbcstore_acks.container = activemq_msgs.container AND jdbcstore_acks.id = activemq_msgs.id AND jdbcstore_acks.msgid_prod = activemq_msgs.msgid_prod AND jdbcstore_acks.msgid_seq = activemq_msgs.msgid_seq AND jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ?) AS anon_1
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND activemq_msgs.priority = ? ORDER BY activemq_msgs.id {maxrows ?};
+
+-- find_window_by_priority.other(container, after, priority, limit), of a store opened to read ActiveMQ's tables alone
+SELECT activemq_msgs.id, NULL AS anon_1
+FROM activemq_msgs
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND activemq_msgs.priority = ? ORDER BY activemq_msgs.id {maxrows ?};
+
+-- last_producer_sequence_id(msgid_prod)
+SELECT max(activemq_msgs.msgid_seq) AS max_1
+FROM activemq_msgs
+WHERE activemq_msgs.msgid_prod = ?;
+
+-- lock_number(name_)
+UPDATE jdbcstore_state SET number=jdbcstore_state.number WHERE jdbcstore_state.name = ?;
+
+-- remove_acknowledged(container, client_id, sub_name, id_)
+DELETE FROM jdbcstore_acks WHERE jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ? AND jdbcstore_acks.id = ?;
+
+-- remove_all_acknowledged(container, client_id, sub_name)
+DELETE FROM jdbcstore_acks WHERE jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ?;
+
+-- remove_destination_acknowledged(container)
+DELETE FROM jdbcstore_acks WHERE jdbcstore_acks.container = ?;
+
+-- remove_message(id_)
+DELETE FROM activemq_msgs WHERE activemq_msgs.xid IS NULL AND activemq_msgs.id = ?;
+
+-- remove_stale_acknowledged(container, client_id, sub_name, after, up_to)
+DELETE FROM jdbcstore_acks WHERE jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ? AND jdbcstore_acks.id > ? AND jdbcstore_acks.id <= ? AND jdbcstore_acks.xid IS NULL AND NOT (EXISTS (SELECT 1
+FROM activemq_msgs
+WHERE jdbcstore_acks.container = activemq_msgs.container AND jdbcstore_acks.id = activemq_msgs.id AND jdbcstore_acks.msgid_prod = activemq_msgs.msgid_prod AND jdbcstore_acks.msgid_seq = activemq_msgs.msgid_seq));
+
+-- update_durable_last_ack(last, container, client_id, sub_name, priority_)
+UPDATE activemq_acks SET last_acked_id=? WHERE activemq_acks.container = ? AND activemq_acks.client_id = ? AND activemq_acks.sub_name = ? AND activemq_acks.priority = ?;
+
+-- update_durable_last_ack_with_priority(last, container, client_id, sub_name, priority_)
+UPDATE activemq_acks SET last_acked_id=? WHERE activemq_acks.container = ? AND activemq_acks.client_id = ? AND activemq_acks.sub_name = ? AND activemq_acks.priority = ?;
+
+-- update_message(blob, id_)
+UPDATE activemq_msgs SET msg=? WHERE activemq_msgs.id = ?;
+
+-- update_number(new, name_)
+UPDATE jdbcstore_state SET number=? WHERE jdbcstore_state.name = ?;

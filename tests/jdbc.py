@@ -1,0 +1,27 @@
+"""Reaching what only a JDBC driver reaches, beside the store."""
+
+from __future__ import annotations
+
+from sqlalchemy import URL, Engine, NullPool, create_engine
+
+from jdbcstore.adapters import adapter_for
+
+FORMS = {
+    "h2": "jdbc:h2:tcp://{host}:{port}/./{database};DB_CLOSE_DELAY=-1",
+    "hsqldb": "jdbc:hsqldb:hsql://{host}:{port}/{database}",
+    "derby": "jdbc:derby://{host}:{port}/{database};create=true",
+}
+"""By SQLAlchemy scheme, as the tests write it for want of another."""
+
+
+def jdbc_url(address: URL, *, login: bool = True) -> str:
+    """The JDBC URL of a database, with user and password in it or without."""
+    form = FORMS[address.drivername]
+    text = form.format(host=address.host, port=address.port, database=address.database)
+    return f"{text};user={address.username};password={address.password}" if login else text
+
+
+def jdbc_engine(url: str) -> Engine:
+    """Opens a connection for each use, in autocommit mode."""
+    _, target = adapter_for(url)
+    return create_engine(target, poolclass=NullPool, isolation_level="AUTOCOMMIT")

@@ -1,0 +1,71 @@
+"""Lease lockers on a database whose clock is a row, each with a clock of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jdbcstore.adapters.sqlite import SqliteAdapter
+from jdbcstore.config import StoreConfig
+from jdbcstore.lockers.lease import LeaseDatabaseLocker
+from jdbcstore.session import Session
+from tests.clock import FakeClock
+from tests.databases import Database
+
+LEASE = 10.0
+START_MS = 1_750_000_000_000
+NOW_MS = "(SELECT number FROM jdbcstore_state WHERE name = 'clock')"
+
+
+class SteppedDatabase:
+    """SQLite, with a clock that only :meth:`advance` moves."""
+
+    def __init__(self, database: Database, replace: Any) -> None:
+        replace(SqliteAdapter, "now_ms", NOW_MS)
+        connected = SqliteAdapter.on_connect
+
+        def on_connect(adapter: SqliteAdapter, connection: Any) -> None:
+            connected(adapter, connection)
+            # The tests judge what is committed, and never what survives a crash.
+            connection.execute("PRAGMA synchronous=OFF")
+
+        replace(SqliteAdapter, "on_connect", on_connect)
+        self.session = Session(database.url, StoreConfig())
+        self.clocks: list[FakeClock] = []
+        self.now_ms = START_MS
+        self._connection = self.session.connect()
+        self._run(f"INSERT INTO jdbcstore_state (name, number) VALUES ('clock', {START_MS})")
+
+    def locker(self, name: str, *, skew: float = 0.0, **options: Any) -> LeaseDatabaseLocker:
+        clock = FakeClock(START_MS + round(skew * 1000))
+        self.clocks.append(clock)
+        locker = LeaseDatabaseLocker(name=name, clock=clock, lock_acquire_sleep_interval=LEASE, **options)
+        locker.configure(self.session)
+        return locker
+
+    def advance(self, seconds: float) -> None:
+        self.now_ms += round(seconds * 1000)
+        self._run(f"UPDATE jdbcstore_state SET number = {self.now_ms} WHERE name = 'clock'")
+        for clock in self.clocks:
+            clock.advance(seconds)
+
+    def row(self) -> tuple[str | None, int | None]:
+        """Whose name the lock has, and until when."""
+        cursor = self._connection.cursor
+        cursor.execute("SELECT broker_name, time FROM activemq_lock WHERE id = 1")
+        [(name, expiry)] = cursor.fetchall()
+        return name, expiry
+
+    def set_row(self, name: str | None, expiry: int | None) -> None:
+        self._connection.cursor.execute("UPDATE activemq_lock SET broker_name = ?, time = ?", (name, expiry))
+
+    def close(self) -> None:
+        self._connection.close()
+        self.session.close()
+
+    def _run(self, statement: str) -> None:
+        self._connection.cursor.execute(statement)
+
+
+def believes(locker: LeaseDatabaseLocker) -> bool:
+    """Whether it takes itself for the holder, asking nobody."""
+    return locker.clock.monotonic() < locker.held_until

@@ -1,0 +1,145 @@
+"""Every interleaving of two holders' obtain, renew and release with the passing of time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from jdbcstore.lockers.lease import LeaseDatabaseLocker
+from tests.databases import SqliteDatabase
+from tests.lockers.leases import LEASE, SteppedDatabase, believes
+
+LENGTH = 4
+HOUR = 3600.0
+SOME, MOST = LEASE * 0.45, LEASE * 0.95
+"""Twice the one is within the time that a lease is believed in; the other is only within the lease."""
+STEPS = ("A obtains", "A renews", "A releases", "B obtains", "B renews", "B releases", "some", "most")
+
+
+@pytest.fixture
+def stepped(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[SteppedDatabase]:
+    stepped = SteppedDatabase(SqliteDatabase(tmp_path), monkeypatch.setattr)  # type: ignore[arg-type]
+    yield stepped
+    stepped.close()
+
+
+class Model:
+    """What the lock's row must be."""
+
+    def __init__(self) -> None:
+        self.holder: str | None = None
+        self.expires = 0.0
+        self.now = 0.0
+        self.believed = {"A": -1.0, "B": -1.0}
+
+    def step(self, who: str, what: str) -> bool | None:
+        mine = self.holder == who
+        if what == "obtains":
+            # An attempt gives back what one before it may have left.
+            if mine:
+                self.holder, self.expires = None, 0.0
+            if self.holder is not None and self.now <= self.expires:
+                self.believed[who] = -1.0
+                return False
+            self._hold(who)
+            return True
+        if what == "renews":
+            if not mine or self.now >= self.believed[who]:
+                return False
+            self._hold(who)
+            return True
+        if mine:
+            self.holder, self.expires = None, 0.0
+        self.believed[who] = -1.0
+        return None
+
+    def _hold(self, who: str) -> None:
+        self.holder, self.expires = who, self.now + LEASE
+        self.believed[who] = self.now + 0.9 * LEASE
+
+    def believers(self) -> set[str]:
+        return {who for who, until in self.believed.items() if self.now < until}
+
+
+def run(stepped: SteppedDatabase, lockers: dict[str, LeaseDatabaseLocker], steps: tuple[str, ...]) -> None:
+    model = Model()
+    for step in steps:
+        if step in ("some", "most"):
+            seconds = SOME if step == "some" else MOST
+            stepped.advance(seconds)
+            model.now += seconds
+        else:
+            who, what = step.split()
+            expected = model.step(who, what)
+            locker = lockers[who]
+            if what == "obtains":
+                assert locker.do_start(0.0) is expected, steps
+            elif what == "renews":
+                assert locker.keep_alive() is expected, steps
+            else:
+                locker.do_stop()
+        name, _ = stepped.row()
+        assert (name.split("#")[0] if name else None) == model.holder, steps
+        believers = {who for who, locker in lockers.items() if believes(locker)}
+        assert believers == model.believers(), steps
+        assert len(believers) <= 1, steps
+
+
+@pytest.mark.parametrize("skews", [(0.0, 0.0), (HOUR, -HOUR)], ids=["clocks agree", "clocks differ by 2 h"])
+def test_every_interleaving(stepped: SteppedDatabase, skews: tuple[float, float]) -> None:
+    """At most one believes that it holds the lock, and then it does, whatever the holders' clocks say."""
+    lockers = {who: stepped.locker(who, skew=skew) for who, skew in zip("AB", skews, strict=True)}
+    for steps in itertools.product(STEPS, repeat=LENGTH):
+        if not steps[0].endswith("obtains"):
+            continue  # nothing is held yet
+        run(stepped, lockers, steps)
+        for locker in lockers.values():
+            locker.do_stop()
+        stepped.set_row(None, None)
+
+
+def test_two_of_one_name(stepped: SteppedDatabase) -> None:
+    one, other = stepped.locker("same"), stepped.locker("same")
+    assert one.do_start(0.0)
+    assert not other.do_start(0.0)
+    other.do_stop()
+    assert one.keep_alive()
+    stepped.advance(LEASE + 0.001)
+    assert other.do_start(0.0)
+    assert not one.keep_alive()
+    one.do_stop()
+    assert other.keep_alive()
+
+
+def test_a_lease_of_an_activemq_is_respected_and_followed(stepped: SteppedDatabase) -> None:
+    locker = stepped.locker("ours")
+    stepped.set_row("amq", stepped.now_ms + 5000)
+    assert not locker.do_start(0.0)
+    assert locker.holder == "amq"
+    stepped.advance(5.001)
+    assert locker.do_start(0.0)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "skew", "by_ours"),
+    [(0.0, 3.0, False), (5.0, 3.0, True), (5.0, -6.0, False), (2.0, 3.0, False)],
+)
+def test_our_clock_counts_only_within_what_is_allowed(
+    stepped: SteppedDatabase, allowed: float, skew: float, by_ours: bool
+) -> None:
+    locker = stepped.locker("ours", skew=skew, max_allowable_diff_from_db_time=allowed)
+    assert locker.do_start(0.0)
+    assert locker.skew_ms == skew * 1000
+    _, expiry = stepped.row()
+    assert expiry == stepped.now_ms + (skew * 1000 if by_ours else 0) + LEASE * 1000
+
+
+def test_the_difference_is_measured_at_each_renewal(stepped: SteppedDatabase) -> None:
+    locker = stepped.locker("ours")
+    assert locker.do_start(0.0)
+    stepped.clocks[0]._now_ms += 7000
+    assert locker.keep_alive()
+    assert locker.skew_ms == 7000
+    assert stepped.row()[1] == stepped.now_ms + LEASE * 1000

@@ -1,0 +1,185 @@
+"""The keeper renews in time, gives up in time, and keeps nothing alive."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from jdbcstore import Message
+from jdbcstore.config.locker import (
+    CustomLockerConfig,
+    DatabaseLockerConfig,
+    LeaseDatabaseLockerConfig,
+    LockerConfig,
+    SharedFileLockerConfig,
+)
+from jdbcstore.errors import ConfigurationError, LockLost, StoreError
+from jdbcstore.lockers import AbstractLocker
+from tests.databases import Database
+from tests.faults.conftest import line
+from tests.faults.line import Break, Line
+from tests.lockers.conftest import OpenLocked
+from tests.polling import wait_until
+from tests.servers import Server
+
+__all__ = ["line"]
+
+SHORT = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=1.5, lock_keep_alive_period=0.3)
+
+
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mariadb-pyodbc")
+def test_a_lease_is_renewed(open_locked: OpenLocked, database: Database) -> None:
+    store = open_locked(SHORT)
+    [(_, first)] = database.rows("SELECT BROKER_NAME, TIME FROM ACTIVEMQ_LOCK")
+
+    def renewed() -> bool:
+        return bool(database.rows(f"SELECT 1 FROM ACTIVEMQ_LOCK WHERE TIME > {first + 1600}"))
+
+    wait_until(renewed, 10.0, "a lease that lasts longer than one")
+    store.queue("Q").add_message(Message("still the master"))
+
+
+@pytest.mark.backends("postgresql", "mariadb")
+def test_a_master_that_is_cut_off_stops_before_its_lease_ends(
+    open_locked: OpenLocked, line: Line, database: Database
+) -> None:
+    store = open_locked(SHORT, url=line.url)
+    assert store.fence is not None
+    queue = store.queue("Q")
+    queue.add_message(Message("in time"))
+    line.arm(Break.STATEMENT, 1, lasting=True)
+    assert store.fence.wait_lost(10.0)
+    # Its lease is still there, by the database's clock.
+    [(name, expiry)] = database.rows("SELECT BROKER_NAME, TIME FROM ACTIVEMQ_LOCK")
+    assert name.startswith("one#")
+    assert time.time() * 1000 < expiry
+    with pytest.raises(LockLost):
+        queue.add_message(Message("late"))
+    line.mend()
+
+
+@pytest.mark.backends("postgresql", "mariadb")
+def test_a_lock_outlives_a_restart_that_is_shorter_than_the_lease(
+    open_locked: OpenLocked, server: Server
+) -> None:
+    lease = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=25.0, lock_keep_alive_period=0.2)
+    store = open_locked(lease, reconnect_timeout=20.0)
+    server.restart()
+    store.queue("Q").add_message(Message("after the restart"))
+    assert store.fence is not None
+    assert store.fence.epoch == 1
+
+
+@pytest.mark.backends("postgresql", "mariadb")
+def test_a_row_lock_ends_with_its_connection(open_locked: OpenLocked, line: Line) -> None:
+    store = open_locked(DatabaseLockerConfig(lock_keep_alive_period=0.2), url=line.url)
+    assert store.fence is not None
+    line.arm(Break.BETWEEN, 1)
+    assert store.fence.wait_lost(10.0)
+    successor = open_locked(DatabaseLockerConfig(), broker_name="two", lock_timeout=20.0)
+    successor.queue("Q").add_message(Message("mine"))
+    with pytest.raises(LockLost):
+        store.queue("Q").add_message(Message("late"))
+
+
+LEAVES = """
+import sys
+from jdbcstore import Configuration, JdbcStore
+from jdbcstore.config import DataSourceConfig
+from jdbcstore.config.locker import LeaseDatabaseLockerConfig
+store = JdbcStore.configured(
+    Configuration(data_source=DataSourceConfig(url=sys.argv[1]), locker=LeaseDatabaseLockerConfig())
+)
+print(store.fence.epoch)
+"""
+
+
+@pytest.mark.backends("sqlite")
+def test_a_process_ends_that_has_not_closed_its_store(database: Database) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVES, database.url], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout.split() == ["1"]
+
+
+class Stubborn(AbstractLocker):
+    """A locker of a user's own, that does as the test says."""
+
+    held = True
+    fails: StoreError | None = None
+    stopped = 0
+
+    def __init__(self, *, place: str = "", **options: object) -> None:
+        super().__init__(**options)  # type: ignore[arg-type]
+        self.place = place
+
+    def do_start(self, patience: float) -> bool:  # noqa: ARG002
+        return type(self).held
+
+    def do_stop(self) -> None:
+        type(self).stopped += 1
+
+    def keep_alive(self) -> bool:
+        error = type(self).fails
+        if error is not None:
+            raise error
+        return type(self).held
+
+
+CUSTOM = CustomLockerConfig(
+    locker_class=f"{__name__}:Stubborn", options={"place": "here"}, lock_keep_alive_period=0.05
+)
+
+
+@pytest.fixture
+def stubborn(monkeypatch: pytest.MonkeyPatch) -> type[Stubborn]:
+    monkeypatch.setattr(Stubborn, "held", True)
+    monkeypatch.setattr(Stubborn, "fails", None)
+    monkeypatch.setattr(Stubborn, "stopped", 0)
+    return Stubborn
+
+
+@pytest.mark.backends("sqlite")
+def test_a_locker_of_ones_own(open_locked: OpenLocked, stubborn: type[Stubborn]) -> None:
+    store = open_locked(CUSTOM)
+    assert store.fence is not None
+    stubborn.fails = StoreError("nobody knows")
+    assert not store.fence.wait_lost(0.3)
+    store.queue("Q").add_message(Message("held on"))
+    stubborn.fails = None
+    stubborn.held = False
+    assert store.fence.wait_lost(10.0)
+    wait_until(lambda: stubborn.stopped == 1, 10.0, "that the lock is given up")
+    with pytest.raises(LockLost):
+        store.queue("Q").add_message(Message("late"))
+
+
+@pytest.mark.backends("sqlite")
+def test_an_error_ends_it_at_once_where_that_is_wanted(
+    open_locked: OpenLocked, stubborn: type[Stubborn]
+) -> None:
+    from dataclasses import replace
+
+    store = open_locked(replace(CUSTOM, stop_on_error=True))
+    assert store.fence is not None
+    stubborn.fails = StoreError("nobody knows")
+    assert store.fence.wait_lost(10.0)
+
+
+@pytest.mark.backends("sqlite")
+@pytest.mark.parametrize(
+    ("locker", "says"),
+    [
+        (DatabaseLockerConfig(), "locks no single rows"),
+        (CustomLockerConfig(locker_class="no.such:Thing"), "there is no locker"),
+        (CustomLockerConfig(locker_class="json:loads"), "cannot be made"),
+        (CustomLockerConfig(locker_class=f"{__name__}:Stubborn", options={"nonsense": "1"}), "nonsense"),
+        (SharedFileLockerConfig(), "needs a directory"),
+    ],
+)
+def test_what_cannot_work(open_locked: OpenLocked, locker: LockerConfig, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        open_locked(locker)

@@ -1,0 +1,88 @@
+"""A locker whose database fails at each of its calls, once and for good."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jdbcstore.config import StoreConfig
+from jdbcstore.errors import StoreError
+from jdbcstore.lockers import LockState
+from jdbcstore.lockers.base import AbstractLocker
+from jdbcstore.lockers.database import DatabaseLocker
+from jdbcstore.lockers.lease import LeaseDatabaseLocker
+from jdbcstore.session import Session
+from tests.backends import Backend
+from tests.clock import FakeClock
+from tests.databases import Database
+from tests.faults.conftest import line
+from tests.faults.line import Line
+
+__all__ = ["line"]
+
+LEASE = 10.0
+
+
+def make(kind: type[AbstractLocker], url: str, name: str, clock: FakeClock) -> tuple[Session, AbstractLocker]:
+    session = Session(url, StoreConfig())
+    options: dict[str, Any] = {"lock_acquire_sleep_interval": LEASE, "lock_keep_alive_period": LEASE / 3}
+    locker = kind(name=name, clock=clock, **options)
+    locker.configure(session)
+    return session, locker
+
+
+def attempt(locker: AbstractLocker) -> list[object]:
+    """Start, renew twice, stop; what came of each."""
+    said: list[object] = []
+    steps: tuple[Callable[[], object], ...]
+    steps = (lambda: locker.start(0.0), locker.keep_alive, locker.keep_alive)
+    for step in steps:
+        try:
+            said.append(step())
+        except StoreError as error:
+            said.append(error)
+        if locker.state is not LockState.MASTER:
+            break
+    return said
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["once", "for good"])
+@pytest.mark.parametrize("kind", [LeaseDatabaseLocker, DatabaseLocker], ids=["lease", "database"])
+def test_master_or_slave_or_stopped(
+    kind: type[AbstractLocker], lasting: bool, backend: Backend, database: Database, line: Line
+) -> None:
+    if kind is DatabaseLocker and not backend.capabilities.server:
+        pytest.skip("SQLite has no row locks")
+    clock = FakeClock()
+    with_faults, locker = make(kind, line.url, "faulty", clock)
+    direct, other = make(kind, database.url, "other", clock)
+    for how in line.breaks:
+        for number in itertools.count(1):
+            line.arm(how, number, lasting=lasting)
+            said = attempt(locker)
+            broke = line.broke
+            master = locker.state is LockState.MASTER and said[-1] is True
+            line.mend()
+            # Whoever says that it is the master holds the lock.
+            if master:
+                assert not other.do_start(0.0), (how, number)
+            locker.stop()
+            assert locker.state is LockState.STOPPED
+            if kind is LeaseDatabaseLocker:
+                # The database's clock is real here: what a release could not free would take a lease.
+                database.execute("UPDATE ACTIVEMQ_LOCK SET TIME = 0 WHERE ID = 1")
+            assert wait_for(other), (how, number)
+            other.do_stop()
+            if not broke:
+                assert said == [True, True, True]
+                break
+    with_faults.close()
+    direct.close()
+
+
+def wait_for(locker: AbstractLocker) -> bool:
+    """A server may need a moment to notice that a connection is gone."""
+    return any(locker.do_start(1.0) for _ in range(10))

@@ -1,0 +1,62 @@
+"""The store with other names, types and statements: what the conformance cases run with once more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.statements import ACTIVEMQ_STATEMENTS
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Options that every store of a test is opened with, and the names that its tables have then."""
+
+    id: str
+    options: Mapping[str, Any]
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def spell(self, sql: str) -> str:
+        """The test's SQL, with these names."""
+        if not self.names:
+            return sql
+        return re.sub(
+            "|".join(self.names), lambda found: self.names[found[0].upper()], sql, flags=re.IGNORECASE
+        )
+
+
+PLAIN = Variant("plain", {})
+"""Everything as it is by default."""
+
+_TABLES = (
+    "ACTIVEMQ_MSGS",
+    "ACTIVEMQ_ACKS",
+    "ACTIVEMQ_LOCK",
+    "JDBCSTORE_ACKS",
+    "JDBCSTORE_STATE",
+    "JDBCSTORE_VERSION",
+)
+_RENAMED = {
+    "message_table_name": "MESSAGES",
+    "durable_sub_acks_table_name": "SUBS",
+    "lock_table_name": "MASTER",
+}
+
+PREFIX = Variant("prefix", {"table_prefix": "MQ_"}, {name: f"MQ_{name}" for name in _TABLES})
+RENAMED = Variant("renamed", _RENAMED, dict(zip(_TABLES, (*_RENAMED.values(), *_TABLES[3:]), strict=True)))
+STRING_IDS = Variant("string-ids", {"string_id_data_type": "VARCHAR(128)"})
+STATEMENTS = Variant("statements", {"statements": ACTIVEMQ_STATEMENTS})
+
+
+def binary(type_: str) -> Variant:
+    return Variant("binary", {"binary_data_type": type_})
+
+
+VARIANTS = {
+    "sqlite": (PREFIX, RENAMED, STRING_IDS, binary("VARBINARY(16777216)"), STATEMENTS),
+    "postgresql": (STRING_IDS, binary("BYTEA COMPRESSION pglz"), STATEMENTS),
+    "mariadb": (STRING_IDS, binary("MEDIUMBLOB"), STATEMENTS),
+}
+"""By backend. Names are made into SQL in one place for all, so one database is enough for them."""
