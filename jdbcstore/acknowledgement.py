@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from jdbcstore.adapters.base import Row, Sql
+from jdbcstore.adapters.sql import Row, Sql
 from jdbcstore.names import subscription_not_found
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jdbcstore.abc import Progress
-from jdbcstore.adapters.base import Row
+from jdbcstore.adapters.sql import Row
 from jdbcstore.connection import Connection
 from jdbcstore.destination import Destination
 from jdbcstore.paging import PRIORITIES, REMOVE_BATCH, id_pages

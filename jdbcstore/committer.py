@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from jdbcstore.abc import MessageReference
 from jdbcstore.acknowledgement import plan_all
-from jdbcstore.adapters.base import Batch, Failure
+from jdbcstore.adapters.base import Failure
+from jdbcstore.adapters.sql import Batch
 from jdbcstore.connection import Connection
 from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.lockers import Fence
@@ -236,8 +237,7 @@ class _Attempts:
         for unit in units:
             for committed in unit.committed:
                 committed()
-            first = sequence.last + 1
-            adds = enumerate(unit.adds, first)
+            adds = enumerate(unit.adds, sequence.last + 1)
             results.append([MessageReference(id_, add.message_id) for id_, add in adds])
             sequence.use(len(unit.adds))
         return results

@@ -6,8 +6,9 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jdbcstore.adapters.base import Adapter, Batch, Row, Sql
+from jdbcstore.adapters.base import Adapter
 from jdbcstore.adapters.locking import Guard
+from jdbcstore.adapters.sql import Batch, Row, Sql
 from jdbcstore.errors import LockLost
 from jdbcstore.statements import Query, Statement, Statements
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from jdbcstore import openwire
 from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
-from jdbcstore.adapters.base import Row, Sql
+from jdbcstore.adapters.sql import Row, Sql
 from jdbcstore.clock import Clock
 from jdbcstore.config.types import NameLengths
 from jdbcstore.connection import Connection

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from jdbcstore import openwire
 from jdbcstore.abc import Cursor, Page
-from jdbcstore.adapters.base import Row
+from jdbcstore.adapters.sql import Row
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import Message
 

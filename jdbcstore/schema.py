@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
     Column,
+    Connection,
     Dialect,
     Engine,
     Index,
@@ -24,7 +25,7 @@ from sqlalchemy.engine.interfaces import ReflectedIndex
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import AddConstraint
 
-from jdbcstore.adapters.base import Adapter
+from jdbcstore.adapters.base import Adapter, Failure
 from jdbcstore.errors import SchemaError
 from jdbcstore.tables import Tables
 
@@ -36,6 +37,8 @@ LATER_COLUMNS = frozenset({"priority", "xid"})
 """What tables of earlier versions do not have."""
 ACKS_KEY = ("container", "client_id", "sub_name", "priority")
 """The primary key of ACTIVEMQ_ACKS that has room for a row for each priority."""
+
+_TRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,9 @@ def transactions_statement(table: Table, adapter: Adapter, dialect: Dialect) -> 
     return f"ALTER TABLE {dialect.identifier_preparer.format_table(table)} {adapter.make_transactional}"
 
 
-def create_tables(engine: Engine, tables: Tables, present: Present, theirs: Collection[Table] = ()) -> None:
+def create_tables(
+    engine: Engine, adapter: Adapter, tables: Tables, present: Present, theirs: Collection[Table] = ()
+) -> None:
     """Create what is absent: tables, indexes, and the rows they start with.
 
     ``theirs`` are tables that somebody else makes, and decides which indexes they have.
@@ -140,22 +145,21 @@ def create_tables(engine: Engine, tables: Tables, present: Present, theirs: Coll
     for table in tables.all:
         if table in theirs:
             continue
-        if table not in present.columns and _create(engine, table):
+        if table not in present.columns and _create(engine, adapter, table):
             made += 1
         else:
-            _create_indexes(engine, table, present.indexes.get(table))
+            _create_indexes(engine, adapter, table, present.indexes.get(table))
     _insert_row(engine, tables.lock, tables.lock.c.id == LOCK_ROW, id=LOCK_ROW)
     _insert_row(engine, tables.state, tables.state.c.name == SEQUENCE_ROW, name=SEQUENCE_ROW, number=0)
     if made == len(tables.all):
-        _create(engine, tables.version)
+        _create(engine, adapter, tables.version)
         _insert_row(engine, tables.version, true(), version_num=HEAD)
 
 
-def _create(engine: Engine, table: Table) -> bool:
+def _create(engine: Engine, adapter: Adapter, table: Table) -> bool:
     """Create a table with its indexes; false if another process did so first."""
     try:
-        with engine.begin() as connection:
-            table.create(connection)
+        _run(engine, adapter, table.create)
     except DBAPIError as error:
         if not inspect(engine).has_table(table.name):
             raise SchemaError(
@@ -166,18 +170,32 @@ def _create(engine: Engine, table: Table) -> bool:
     return True
 
 
-def _create_indexes(engine: Engine, table: Table, present: set[str] | None) -> None:
+def _create_indexes(engine: Engine, adapter: Adapter, table: Table, present: set[str] | None) -> None:
     if present is None:
         present = _index_names(engine, table)
     for index in sorted(table.indexes, key=_name):
         if _name(index) in present:
             continue
         try:
-            index.create(engine)
+            _run(engine, adapter, index.create)
         except DBAPIError as error:
             # Another process was faster, or the user may not: slower, but nothing is lost.
             if _name(index) not in _index_names(engine, table):
                 raise SchemaError(f"cannot create the index {index.name}: {error.orig}") from error
+
+
+def _run(engine: Engine, adapter: Adapter, create: Callable[[Connection], None]) -> None:
+    """Create something in a transaction of its own, again where another process's was in the way."""
+    for left in reversed(range(_TRIES)):
+        try:
+            with engine.begin() as connection:
+                create(connection)
+            return
+        except DBAPIError as error:
+            # On Derby two that create the same index wait for each other, and one is told to give up.
+            transient = error.orig is not None and adapter.classify(error.orig) is Failure.TRANSIENT
+            if not transient or left == 0:
+                raise
 
 
 def _index_names(engine: Engine, table: Table) -> set[str]:

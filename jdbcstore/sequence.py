@@ -7,7 +7,7 @@ reserved is kept in a row of our own, and no sequence is given twice, whatever w
 
 from __future__ import annotations
 
-from jdbcstore.adapters.base import Row
+from jdbcstore.adapters.sql import Row
 from jdbcstore.connection import Connection
 from jdbcstore.errors import SchemaError
 from jdbcstore.schema import SEQUENCE_ROW

@@ -6,12 +6,14 @@ import contextlib
 import logging
 import threading
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy import NullPool, PoolProxiedConnection
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from jdbcstore.adapters.base import Failure, Row, Sql
+from jdbcstore.adapters.base import Failure
+from jdbcstore.adapters.sql import Row, Sql
 from jdbcstore.config import StoreConfig
 from jdbcstore.config.statements import unused_statements
 from jdbcstore.connection import Connection
@@ -61,7 +63,6 @@ class Session(Database):
                 hinted=hinted,
             )
             self._report_unused()
-            self.xa_statements = XaStatements(self.tables, self.adapter, self.engine.dialect)
             with contextlib.closing(self.connect()) as connection:
                 with self.translated():
                     self._check_statements(connection)
@@ -70,6 +71,10 @@ class Session(Database):
         except BaseException:
             self.engine.dispose()
             raise
+
+    @cached_property
+    def xa_statements(self) -> XaStatements:
+        return XaStatements(self.tables, self.adapter, self.engine.dialect)
 
     def _report_unused(self) -> None:
         for name, reason in unused_statements(self.config.statements):
@@ -91,7 +96,7 @@ class Session(Database):
             check_transactions(self.engine, present, self.adapter)
         if creates:
             theirs = given_tables(self.tables, self.config.statements)
-            create_tables(self.engine, self.tables, present, theirs)
+            create_tables(self.engine, self.adapter, self.tables, present, theirs)
             index = container_index(self.tables)
             return True, index.table not in theirs or present.has_index(index)
         missing = present.missing(self.tables.all)

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from jdbcstore.abc import Progress
-from jdbcstore.adapters.base import Row
+from jdbcstore.adapters.sql import Row
 from jdbcstore.audit import DuplicateAudit
 from jdbcstore.audited import AuditedWriter
 from jdbcstore.cleanup import clean

@@ -8,7 +8,7 @@ from typing import Any
 
 from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
 from jdbcstore.acknowledgement import AcknowledgementTracker
-from jdbcstore.adapters.base import Row
+from jdbcstore.adapters.sql import Row
 from jdbcstore.connection import Connection
 from jdbcstore.destination import Destination
 from jdbcstore.message_store import JdbcMessageStore, Parts

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from jdbcstore import openwire
 from jdbcstore.abc import MessageReference
-from jdbcstore.adapters.base import Row, Sql
+from jdbcstore.adapters.sql import Row, Sql
 from jdbcstore.message import MessageId
 
 if TYPE_CHECKING:

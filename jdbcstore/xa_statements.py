@@ -11,8 +11,9 @@ from typing import Any
 from sqlalchemy import Dialect, and_, bindparam, delete, func, insert, literal_column, null, select, update
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
-from jdbcstore.adapters.base import Adapter, Sql
+from jdbcstore.adapters.base import Adapter
 from jdbcstore.adapters.compiling import compile_sql
+from jdbcstore.adapters.sql import Sql
 from jdbcstore.tables import Tables
 
 _LOWEST: ColumnElement[str] = literal_column("' '")

@@ -67,8 +67,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("backend", values, ids=lambda backend: backend.label)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What shares tables or a broker runs in one process, when several run the tests."""
+    """What shares tables or a broker runs in one process, when several run the tests.
+
+    Before pytest-xdist looks for the groups, which it does in this hook too.
+    """
     for item in items:
         if SHARING & {*item.path.parts} and isinstance(item, pytest.Function):
             values = item.callspec.params.values() if hasattr(item, "callspec") else ()

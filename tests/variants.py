@@ -46,17 +46,13 @@ _RENAMED = {
 
 PREFIX = Variant("prefix", {"table_prefix": "MQ_"}, {name: f"MQ_{name}" for name in _TABLES})
 RENAMED = Variant("renamed", _RENAMED, dict(zip(_TABLES, (*_RENAMED.values(), *_TABLES[3:]), strict=True)))
-STRING_IDS = Variant("string-ids", {"string_id_data_type": "VARCHAR(128)"})
 STATEMENTS = Variant("statements", {"statements": ACTIVEMQ_STATEMENTS})
-
-
-def binary(type_: str) -> Variant:
-    return Variant("binary", {"binary_data_type": type_})
-
+TYPES = Variant("types", {"string_id_data_type": "VARCHAR(128)", "binary_data_type": "MEDIUMBLOB"})
 
 VARIANTS = {
-    "sqlite": (PREFIX, RENAMED, STRING_IDS, binary("VARBINARY(16777216)"), STATEMENTS),
-    "postgresql": (STRING_IDS, binary("BYTEA COMPRESSION pglz"), STATEMENTS),
-    "mariadb": (STRING_IDS, binary("MEDIUMBLOB"), STATEMENTS),
+    "sqlite": (PREFIX, RENAMED, STATEMENTS),
+    "postgresql": (STATEMENTS,),
+    "mariadb": (TYPES,),
 }
-"""By backend. Names are made into SQL in one place for all, so one database is enough for them."""
+"""By backend. Names, types and statements are made into SQL in one place for all, so one database is
+enough for each; two for the statements, because PostgreSQL has a bulk path that they bypass."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import importlib.util
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from sqlalchemy import URL, BigInteger, Connection, Dialect, LargeBinary, String, func
@@ -13,11 +12,10 @@ from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.adapters.locking import Guard, Locking
+from jdbcstore.adapters.sql import Batch, Row, Sql, WriteStatements
 from jdbcstore.adapters.urls import from_jdbc
 from jdbcstore.config.placeholders import Template
 from jdbcstore.errors import ConfigurationError, MissingDriver
-
-Row = tuple[Any, ...]
 
 
 class Failure(enum.Enum):
@@ -32,43 +30,6 @@ class Failure(enum.Enum):
     FULL = "the database has no room left"
     NO_TABLE = "a table or column is absent"
     OTHER = "anything else"
-
-
-@dataclass(frozen=True, slots=True)
-class Sql:
-    """A statement's text in the driver's own parameter style, and its parameters in bind order."""
-
-    text: str
-    names: tuple[str, ...]
-    constants: dict[str, Any] = field(default_factory=dict, compare=False)
-    cut: bool = False
-    """Whether reading must end after ``limit`` rows, because the text does not say so."""
-
-    def row(self, **values: Any) -> Row:
-        """These values in bind order."""
-        if self.constants:
-            values = {**self.constants, **values}
-        return tuple([values[name] for name in self.names])
-
-
-@dataclass(slots=True)
-class Batch:
-    """One database transaction's worth of writes, applied in the order of the fields."""
-
-    adds: list[Row]
-    """Rows of ACTIVEMQ_MSGS in the column order of :attr:`WriteStatements.add_message`."""
-    updates: list[Row]
-    removes: list[int]
-    others: list[tuple[Sql, list[Row]]]
-
-
-@dataclass(frozen=True, slots=True)
-class WriteStatements:
-    """The statements that a batch is made of."""
-
-    add_message: Sql
-    update_message: Sql
-    remove_message: Sql
 
 
 class Adapter(Locking):

@@ -8,12 +8,16 @@ from typing import Any
 from sqlalchemy import Dialect
 from sqlalchemy.sql import ClauseElement
 
-from jdbcstore.adapters.base import Sql
+from jdbcstore.adapters.sql import Sql, Written
 from jdbcstore.adapters.text import with_marks
 
 
 def compile_sql(statement: ClauseElement, dialect: Dialect, column_keys: list[str] | None = None) -> Sql:
     """The statement, its parameters in the order in which they stand, each as often as it does."""
+    return Sql(lambda: _compile(statement, dialect, column_keys))
+
+
+def _compile(statement: ClauseElement, dialect: Dialect, column_keys: list[str] | None) -> Written:
     positional = _positional(dialect)
     compiled: Any = statement.compile(dialect=positional, column_keys=column_keys)
     # A dialect may bind a constant of its own, such as the 0 of OFFSET.
@@ -23,7 +27,7 @@ def compile_sql(statement: ClauseElement, dialect: Dialect, column_keys: list[st
         if bound.value is not None and not bound.required
     }
     text = compiled.string if positional is dialect else with_marks(compiled.string, dialect.paramstyle)
-    return Sql(text, tuple(compiled.positiontup), constants)
+    return Written(text, tuple(compiled.positiontup), constants)
 
 
 def _positional(dialect: Dialect) -> Dialect:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from sqlalchemy import Select
 
+from jdbcstore.adapters.sql import Row, Sql
 from jdbcstore.errors import LockLost
-
-if TYPE_CHECKING:
-    from jdbcstore.adapters.base import Row, Sql
 
 DEPOSED = "another master has begun, and this store writes no more; open it again to wait for the lock"
 

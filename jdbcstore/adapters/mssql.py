@@ -11,7 +11,8 @@ from sqlalchemy.dialects.mssql import NVARCHAR, VARBINARY
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
-from jdbcstore.adapters.base import Adapter, Failure, Row, Sql
+from jdbcstore.adapters.base import Adapter, Failure
+from jdbcstore.adapters.sql import Row, Sql
 from jdbcstore.adapters.sqlstate import failure_of
 from jdbcstore.adapters.text import in_list, multi_row
 from jdbcstore.adapters.urls import take_login

@@ -12,7 +12,8 @@ from sqlalchemy.dialects.mysql import LONGBLOB
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
-from jdbcstore.adapters.base import Adapter, Batch, Failure, Row, Sql
+from jdbcstore.adapters.base import Adapter, Failure
+from jdbcstore.adapters.sql import Batch, Row, Sql
 from jdbcstore.adapters.text import count_columns, in_list, multi_row
 from jdbcstore.config.placeholders import Template
 

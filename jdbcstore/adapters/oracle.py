@@ -13,7 +13,8 @@ from sqlalchemy import URL
 from sqlalchemy.dialects.oracle import BLOB, NUMBER
 from sqlalchemy.types import TypeEngine
 
-from jdbcstore.adapters.base import Failure, Row, Sql
+from jdbcstore.adapters.base import Failure
+from jdbcstore.adapters.sql import Row, Sql
 from jdbcstore.adapters.switched import SwitchedAdapter
 from jdbcstore.adapters.urls import from_jdbc, take_login
 from jdbcstore.errors import ConfigurationError

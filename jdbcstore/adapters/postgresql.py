@@ -21,8 +21,9 @@ from sqlalchemy import URL, Select
 from sqlalchemy.dialects.postgresql import BYTEA
 from sqlalchemy.types import TypeEngine
 
-from jdbcstore.adapters.base import Adapter, Batch, Failure, Row, Sql, WriteStatements
+from jdbcstore.adapters.base import Adapter, Failure
 from jdbcstore.adapters.locking import DEPOSED, Guard
+from jdbcstore.adapters.sql import Batch, Row, Sql, WriteStatements
 from jdbcstore.config.placeholders import Template
 from jdbcstore.errors import LockLost
 
@@ -34,16 +35,8 @@ _IS_STALE = (
 )
 _HELD = "EXISTS (SELECT 1 FROM held)"
 _MAX_BYTEA = 1024**3 - 64 * 1024
-_COLUMNS = (
-    ("BIGINT", _INT8),
-    ("VARCHAR", _VARCHAR),
-    ("VARCHAR", _VARCHAR),
-    ("BIGINT", _INT8),
-    ("BIGINT", _INT8),
-    ("BYTEA", _BYTEA),
-    ("BIGINT", _INT8),
-    ("VARCHAR", _VARCHAR),
-)
+_NUMBER, _NAME, _BLOB = ("BIGINT", _INT8), ("VARCHAR", _VARCHAR), ("BYTEA", _BYTEA)
+_COLUMNS = (_NUMBER, _NAME, _NAME, _NUMBER, _NUMBER, _BLOB, _NUMBER, _NAME)
 """The columns of ACTIVEMQ_MSGS in the order of a row."""
 
 

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 from sqlalchemy import URL, Integer
 from sqlalchemy.types import TypeEngine
 
-from jdbcstore.adapters.base import Adapter, Failure, Row, Sql
+from jdbcstore.adapters.base import Adapter, Failure
+from jdbcstore.adapters.sql import Row, Sql
 from jdbcstore.adapters.text import count_columns, in_list, multi_row
 from jdbcstore.config.placeholders import Template
 from jdbcstore.errors import ConfigurationError, SchemaError

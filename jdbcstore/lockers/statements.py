@@ -17,9 +17,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import ClauseElement
 
-from jdbcstore.adapters.base import Row, Sql
 from jdbcstore.adapters.compiling import compile_sql
 from jdbcstore.adapters.locking import Guard
+from jdbcstore.adapters.sql import Row, Sql
 from jdbcstore.schema import LOCK_ROW
 from jdbcstore.session import Session
 

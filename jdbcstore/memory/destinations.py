@@ -17,7 +17,7 @@ from jdbcstore.abc import (
     Statistics,
     SubscriptionInfo,
 )
-from jdbcstore.adapters.base import Row
+from jdbcstore.adapters.sql import Row
 from jdbcstore.destination import Destination
 from jdbcstore.memory.holding import hold_acknowledged, hold_added, hold_taken
 from jdbcstore.memory.shared import Held, Shared, Write

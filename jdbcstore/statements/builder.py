@@ -19,8 +19,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
-from jdbcstore.adapters.base import Adapter, Sql
+from jdbcstore.adapters.base import Adapter
 from jdbcstore.adapters.compiling import compile_sql
+from jdbcstore.adapters.sql import Sql
 from jdbcstore.statements.queries import Lanes
 from jdbcstore.tables import Tables, container_index
 

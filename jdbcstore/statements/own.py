@@ -23,7 +23,8 @@ from sqlalchemy import (
     update,
 )
 
-from jdbcstore.adapters.base import Adapter, Batch, Sql, WriteStatements
+from jdbcstore.adapters.base import Adapter
+from jdbcstore.adapters.sql import Batch, Sql, WriteStatements
 from jdbcstore.statements.builder import ONE, ZERO, Builder
 from jdbcstore.statements.queries import Statement
 from jdbcstore.tables import Tables

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from jdbcstore.adapters.base import Row, Sql
+from jdbcstore.adapters.sql import Row, Sql
 
 MAX_SEQUENCE = 2**63 - 1
 

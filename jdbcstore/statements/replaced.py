@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Dialect, bindparam, exists, func, select
 from sqlalchemy.sql import ColumnElement
 
-from jdbcstore.adapters.base import Adapter, Batch, Sql
+from jdbcstore.adapters.base import Adapter
+from jdbcstore.adapters.sql import Batch, Sql, Written
 from jdbcstore.config.placeholders import Template, parse
 from jdbcstore.config.statements import BY_NAME, Property, StatementValue
 from jdbcstore.statements.builder import ONE
@@ -182,7 +183,7 @@ class ReplacedStatements(Statements):
         self.replacements.append(Replacement(property_, template))
         names = tuple(internal.get(name, name) for name in template.names)
         constants: dict[str, Any] = {"max_id": MAX_SEQUENCE} if "max_id" in names else {}
-        return Sql(self._render(template), names, constants, cut=paged and not limited)
+        return Sql(lambda: Written(self._render(template), names, constants), cut=paged and not limited)
 
     def _render(self, template: Template) -> str:
         mark = _MARKS[self._dialect.paramstyle]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jdbcstore.abc import PreparedTransaction, PreparedWrites
-from jdbcstore.adapters.base import Row
+from jdbcstore.adapters.sql import Row
 from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.message import XATransactionId
 from jdbcstore.session import Session

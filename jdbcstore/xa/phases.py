@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Iterable
 
 from jdbcstore.acknowledgement import AcknowledgementTracker, Plan, by_subscription
-from jdbcstore.adapters.base import Row
+from jdbcstore.adapters.sql import Row
 from jdbcstore.connection import Connection
 from jdbcstore.errors import SubscriptionNotFound
 from jdbcstore.message import XATransactionId

@@ -32,7 +32,7 @@ from tests.databases import Database
 WRONG = "s3cr3t-but-wrong"
 
 # Names are part of these cases themselves.
-pytestmark = pytest.mark.variants("string-ids", "binary", "statements")
+pytestmark = pytest.mark.variants("types", "statements")
 
 
 def tables(database: Database) -> list[str]:

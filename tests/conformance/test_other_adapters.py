@@ -11,12 +11,12 @@ from jdbcstore import Message
 from tests.backends import Backend
 from tests.conftest import OpenStore
 
+pytestmark = [pytest.mark.new_database, pytest.mark.variants(), pytest.mark.usefixtures("database")]
+
 GENERIC = {"sqlite": ("default", "blob"), "h2": ("default", "image"), "postgresql": ("bytes",)}
 
 
 @pytest.mark.backends(*GENERIC)
-@pytest.mark.usefixtures("database")
-@pytest.mark.new_database
 def test_a_generic_adapter(backend: Backend, open_store: OpenStore) -> None:
     for adapter in GENERIC[backend.id]:
         options: dict[str, Any] = {"adapter": adapter, "table_prefix": f"{adapter.upper()}_"}
@@ -45,8 +45,6 @@ def test_a_generic_adapter(backend: Backend, open_store: OpenStore) -> None:
 
 
 @pytest.mark.backends(*GENERIC)
-@pytest.mark.usefixtures("database")
-@pytest.mark.new_database
 def test_two_writers_get_different_sequences(backend: Backend, open_store: OpenStore) -> None:
     """Nothing but an UPDATE that changes nothing keeps them from reserving the same block."""
     adapter = GENERIC[backend.id][0]

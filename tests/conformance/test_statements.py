@@ -79,20 +79,25 @@ def test_a_batch_of_the_user_s_statements_commits_whole(open_store: OpenStore, d
     assert len(set(database.rows("SELECT ID FROM ACTIVEMQ_MSGS"))) == 800
 
 
+_BINARY = {"postgresql": "BYTEA", **dict.fromkeys(("mariadb", "mariadb-pyodbc", "mysql"), "LONGBLOB")}
+
+
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mariadb-pyodbc", "mysql", "h2", "hsqldb", "derby")
 def test_tables_in_the_user_s_words(open_store: OpenStore, backend: Backend, database: Database) -> None:
     """As an ActiveMQ, all are tried: the last is refused everywhere, and changes nothing."""
-    binary = {"postgresql": "BYTEA", "sqlite": "BLOB"}.get(backend.id, "LONGBLOB")
+    binary = _BINARY.get(backend.id, "BLOB")
     store = open_store(
         statements={
             "createSchemaStatements": [
                 "CREATE TABLE ACTIVEMQ_MSGS"
-                " (ID BIGINT PRIMARY KEY, CONTAINER VARCHAR(99), MSGID_PROD VARCHAR(99),"
+                " (ID BIGINT NOT NULL PRIMARY KEY, CONTAINER VARCHAR(99), MSGID_PROD VARCHAR(99),"
                 f" MSGID_SEQ BIGINT, EXPIRATION BIGINT, MSG {binary}, OURS CHAR(1))",
                 "ALTER TABLE ACTIVEMQ_MSGS ADD PRIORITY BIGINT",
                 "ALTER TABLE ACTIVEMQ_MSGS ADD XID VARCHAR(99)",
                 "CREATE TABLE ACTIVEMQ_ACKS"
-                " (CONTAINER VARCHAR(99), SUB_DEST VARCHAR(99), CLIENT_ID VARCHAR(99),"
-                " SUB_NAME VARCHAR(99), SELECTOR VARCHAR(99), LAST_ACKED_ID BIGINT, PRIORITY BIGINT,"
+                " (CONTAINER VARCHAR(99) NOT NULL, SUB_DEST VARCHAR(99), CLIENT_ID VARCHAR(99) NOT NULL,"
+                " SUB_NAME VARCHAR(99) NOT NULL, SELECTOR VARCHAR(99), LAST_ACKED_ID BIGINT,"
+                " PRIORITY BIGINT NOT NULL,"
                 " XID VARCHAR(99), PRIMARY KEY (CONTAINER, CLIENT_ID, SUB_NAME, PRIORITY))",
                 "ALTER TABLE ACTIVEMQ_ACKS FROBNICATE",
             ]

@@ -227,7 +227,7 @@ def test_a_pattern_that_the_tables_cannot_hold(store: Store) -> None:
     assert topic.subscriptions() == []
 
 
-@pytest.mark.variants("prefix", "renamed", "binary", "statements")
+@pytest.mark.variants("prefix", "renamed", "statements")
 def test_the_longest_names_fit(store: Store) -> None:
     longest = "\N{SNOWMAN}" * 250
     topic = store.topic("t" * 242)

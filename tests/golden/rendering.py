@@ -9,7 +9,8 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql.ddl import DDLElement
 
 from jdbcstore.adapters import adapter_class
-from jdbcstore.adapters.base import Adapter, Sql
+from jdbcstore.adapters.base import Adapter
+from jdbcstore.adapters.sql import Sql
 from jdbcstore.config import StoreConfig
 from jdbcstore.statements import Lanes, Statements
 from jdbcstore.tables import define_tables

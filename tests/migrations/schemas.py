@@ -54,7 +54,7 @@ def fresh_schema(database: Database, **options: Any) -> Schema:
     """What ``jdbcstore init`` makes in an empty database, which is empty again afterwards."""
     target = Target(database.url, StoreConfig(**options))
     engine = target.connect_with(poolclass=NullPool)
-    create_tables(engine, target.tables, look(engine, target.tables.all))
+    create_tables(engine, target.adapter, target.tables, look(engine, target.tables.all))
     made = schema_of(database)
     target.tables.messages.metadata.drop_all(engine, tables=target.tables.known)
     return made

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jdbcstore.adapters.base import Sql
+from jdbcstore.adapters.sql import Sql
 from jdbcstore.statements import Lanes
 from tests.plans.conftest import BIG, BY_PRIORITY, OTHER_TOPIC, PREPARED, RARE, TOPIC, Large
 
