@@ -23,6 +23,7 @@
     ├── MessageNotFound
     ├── SubscriptionNotFound
     ├── SubscriptionExists          same name, other selector or destination
+    ├── StoresDiffer                what was to be copied or restored does not fit to what is there
     └── QueryFailed                 Spark refused a query, or could not answer it
 """
 
@@ -202,6 +203,10 @@ class TransactionError(StoreError):
 
 class TransactionNotFound(TransactionError, LookupError):
     """No such XA transaction is prepared: it was decided before, or it never was (XAER_NOTA)."""
+
+
+class StoresDiffer(StoreError):
+    """A store, or an archive, has something else than what was to be put there; nothing was written over."""
 
 
 class QueryFailed(StoreError):

@@ -17,6 +17,7 @@ from jdbcstore.cli.failures import ExitCode, PipeClosed, exit_code
 from jdbcstore.cli.locking import lock, wait_master
 from jdbcstore.cli.managing import cleanup, init, purge, status
 from jdbcstore.cli.migrating import migrate, schema
+from jdbcstore.cli.moving import audit, copy
 from jdbcstore.cli.options import DEFAULT_FILE, URL_VARIABLE, Settings, common_options
 from jdbcstore.cli.output import note, prepare_streams
 from jdbcstore.cli.reading import browse, consume
@@ -71,7 +72,7 @@ working directory.
 
 for _command in (
     init, status, send, browse, consume, purge, subscriptions, subscribe, unsubscribe, cleanup, xa, migrate,
-    schema, lock, wait_master, config, sql, demo,
+    schema, copy, audit, lock, wait_master, config, sql, demo,
 ):  # fmt: skip
     commands.add_command(_command)
 

@@ -33,7 +33,7 @@ class ExitCode(IntEnum):
         return self
 
     DONE = 0, "done"
-    FAILED = 1, "the command failed, the schema does not fit, or the demo lost a message"
+    FAILED = 1, "the command failed, the schema does not fit, the stores differ, or the demo lost a message"
     USAGE = 2, "a wrong option, destination or message"
     CONFIGURATION = 3, "the URL, the configuration file or a driver cannot work"
     UNAVAILABLE = 4, "the database does not answer, or refuses the login"

@@ -4,5 +4,14 @@ from jdbcstore.statements.checks import check_replacements
 from jdbcstore.statements.own import Statements
 from jdbcstore.statements.queries import Lanes, Query, Statement
 from jdbcstore.statements.replaced import ReplacedStatements
+from jdbcstore.statements.rows import RowStatements
 
-__all__ = ["Lanes", "Query", "ReplacedStatements", "Statement", "Statements", "check_replacements"]
+__all__ = [
+    "Lanes",
+    "Query",
+    "ReplacedStatements",
+    "RowStatements",
+    "Statement",
+    "Statements",
+    "check_replacements",
+]

@@ -44,7 +44,7 @@ ROWS = (
     },
     {"memory", "store", "transaction", "xa"},
     {"__init__"},
-    {"analytics"},
+    {"analytics", "transfer"},
     {"cli", "demo"},
     {"__main__"},
 )
@@ -54,7 +54,7 @@ CONTRACT = ROWS[0] | ROWS[1] | ROWS[2]
 ONLY = {
     "memory": CONTRACT | {"adapters", "audit", "encoding", "paging", "timer"},
     "analytics": CONTRACT | {"__init__", "adapters", "session", "tables"},
-    "cli": CONTRACT | {"__init__", "analytics", "cli", "database", "ddl", "demo"},
+    "cli": CONTRACT | {"__init__", "analytics", "cli", "database", "ddl", "demo", "transfer"},
     "demo": CONTRACT | {"__init__", "demo"},
 }
 

@@ -1,0 +1,11 @@
+"""Stores as rows: moving one to another database, and comparing two.
+
+>>> from jdbcstore import Configuration, DataSourceConfig, transfer
+>>> old, new = (Configuration(data_source=DataSourceConfig(url=url)) for url in (old_url, new_url))
+>>> assert transfer.copy(old, new).comparison.same
+"""
+
+from jdbcstore.transfer.comparing import Comparison, Difference, Side, compare
+from jdbcstore.transfer.copying import Copied, copy
+
+__all__ = ["Comparison", "Copied", "Difference", "Side", "compare", "copy"]
