@@ -5,21 +5,24 @@ SERVERS := sqlite3 postgresql mariadb-server-core|mariadb-server mariadb-client-
 DRIVERS := unixodbc odbc-mariadb
 JDBC := libh2-java libhsqldb-java libderby-java libderbyclient-java
 ACTIVEMQ := activemq libpostgresql-jdbc-java libmariadb-java default-jdk-headless
-SPARK := libxerial-sqlite-jdbc-java
+SPARK := libxerial-sqlite-jdbc-java default-jre-headless
 BIN := .venv/bin
 
 .PHONY: help demo test lint bench sql packages clean
 
 help:
-	@echo "make demo    watch messages survive a killed process, on SQLite"
+	@echo "make demo    watch messages survive a killed process, on SQLite; then Spark SQL"
 	@echo "make test    lint, then all tests, on SQLite, PostgreSQL and MariaDB"
 	@echo "make lint    ruff and mypy alone"
 	@echo "make bench   the figures of docs/benchmarks.md, measured here"
 	@echo "make sql     the scripts below sql/, from the definitions of the tables"
 	@echo "make clean   remove .venv and caches; Debian packages and data stay"
 
+# The demo is worth having where Spark cannot be had: it says then what is missing.
 demo: .venv/core
-	$(BIN)/jdbcstore demo --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
+	@$(MAKE) --no-print-directory .venv/spark || echo "PySpark is not to be had here: the demo ends without it" >&2
+	@.ci/packages $(SPARK) || echo "Java and SQLite's JDBC driver are not to be had here, see above" >&2
+	$(BIN)/jdbcstore demo --ask --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
 
 # The databases that must be tested, not skipped.
 test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark
@@ -44,9 +47,14 @@ packages:
 	$(BIN)/pip install --quiet --editable .
 	touch $@
 
+.venv/spark: .venv/core
+	@echo "Installing PySpark, which is half a gigabyte"
+	$(BIN)/pip install --quiet --editable '.[spark]'
+	touch $@
+
 .venv/dev: .venv/created pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[dev]'
-	touch $@ .venv/core
+	touch $@ .venv/core .venv/spark
 
 .venv/created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(PYTHON) is older than 3.11: make PYTHON=python3.11")'

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import itertools
-import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from jdbcstore.cli.answers import answer, asked, print_csv, print_json, print_rows
 from jdbcstore.cli.options import Command, Settings
-from jdbcstore.cli.output import note, print_table, write_json, write_line
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-_SHOWN = 1000
-"""Rows of a table; who wants more wants a file."""
+from jdbcstore.cli.output import print_table, write_json
 
 
 @click.command(cls=Command)
@@ -53,26 +41,15 @@ def sql(settings: Settings, query: str | None, listing: bool, as_csv: bool, outp
         raise click.UsageError(f"{output} should end in .parquet, which is what is written")
     if query.replace("-", "").isalnum() and query not in questions:
         raise click.UsageError(f"no question is called {query}; see: jdbcstore sql --list")
-    with _answer(settings, questions.get(query, query)) as frame:
+    with asked(settings.configuration()) as views, answer(views, questions.get(query, query)) as frame:
         if output is not None:
             frame.write.parquet(str(output.absolute()))
         elif settings.json:
-            _print_json(frame)
+            print_json(frame)
         elif as_csv:
-            _print_csv(frame)
+            print_csv(frame)
         else:
-            _print_table(frame)
-
-
-@contextmanager
-def _answer(settings: Settings, query: str) -> Iterator[DataFrame]:
-    """The frame of a query; what is wrong with it, or goes wrong with it, is one line."""
-    from jdbcstore import analytics
-
-    bar = str(sys.stderr.isatty()).lower()
-    spark = analytics.session(**{"spark.ui.showConsoleProgress": bar})
-    with analytics.connect(spark, settings.configuration()) as views, views.picture(), analytics.explained():
-        yield spark.sql(query)
+            print_rows(frame)
 
 
 def _list(purposes: dict[str, str], *, as_json: bool) -> None:
@@ -81,42 +58,3 @@ def _list(purposes: dict[str, str], *, as_json: bool) -> None:
             write_json({"name": name, "answers": text})
         return
     print_table("Ask by name: jdbcstore sql NAME", {"name": "left", "answers": "left"}, [*purposes.items()])
-
-
-def _print_json(frame: DataFrame) -> None:
-    """One object a row, in ASCII, which Spark's own JSON is not."""
-    from jdbcstore.analytics import as_json
-
-    for row in as_json(frame):
-        write_line(json.dumps(json.loads(row)))
-
-
-def _print_csv(frame: DataFrame) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(frame.columns)
-    for row in _texts(frame):
-        writer.writerow(row)
-
-
-def _print_table(frame: DataFrame) -> None:
-    rows = list(itertools.islice(_texts(frame), _SHOWN + 1))
-    numbers = {name for name, kind in frame.dtypes if kind in ("bigint", "int", "double")}
-    columns = {name: "right" if name in numbers else "left" for name in frame.columns}
-    print_table("", columns, [tuple(row) for row in rows[:_SHOWN]])
-    if len(rows) > _SHOWN:
-        note(f"there are more than these {_SHOWN} rows; use --json, --csv or -o")
-
-
-def _texts(frame: DataFrame) -> Iterator[list[str]]:
-    """Each row's values for people: nothing for null, the JSON of what has parts."""
-    from jdbcstore.analytics import as_json
-
-    for text in as_json(frame):
-        row = json.loads(text)
-        yield [_text(row[name]) for name in frame.columns]
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 import click
 
 from jdbcstore import JdbcStore
+from jdbcstore.cli.answers import answer, asked, print_rows
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.cli.messages import TablePrinter, facts_of
 from jdbcstore.cli.options import DEFAULT_FILE, Command, Settings, make_folder
 from jdbcstore.cli.output import note, print_table, write_json, write_line
 from jdbcstore.cli.reading import browsed
+from jdbcstore.errors import StoreError
 
 if TYPE_CHECKING:
     from jdbcstore.demo.ledger import Counts, Outcome
@@ -33,8 +35,11 @@ if TYPE_CHECKING:
               help="How often the storing process is killed.")  # fmt: skip
 @click.option("--recording", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
               help="Rows recorded from a real ActiveMQ, to be browsed at the end.")  # fmt: skip
+@click.option("--ask", is_flag=True, help="Ask Spark SQL about the messages at the end.")
 @click.pass_obj
-def demo(settings: Settings, messages: int, producers: int, kills: int, recording: Path | None) -> int:
+def demo(
+    settings: Settings, messages: int, producers: int, kills: int, recording: Path | None, ask: bool
+) -> int:
     """Kill the storing process again and again, and count the messages that are lost: none.
 
     Works in a fresh folder under activemq-data, on SQLite unless --url names another database.
@@ -63,6 +68,8 @@ def demo(settings: Settings, messages: int, producers: int, kills: int, recordin
         if recording is not None:
             _browse(recording, folder / "recording.db")
         _print_outcome(outcome, plan)
+        if ask:
+            _ask(plan.moved)
     return ExitCode.DONE if outcome.kept_the_promise else ExitCode.FAILED
 
 
@@ -102,6 +109,22 @@ def _browse(recording: Path, database: Path) -> None:
         for destination in store.destinations():
             for page in browsed(store, destination, None, None, size=100):
                 printer.print([facts_of(message) for message in page])
+
+
+def _ask(moved: Path) -> None:
+    """Three answers about the messages; where Spark cannot run, the sentence that says why."""
+    from jdbcstore.demo.questions import QUESTIONS
+
+    url = f"sqlite:///{moved}"
+    write_line(f"\nThree questions to Spark SQL, of every delivery, in {url}")
+    sys.stdout.flush()
+    try:
+        with asked(url) as views:
+            for title, query in QUESTIONS.items():
+                with answer(views, query) as frame:
+                    print_rows(frame, title)
+    except StoreError as error:
+        note(f"the answers of Spark are left out: {error}")
 
 
 @contextmanager

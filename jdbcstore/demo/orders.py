@@ -1,8 +1,16 @@
-"""What the messages of the demo say."""
+"""What the messages of the demo say, and where they go."""
 
 from __future__ import annotations
 
 import hashlib
+
+MOVED = "DEMO.MOVED"
+"""The queue of the consumer's own store."""
+
+
+def producer_of(message_id: str) -> int:
+    """The number with which the name of its producer ends, before session, producer and sequence."""
+    return int(message_id.rsplit(":", 3)[0].rpartition("-")[2])
 
 
 def body_of(message_id: str) -> str:

@@ -35,6 +35,11 @@ class Plan:
         return self.folder / "ledger.db"
 
     @property
+    def moved(self) -> Path:
+        """The consumer's own store: every delivery, of which Spark is asked."""
+        return self.folder / "moved.db"
+
+    @property
     def shares(self) -> list[int]:
         """How many messages each producer sends."""
         each, more = divmod(self.messages, self.producers)
@@ -82,7 +87,7 @@ class _Course:
 
     def run(self) -> None:
         port = self._door.getsockname()[1]
-        consumer = self._start("consumer", port, self._plan.ledger)
+        consumer = self._start("consumer", port, self._plan.ledger, self._plan.moved)
         producers = [
             self._start("producer", port, self._plan.ledger, f"{self._plan.queue}-{number}", share)
             for number, share in enumerate(self._plan.shares, 1)

@@ -70,6 +70,7 @@ class Service:
                     "sequence": message.sequence,
                     "message_id": str(message.message_id),
                     "redelivery_counter": message.redelivery_counter,
+                    "timestamp_ms": message.timestamp_ms,
                     "body": message.body,
                 }
                 for message in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,15 +11,19 @@ import pytest
 from sqlalchemy import text
 
 import jdbcstore
+from jdbcstore.cli import main
 from jdbcstore.errors import ConfigurationError
 from tests import recordings
-from tests.databases import Database
+from tests.cli.command_line import Result
+from tests.databases import Database, SqliteDatabase
 from tests.require import unavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
     from jdbcstore.analytics import Analytics
+
+Invoke = Callable[..., Result]
 
 
 @pytest.fixture(scope="session")
@@ -98,3 +103,27 @@ def plan(spark: SparkSession) -> Callable[[str], str]:
         return str(spark.sql(question)._jdf.queryExecution().executedPlan().toString())
 
     return plan
+
+
+@pytest.fixture
+def invoke(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Invoke:
+    """Runs ``jdbcstore`` on a file with the recorded rows."""
+    assert spark is not None
+    for name in [name for name in os.environ if name.startswith("JDBCSTORE_") and "JARS" not in name]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    database = SqliteDatabase(tmp_path)
+    monkeypatch.setenv("JDBCSTORE_URL", database.url)
+    assert main(["init"]) == 0
+    insert(database, "ACTIVEMQ_MSGS", [message.row for message in recordings.postgres().messages])
+    insert(database, "ACTIVEMQ_ACKS", recordings.postgres().acks)
+    database.close()
+
+    def invoke(*arguments: str) -> Result:
+        capsys.readouterr()
+        code = main([*arguments])
+        return Result(code, *capsys.readouterr())
+
+    return invoke

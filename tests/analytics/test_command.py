@@ -5,54 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-from collections.abc import Callable
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow.parquet
 import pytest
 
 from jdbcstore.analytics.named import named
-from jdbcstore.cli import main
 from tests import recordings
-from tests.analytics.conftest import insert
+from tests.analytics.conftest import Invoke
 from tests.cli.command_line import CommandLine, Result
-from tests.databases import SqliteDatabase
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-Invoke = Callable[..., Result]
 
 
 @pytest.fixture
 def local(tmp_path: Path) -> CommandLine:
     return CommandLine(tmp_path)
-
-
-@pytest.fixture
-def invoke(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Invoke:
-    """Runs ``jdbcstore`` on a file with the recorded rows."""
-    assert spark is not None
-    for name in [name for name in os.environ if name.startswith("JDBCSTORE_") and "JARS" not in name]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-    database = SqliteDatabase(tmp_path)
-    monkeypatch.setenv("JDBCSTORE_URL", database.url)
-    assert main(["init"]) == 0
-    insert(database, "ACTIVEMQ_MSGS", [message.row for message in recordings.postgres().messages])
-    insert(database, "ACTIVEMQ_ACKS", recordings.postgres().acks)
-    database.close()
-
-    def invoke(*arguments: str) -> Result:
-        capsys.readouterr()
-        code = main([*arguments])
-        return Result(code, *capsys.readouterr())
-
-    return invoke
 
 
 def test_an_answer_in_every_form(invoke: Invoke, tmp_path: Path) -> None:
@@ -115,3 +82,13 @@ def test_what_is_wrong_is_one_line(invoke: Invoke, arguments: tuple[str, ...], c
     assert (result.code, result.out) == (code, "")
     assert said in result.err
     assert result.err.count("\n") == 1
+
+
+def test_the_demo_ends_with_three_answers(invoke: Invoke) -> None:
+    result = invoke("demo", "--messages", "60", "--producers", "2", "--kills", "0", "--ask")
+    assert result.code == 0
+    *_, first, second, third = re.split(r"\n\n(?=.*\?)", result.out)
+    assert [line.split()[:4] for line in first.splitlines()[2:]] == [[n, "30", "30", "0"] for n in "12"]
+    assert sum(int(line.split()[1]) for line in second.splitlines()[2:]) == 60
+    assert len(third.splitlines()) == 7
+    assert " order ID:JDBCSTORE.DEMO-" in third

@@ -99,3 +99,15 @@ def test_on_another_database(tmp_path: Path, database: Database) -> None:
     assert result.json["kept_the_promise"] is True
     assert database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS") == [(0,)]
     assert database.password is None or database.password not in result.out + result.err
+
+
+def test_without_spark_it_says_so_and_goes_on(local: CommandLine, tmp_path: Path) -> None:
+    absent = tmp_path / "absent"
+    absent.mkdir()
+    (absent / "pyspark.py").write_text("raise ImportError")
+    local.environment["PYTHONPATH"] += f":{absent}"
+
+    result = local("demo", "--messages", "10", "--kills", "0", "--ask")
+
+    assert "none is lost" in result.out
+    assert "left out: Spark is not installed; run: pip install 'jdbcstore[spark]'" in result.err
