@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import random
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,6 +12,7 @@ from jdbcstore.abc import MessageReference
 from jdbcstore.acknowledgement import plan_all
 from jdbcstore.adapters.base import Failure
 from jdbcstore.adapters.sql import Batch
+from jdbcstore.backoff import Backoff
 from jdbcstore.connection import Connection
 from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.lockers import Fence
@@ -27,7 +26,6 @@ T = TypeVar("T")
 
 _TRANSIENT_RETRIES = 8
 _FOREIGN_RETRIES = 4
-_FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 1.0
 
 
@@ -50,13 +48,12 @@ class Committer:
         """
         try:
             return _Attempts(self).write(units)
-        except StoreError:
-            raise
-        except BaseException:
-            # Interrupted, or a bug: nobody knows what the connection has sent.
-            self.disconnect()
-            self.sequence.forget()
-            _reset_trackers(units)
+        except BaseException as error:
+            if not isinstance(error, StoreError):
+                # Interrupted, or a bug: nobody knows what the connection has sent.
+                self.disconnect()
+                self.sequence.forget()
+                _reset_trackers(units)
             raise
 
     def call(self, call: Call) -> Any:
@@ -94,8 +91,8 @@ class Committer:
             self._connection = None
 
     def pause(self, seconds: float) -> None:
-        """Wait before a retry; ends at once, with :class:`StoreClosed`, when a close gives up."""
-        if self._given_up.wait(seconds * random.uniform(0.5, 1.0)):  # noqa: S311
+        """Wait before a retry; a close that gives up ends it with :class:`StoreClosed`."""
+        if self._given_up.wait(seconds):
             raise StoreClosed("the store was closed before this was written")
 
     def close(self) -> None:
@@ -119,8 +116,7 @@ class _Attempts:
         self._committer = committer
         self._session = committer.session
         self._fence = committer.fence
-        self._deadline = time.monotonic() + self._session.config.reconnect_timeout
-        self._pause = _FIRST_PAUSE
+        self._backoff = Backoff(_LONGEST_PAUSE, patience=self._session.config.reconnect_timeout)
         self._transient = _TRANSIENT_RETRIES
         self._foreign = _FOREIGN_RETRIES
         self._sent = False
@@ -267,8 +263,7 @@ class _Attempts:
             self._reconnect_later(self._session.translate(error), error)
             return
         self._committer.connection().rollback()
-        in_time = time.monotonic() < self._deadline
-        if failure is Failure.TRANSIENT and self._transient > 0 and in_time:
+        if failure is Failure.TRANSIENT and self._transient > 0 and not self._backoff.is_over():
             self._transient -= 1
             log.info("other writers are in the way, trying again: %s", error)
             self._wait()
@@ -282,16 +277,15 @@ class _Attempts:
             raise self._session.translate(error) from error
 
     def _reconnect_later(self, error: StoreError, cause: BaseException | None = None) -> None:
-        if time.monotonic() < self._deadline:
+        if not self._backoff.is_over():
             self._wait()
-            return
-        if self._doubtful:
+        elif self._doubtful:
             raise OutcomeUnknown() from (cause or error)
-        raise error from cause
+        else:
+            raise error from cause
 
     def _wait(self) -> None:
-        self._committer.pause(self._pause)
-        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        self._committer.pause(self._backoff.pause())
 
 
 def _reset_trackers(units: list[Unit]) -> None:

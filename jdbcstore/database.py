@@ -54,13 +54,32 @@ class Database:
         self.driver_errors: tuple[type[Exception], ...] = ()
         """What the driver raises; known once there is an engine."""
 
-    def connect_with(self, **pool: Any) -> Engine:
-        """An engine whose connections are in autocommit mode, with SQLAlchemy's options of a pool."""
+    def connect_with(self, *, limited: bool = False, **pool: Any) -> Engine:
+        """An engine whose connections are in autocommit mode, with SQLAlchemy's options of a pool.
+
+        ``limited``, they wait no longer than the configuration says.
+        """
+        options = self.adapter.engine_options(self._target)
+        if limited:
+            options["connect_args"] = {**options.get("connect_args", {}), **self._network_arguments()}
         with _blaming_the_url():
-            engine = _engine(self._target, **pool, **self.adapter.engine_options(self._target))
+            engine = _engine(self._target, **pool, **options)
         event.listen(engine, "connect", lambda connection, _record: self.adapter.on_connect(connection))
+        if limited:
+            event.listen(engine, "connect", lambda connection, _record: self._limit(connection))
         self.driver_errors = (engine.dialect.loaded_dbapi.Error,)
         return engine
+
+    def _network_arguments(self) -> dict[str, Any]:
+        seconds = self.config.network_timeout
+        arguments = self.adapter.network_arguments(self._target, seconds) if seconds else {}
+        return {name: value for name, value in arguments.items() if name not in self._target.query}
+
+    def _limit(self, connection: Any) -> None:
+        if self.config.network_timeout:
+            self.adapter.limit_answers(connection, self.config.network_timeout)
+        if self.config.query_timeout:
+            self.adapter.limit_query(connection, self.config.query_timeout)
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -44,8 +45,8 @@ class Session(Database):
     ) -> None:
         super().__init__(url, config, user=user, password=password, must_exist=read_only)
         pool = {"pool_size": config.pool_size, "max_overflow": 0, "pool_timeout": _POOL_TIMEOUT}
-        self.engine = self.connect_with(**pool)
-        self._unpooled = self.connect_with(poolclass=NullPool)
+        self.engine = self.connect_with(limited=True, **pool)
+        self._unpooled = self.connect_with(limited=True, poolclass=NullPool)
         self.read_only = read_only
         self._lock = threading.Lock()
         self._readers = 0
@@ -147,13 +148,16 @@ class Session(Database):
     def _fetch_live(self, sql: Sql, row: Row, limit: int | None) -> list[Row]:
         """Read on the first pooled connection that is alive: all may have died with a server."""
         stale = self.config.pool_size
+        # Each further one might be waited for as long as the first.
+        deadline = time.monotonic() + (self.config.network_timeout or float("inf"))
         while True:
             connection = self._checkout()
             try:
                 return self._fetch(connection, sql, row, limit)
             except self.driver_errors as error:
                 stale -= 1
-                if stale < 0 or self.classify(error) is not Failure.DISCONNECTED:
+                lost = self.classify(error) is Failure.DISCONNECTED
+                if stale < 0 or not lost or time.monotonic() >= deadline:
                     raise self.translate(error) from error
 
     def _checkout(self) -> PoolProxiedConnection:

@@ -82,6 +82,12 @@ class BridgedAdapter(SwitchedAdapter):
         finally:
             cursor.close()
 
+    def limit_answers(self, connection: Any, seconds: float) -> None:
+        connection.limit_answers(seconds)
+
+    def limit_query(self, connection: Any, seconds: float) -> None:
+        connection.limit_query(seconds)
+
     def abort(self, connection: Any) -> None:
         connection.abort()
 

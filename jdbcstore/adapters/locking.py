@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
-from sqlalchemy import Select
+from sqlalchemy import URL, Select
 
 from jdbcstore.adapters.sql import Row, Sql
 from jdbcstore.errors import LockLost
@@ -55,6 +55,19 @@ class Locking:
         """Let a statement end after so long, as a :attr:`Failure.TRANSIENT` error.
 
         Nothing where it cannot.
+        """
+
+    def network_arguments(self, url: URL, seconds: float) -> dict[str, Any]:  # noqa: ARG002
+        """Arguments of the driver's ``connect`` with which what is not answered for so long is given up.
+
+        As :attr:`Failure.DISCONNECTED`. What the URL says itself is not among them.
+        """
+        return {}
+
+    def limit_answers(self, connection: Any, seconds: float) -> None:
+        """The same for a connection that is there, where the driver cannot be told before.
+
+        Nothing where it cannot be told at all.
         """
 
     def abort(self, connection: Any) -> None:

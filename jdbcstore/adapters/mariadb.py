@@ -17,6 +17,7 @@ class MariadbAdapter(MysqlAdapter):
     }
     jdbc_subprotocols = ("mariadb",)
     odbc_driver = "MariaDB Unicode"
+    odbc_timeouts = ("READ_TIMEOUT", "WRITE_TIMEOUT")
 
     def limit_query(self, connection: Any, seconds: float) -> None:
         connection.cursor().execute(f"SET SESSION max_statement_time = {seconds:f}")

@@ -107,6 +107,9 @@ class MssqlAdapter(Adapter):
     def limit_lock_wait(self, cursor: Any, seconds: float) -> None:
         cursor.execute(f"SET LOCK_TIMEOUT {round(seconds * 1000)}")
 
+    def limit_query(self, connection: Any, seconds: float) -> None:
+        connection.timeout = max(1, round(seconds))
+
     def rollback(self, cursor: Any) -> None:
         # A deadlock has rolled back already, and ROLLBACK alone would be an error.
         cursor.execute("IF @@TRANCOUNT > 0 ROLLBACK")

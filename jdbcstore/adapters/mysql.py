@@ -42,6 +42,7 @@ class MysqlAdapter(Adapter):
     jdbc_subprotocols = ("mysql",)
     limit_clause = "LIMIT"
     odbc_driver: ClassVar[str] = "MySQL ODBC 8.0 Unicode Driver"
+    odbc_timeouts: ClassVar[tuple[str, ...]] = ("READTIMEOUT", "WRITETIMEOUT")
     joins_alterations = True
     can_forbid_null = True
     owner_grants = ("GRANT CREATE, ALTER, INDEX, DROP, SELECT, INSERT, UPDATE, DELETE ON * TO {owner}",)
@@ -72,6 +73,12 @@ class MysqlAdapter(Adapter):
             return {"connect_args": {"autocommit": True, "timeout": 10}}
         arguments = {"autocommit": True, "connect_timeout": 10, "charset": "utf8mb4"}
         return {"paramstyle": "format", "connect_args": arguments}
+
+    def network_arguments(self, url: URL, seconds: float) -> dict[str, Any]:
+        if url.drivername.endswith("+pyodbc"):
+            whole = max(1, round(seconds))
+            return {"timeout": min(10, whole), **dict.fromkeys(self.odbc_timeouts, whole)}
+        return {"connect_timeout": min(10.0, seconds), "read_timeout": seconds, "write_timeout": seconds}
 
     def on_connect(self, connection: Any) -> None:
         cursor = connection.cursor()

@@ -72,7 +72,11 @@ class OracleAdapter(SwitchedAdapter):
     def on_connect(self, connection: Any) -> None:
         connection.autocommit = True
 
+    def limit_answers(self, connection: Any, seconds: float) -> None:
+        connection.call_timeout = max(1, round(seconds * 1000))
+
     def limit_query(self, connection: Any, seconds: float) -> None:
+        # It may end a commit as well: such a connection is given up, and what became of it looked up.
         connection.call_timeout = max(1, round(seconds * 1000))
 
     def max_message_size(self, cursor: Any) -> int:  # noqa: ARG002
@@ -89,6 +93,7 @@ class OracleAdapter(SwitchedAdapter):
             return _BY_CODE[code]
         lost = getattr(detail, "full_code", "") in (
             "DPY-4011",
+            "DPY-4024",
             "DPY-6005",
             "DPY-1001",
             "DPY-6000",

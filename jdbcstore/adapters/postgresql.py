@@ -1,17 +1,13 @@
 """PostgreSQL through psycopg 3: a batch is one prepared statement in one round trip.
 
-The columns of a batch go over as arrays, whatever its size. COPY is a tenth faster for a thousand
-rows and slower for fewer than fifty, and takes a round trip more. The statements run through
-psycopg's libpq wrapper, which lets other threads run until the commit is there; a cursor would stop
-for the interpreter's lock several times in each.
+The columns of a batch go over as arrays, whatever its size. COPY is a tenth faster for a thousand rows and
+slower for fewer than fifty, and takes a round trip more. The statements run through psycopg's libpq wrapper,
+which lets other threads run until the commit is there; a cursor would stop for the interpreter's lock often.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import socket
 import struct
 from collections.abc import Iterable, Sequence
 from itertools import count
@@ -21,6 +17,7 @@ from sqlalchemy import URL, Select
 from sqlalchemy.dialects.postgresql import BYTEA
 from sqlalchemy.types import TypeEngine
 
+from jdbcstore.adapters import libpq
 from jdbcstore.adapters.base import Adapter, Failure
 from jdbcstore.adapters.locking import DEPOSED, Guard
 from jdbcstore.adapters.sql import Batch, Row, Sql, WriteStatements
@@ -66,13 +63,11 @@ class PostgresqlAdapter(Adapter):
 
     @classmethod
     def url_from_jdbc(cls, text: str) -> URL:
-        url = super().url_from_jdbc(text)
-        # Java knows no socket in the file system: without a host, it is this one.
+        url = super().url_from_jdbc(text)  # without a host it is this one: Java knows no socket in a file
         return url if url.host else url.set(host="localhost")
 
     def engine_options(self, url: URL) -> dict[str, Any]:  # noqa: ARG002
-        # Nothing that reads is prepared: a plan for no queue in particular walks past a million
-        # messages of others to find ten of its own.
+        # What reads is not prepared: a plan for no queue in particular walks past a million others' messages.
         return {
             "paramstyle": "format",
             "connect_args": {
@@ -85,8 +80,7 @@ class PostgresqlAdapter(Adapter):
         }
 
     def on_connect(self, connection: Any) -> None:
-        # Every number is a BIGINT here. psycopg would pick the smallest type that fits each value,
-        # and a statement would be prepared anew for every mixture.
+        # Of psycopg's types, the smallest that fits, each mixture would be a statement prepared anew.
         from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 
         connection.adapters.register_dumper(int, Int8Dumper)
@@ -114,8 +108,13 @@ class PostgresqlAdapter(Adapter):
         connection.execute(f"SET statement_timeout = {max(1, round(seconds * 1000))}")
 
     def abort(self, connection: Any) -> None:
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.pgconn.socket)) as line:
-            line.shutdown(socket.SHUT_RDWR)
+        libpq.abort(connection)
+
+    def network_arguments(self, url: URL, seconds: float) -> dict[str, Any]:  # noqa: ARG002
+        return libpq.network_arguments(seconds)
+
+    def limit_answers(self, connection: Any, seconds: float) -> None:
+        libpq.limit_answers(connection, seconds)
 
     def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:  # noqa: ARG002
         from psycopg import errors, pq
@@ -196,13 +195,14 @@ class PostgresqlAdapter(Adapter):
         if connection is not self._connection:
             self._connection, self._prepared = connection, {}
         name = self._prepared.get(text)
-        if name is None:
-            name = f"jdbcstore_{len(self._prepared)}".encode()
-            result = connection.prepare(name, text.encode())
-            if result.status == pq.ExecStatus.COMMAND_OK:
-                self._prepared[text] = name
-        if name in self._prepared.values():
-            result = connection.exec_prepared(name, parameters, [1] * len(parameters))
+        with libpq.answering(cursor.connection):
+            if name is None:
+                name = f"jdbcstore_{len(self._prepared)}".encode()
+                result = connection.prepare(name, text.encode())
+                if result.status == pq.ExecStatus.COMMAND_OK:
+                    self._prepared[text] = name
+            if name in self._prepared.values():
+                result = connection.exec_prepared(name, parameters, [1] * len(parameters))
         if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
             return int(result.ntuples)
         if connection.status != pq.ConnStatus.OK:

@@ -9,15 +9,14 @@ STORE = (
     "maxAuditDepth",
     "auditRecoveryDepth",
     "cleanupPeriod",
+    "networkTimeout",
+    "queryTimeout",
 )
 """Of the persistence adapter, which are options of the store."""
 
 PERSISTENCE_ADAPTER = {
     "changeAutoCommitAllowed": "connections are in autocommit mode, which every driver allows",
     "maxRows": "pages are as long as their reader asks for",
-    "networkTimeout": "a socket's timeout is given to the driver in the URL; a lost server is waited for"
-    " as long as reconnect_timeout says",
-    "queryTimeout": "no statement of the store runs long; the server's own statement timeout applies",
     "wireFormat": "messages are encoded as ActiveMQ 5.12 and later do, whatever is set",
     "brokerName": "the broker in the same file is meant",
     "brokerService": "the broker in the same file is meant",

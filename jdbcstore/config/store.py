@@ -73,7 +73,14 @@ class StoreConfig:
     """Seconds between cleanups in the background; 0 leaves them to :meth:`Store.cleanup`."""
 
     reconnect_timeout: float = option(10.0, at_least=0)
-    """How long a write waits for a lost database before it fails."""
+    """How long a write waits for a database that it has lost before it fails."""
+    network_timeout: float = option(60.0, at_least=0, milliseconds=True, negative_is_off=True)
+    """How long the database may leave a statement without an answer before the connection is given up.
+
+    0 waits as long as the network does.
+    """
+    query_timeout: float = option(0.0, at_least=0, negative_is_off=True)
+    """How long the database may work on a statement, where it can be told; 0 is no limit."""
 
     max_pending_count: int = option(10_000, at_least=1)
     max_pending_bytes: int = option(64 * 1024 * 1024, at_least=1, size=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import random
 import threading
 
+from jdbcstore.backoff import Backoff
 from jdbcstore.clock import Clock
 from jdbcstore.errors import StoreError
 from jdbcstore.lockers.base import AbstractLocker
@@ -48,8 +48,8 @@ class Keeper:
             renewing.join(_PATIENCE)
 
     def _keep(self) -> None:
-        pause, period = 0.0, self._locker.lock_keep_alive_period
-        wait = period
+        wait = period = self._locker.lock_keep_alive_period
+        backoff = Backoff(min(_LONGEST_PAUSE, period), first=_FIRST_PAUSE)
         while not self._stop.wait(wait):
             try:
                 held = self._locker.keep_alive()
@@ -58,8 +58,7 @@ class Keeper:
                     self._lose(f"the lock could not be checked: {error}")
                     break
                 log.warning("the lock could not be renewed and will be tried again: %s", error)
-                pause = min(max(pause * 2, _FIRST_PAUSE), _LONGEST_PAUSE, period)
-                wait = pause * random.uniform(0.5, 1.0)  # noqa: S311
+                wait = backoff.pause()
                 continue
             except Exception as error:
                 log.exception("the locker failed")
@@ -68,7 +67,8 @@ class Keeper:
             if not held:
                 self._lose("the lock is not ours any more")
                 break
-            pause, wait = 0.0, period
+            backoff.reset()
+            wait = period
         self._locker.stop()
 
     def _watch(self) -> None:

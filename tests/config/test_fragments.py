@@ -240,6 +240,8 @@ EXPECTED = {
             max_producers_to_audit=10,
             max_audit_depth=20,
             audit_recovery_depth=30,
+            network_timeout=10.0,
+            query_timeout=10.0,
         ),
     ),
     "artemis": Configuration(
@@ -249,6 +251,7 @@ EXPECTED = {
             password="s3cret",
         ),
         broker_name="artemis-1",
+        store=StoreConfig(network_timeout=10.0),
         locker=LeaseDatabaseLockerConfig(
             lock_acquire_sleep_interval=15.0, lock_keep_alive_period=2.0, max_allowable_diff_from_db_time=0.5
         ),
@@ -343,8 +346,6 @@ def test_a_lease_that_would_expire_is_told() -> None:
 def test_what_has_no_meaning_is_told() -> None:
     assert notes("options", Kind.IGNORED).keys() == {
         "3, changeAutoCommitAllowed",
-        "3, queryTimeout",
-        "3, networkTimeout",
         "3, maxRows",
         "3, lockKeepAlivePeriod",
         "8, transportConnectors",
@@ -379,7 +380,6 @@ def test_artemis_s_tables_are_told_to_be_others() -> None:
         "page-store-table-name",
         "node-manager-store-table-name",
         "jdbc-driver-class-name",
-        "jdbc-network-timeout",
         "acceptors",
     }
 

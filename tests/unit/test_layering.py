@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parents[2] / "jdbcstore"
 # row without a cycle.
 ROWS = (
     {"errors"},
-    {"body", "clock", "config", "destination", "headers", "ids", "message", "url", "values"},
+    {"backoff", "body", "clock", "config", "destination", "headers", "ids", "message", "url", "values"},
     {"abc", "names", "openwire"},
     {"adapters"},
     {"tables"},

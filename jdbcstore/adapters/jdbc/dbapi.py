@@ -6,6 +6,7 @@ execution, a round trip for some drivers; the store's writer hands its cursor fr
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -69,6 +70,7 @@ class Connection:
         self.java = java
         """The ``java.sql.Connection``."""
         self._autocommit = True
+        self._query_timeout = 0
         self._prepared: dict[str, Any] = {}
         """Statements that no cursor is using; making one is a round trip, and so is closing it."""
 
@@ -86,6 +88,15 @@ class Connection:
         """See what others have committed, and nothing else."""
         self.java.setTransactionIsolation(_READ_COMMITTED)
 
+    def limit_answers(self, seconds: float) -> None:
+        """Wait for an answer no longer than this, where the driver can."""
+        with contextlib.suppress(Error):
+            self.java.setNetworkTimeout(_common_pool(), max(1, round(seconds * 1000)))
+
+    def limit_query(self, seconds: float) -> None:
+        """Have each statement end after so long, where the driver can."""
+        self._query_timeout = max(1, round(seconds))
+
     def cursor(self) -> Cursor:
         return Cursor(self)
 
@@ -93,7 +104,11 @@ class Connection:
         """A prepared statement, for one cursor until it is given back."""
         # One that is told how many rows to give remembers it, and so is kept under its whole text.
         found = self._prepared.pop(operation, None)
-        return found or self.java.prepareStatement(MAX_ROWS.sub("", operation))
+        if found is None:
+            found = self.java.prepareStatement(MAX_ROWS.sub("", operation))
+            if self._query_timeout:
+                found.setQueryTimeout(self._query_timeout)
+        return found
 
     def give(self, operation: str, statement: Any) -> None:
         if len(self._prepared) < _PREPARED:
@@ -119,7 +134,7 @@ class Connection:
 
     def abort(self) -> None:
         """End the connection under a statement that another thread waits for."""
-        self.java.abort(JClass("java.util.concurrent.ForkJoinPool").commonPool())
+        self.java.abort(_common_pool())
 
 
 class Cursor:
@@ -217,6 +232,10 @@ class Cursor:
         statement, self._statement, self._rows = self._statement, None, None
         if statement is not None:
             statement.close()
+
+
+def _common_pool() -> Any:
+    return JClass("java.util.concurrent.ForkJoinPool").commonPool()
 
 
 def _bind(statement: Any, parameters: Sequence[Any]) -> None:

@@ -12,6 +12,7 @@ _TAKEN = {
     "jdbc-connection-url": "url",
     "jdbc-user": "user",
     "jdbc-password": "password",
+    "jdbc-network-timeout": "networkTimeout",
 }
 _PROPERTIES = {
     "url": "url",
@@ -35,8 +36,6 @@ _IGNORED = {
          "node-manager-store-table-name"),
         _TABLE,
     ),
-    "jdbc-network-timeout": "the socket's timeout is in the driver's part of the URL; a lost server is waited"
-    " for as long as reconnect_timeout says",
     "jdbc-journal-sync-period": "a send returns when the database has committed, and is not put off",
     "jdbc-lock-acquisition-timeout": "no lock is taken yet; Artemis itself waits without end",
     "jdbc-max-page-size-bytes": "pages are as long as their reader asks for",
