@@ -8,15 +8,24 @@
 
 from jdbcstore.errors import ConfigurationError
 
+__all__ = ["VIEWS", "Analytics", "as_json", "connect", "explained", "session"]
+
 try:
     import pyarrow as _pyarrow  # noqa: F401
     import pyspark as _pyspark  # noqa: F401
-except ImportError as error:
-    raise ConfigurationError("Spark is not installed; run: pip install 'jdbcstore[spark]'") from error
+except ImportError as _error:
+    _missing = _error
 
-from jdbcstore.analytics.answers import as_json, explained
-from jdbcstore.analytics.connection import Analytics, connect
-from jdbcstore.analytics.session import session
-from jdbcstore.analytics.views import VIEWS
+    # What looks for Java and drivers can be had without Spark.
+    def __getattr__(name: str) -> object:
+        if name in __all__:
+            raise ConfigurationError(
+                "Spark is not installed; run: pip install 'jdbcstore[spark]'"
+            ) from _missing
+        raise AttributeError(name)
 
-__all__ = ["VIEWS", "Analytics", "as_json", "connect", "explained", "session"]
+else:
+    from jdbcstore.analytics.answers import as_json, explained
+    from jdbcstore.analytics.connection import Analytics, connect
+    from jdbcstore.analytics.session import session
+    from jdbcstore.analytics.views import VIEWS

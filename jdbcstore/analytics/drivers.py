@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from jdbcstore.analytics.vendors import VENDORS, Vendor
 from jdbcstore.errors import ConfigurationError
 
 JARS_VARIABLE = "JDBCSTORE_JARS"
-"""Names a directory of jars."""
+"""Names a directory of jars, or for who can reach Maven's repository ``group:artifact:version,...``."""
+_COORDINATES = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+(,[\w.-]+:[\w.-]+:[\w.-]+)*")
 _SYSTEM = (Path("/usr/share/java"), Path("/usr/local/share/java"))
 
 
@@ -25,7 +27,7 @@ def find_jar(vendor: Vendor) -> Path | None:
 
 def _directories() -> Iterator[Path]:
     named = os.environ.get(JARS_VARIABLE)
-    if named:
+    if named and not packages():
         yield Path(named)
     yield from _SYSTEM
 
@@ -36,10 +38,20 @@ def jars_found() -> list[Path]:
     return sorted({jar for jar in found if jar is not None})
 
 
-def missing_driver(name: str, vendor: Vendor) -> ConfigurationError:
-    """That Spark has no driver for this vendor, and the three ways to give it one."""
-    return ConfigurationError(
-        f"Spark has no JDBC driver for {name} ({vendor.driver}); install Debian's {vendor.debian}, or put the"
-        f" jar into a directory that {JARS_VARIABLE} names, or start the session with"
-        f" spark.jars.packages={vendor.package}"
+def packages() -> str:
+    """The coordinates of drivers for Spark to fetch from Maven's repository; empty without any."""
+    named = os.environ.get(JARS_VARIABLE, "").strip()
+    return named if _COORDINATES.fullmatch(named) else ""
+
+
+def cure(vendor: Vendor) -> str:
+    """How to get a driver that is missing."""
+    return (
+        f"install Debian's {vendor.debian}, or let {JARS_VARIABLE} name a directory with the jar,"
+        f" or where Maven's repository is reached {JARS_VARIABLE}={vendor.package}"
     )
+
+
+def missing_driver(name: str, vendor: Vendor) -> ConfigurationError:
+    """That Spark has no driver for this vendor, and how to give it one."""
+    return ConfigurationError(f"Spark has no JDBC driver for {name} ({vendor.driver}); {cure(vendor)}")

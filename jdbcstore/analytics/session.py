@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jdbcstore.analytics.drivers import jars_found
+from jdbcstore.analytics.drivers import jars_found, packages
 from jdbcstore.analytics.java import find_java, make_shim
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
     own = {
         **_SETTINGS,
         "spark.jars": jars,
+        **({"spark.jars.packages": packages()} if packages() else {}),
         "spark.driver.extraJavaOptions": java,
     }
     for name, value in {**own, **settings}.items():

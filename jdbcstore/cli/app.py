@@ -13,6 +13,7 @@ import click
 from jdbcstore.cli.asking import sql
 from jdbcstore.cli.configuring import config
 from jdbcstore.cli.deciding import xa
+from jdbcstore.cli.diagnosing import doctor
 from jdbcstore.cli.failures import ExitCode, PipeClosed, exit_code
 from jdbcstore.cli.locking import lock, wait_master
 from jdbcstore.cli.managing import cleanup, init, purge, status
@@ -72,7 +73,7 @@ working directory.
 
 for _command in (
     init, status, send, browse, consume, purge, subscriptions, subscribe, unsubscribe, cleanup, xa, migrate,
-    schema, copy, audit, lock, wait_master, config, sql, demo,
+    schema, copy, audit, lock, wait_master, config, sql, doctor, demo,
 ):  # fmt: skip
     commands.add_command(_command)
 

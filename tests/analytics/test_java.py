@@ -73,9 +73,25 @@ def test_a_directory_of_jars_comes_first(tmp_path: Path, monkeypatch: pytest.Mon
     assert drivers.find_jar(VENDORS["postgresql"]) == tmp_path / "postgresql-42.7.4.jar"
 
 
+@pytest.mark.parametrize(
+    ("named", "fetched"),
+    [
+        ("org.postgresql:postgresql:42.7.4", True),
+        ("org.xerial:sqlite-jdbc:3.46.1.3,org.postgresql:postgresql:42.7.4", True),
+        ("/opt/jars", False),
+        ("", False),
+    ],
+)
+def test_coordinates_are_told_from_a_directory(
+    monkeypatch: pytest.MonkeyPatch, named: str, fetched: bool
+) -> None:
+    monkeypatch.setenv(drivers.JARS_VARIABLE, named)
+    assert drivers.packages() == (named if fetched else "")
+
+
 def test_a_missing_driver_is_explained() -> None:
     text = str(drivers.missing_driver("postgresql", VENDORS["postgresql"]))
-    for way in ("libpostgresql-jdbc-java", drivers.JARS_VARIABLE, "spark.jars.packages=org.postgresql"):
+    for way in ("libpostgresql-jdbc-java", drivers.JARS_VARIABLE, "JDBCSTORE_JARS=org.postgresql:"):
         assert way in text
 
 

@@ -45,6 +45,7 @@ ROWS = (
     {"memory", "store", "transaction", "xa"},
     {"__init__"},
     {"analytics", "transfer"},
+    {"doctor"},
     {"cli", "demo"},
     {"__main__"},
 )
@@ -54,7 +55,8 @@ CONTRACT = ROWS[0] | ROWS[1] | ROWS[2]
 ONLY = {
     "memory": CONTRACT | {"adapters", "audit", "encoding", "paging", "timer"},
     "analytics": CONTRACT | {"__init__", "adapters", "session", "tables"},
-    "cli": CONTRACT | {"__init__", "analytics", "cli", "database", "ddl", "demo", "transfer"},
+    "cli": CONTRACT | {"__init__", "analytics", "cli", "database", "ddl", "demo", "doctor", "transfer"},
+    "doctor": CONTRACT | {"adapters", "analytics", "database"},
     "demo": CONTRACT | {"__init__", "demo"},
 }
 

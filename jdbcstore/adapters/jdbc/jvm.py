@@ -60,6 +60,17 @@ def driver_for(url: str) -> Any:
     )
 
 
+def usual_jars() -> dict[str, tuple[str, ...]]:
+    """By subprotocol, the names of the jar files in which its driver comes."""
+    return dict(_JARS)
+
+
+def find_jar(kind: str) -> Path | None:
+    """The subprotocol's jar file under its usual name: the user's, or Debian's."""
+    names = _JARS[kind]
+    return next((path for path in _paths(names) if path.name in names and path.exists()), None)
+
+
 def properties(values: Mapping[str, str]) -> Any:
     """``java.util.Properties``."""
     import jpype
