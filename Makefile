@@ -3,6 +3,7 @@ PYTHON ?= python3
 
 SERVERS := sqlite3 postgresql mariadb-server-core|mariadb-server mariadb-client-core|mariadb-client
 DRIVERS := unixodbc odbc-mariadb
+FAULTS := libfaketime
 JDBC := libh2-java libhsqldb-java libderby-java libderbyclient-java
 ACTIVEMQ := activemq libpostgresql-jdbc-java libmariadb-java default-jdk-headless
 SPARK := libxerial-sqlite-jdbc-java default-jre-headless
@@ -41,7 +42,7 @@ sql: .venv/core
 	$(BIN)/python -m jdbcstore.ddl sql
 
 packages:
-	.ci/packages $(foreach name,$(SERVERS) $(DRIVERS) $(JDBC) $(ACTIVEMQ) $(SPARK),'$(name)')
+	.ci/packages $(foreach name,$(SERVERS) $(DRIVERS) $(JDBC) $(ACTIVEMQ) $(SPARK) $(FAULTS),'$(name)')
 
 .venv/core: .venv/created pyproject.toml
 	$(BIN)/pip install --quiet --editable .

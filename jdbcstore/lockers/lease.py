@@ -8,7 +8,7 @@ import secrets
 from typing import Any, ClassVar
 
 from jdbcstore.connection import Connection
-from jdbcstore.errors import StoreError
+from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.lockers.line import JdbcLocker, Locked
 from jdbcstore.lockers.statements import LockStatements
 from jdbcstore.session import Session
@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 _MARGIN = 0.9
 """The part of a lease for which we believe that we hold it."""
 _LONGEST_NAME = 200
+_TURN = 0.01
 _FEW = 4
 """Attempts to take the lock in the time of a lease."""
 
@@ -47,6 +48,8 @@ class LeaseDatabaseLocker(JdbcLocker):
         self._handle_start_exception = handle_start_exception
         self._ours: str | None = None
         self._owner: str | None = None
+        self._expires_in = float("inf")
+        """How long the other's lease ran from our last attempt, if it is not renewed."""
         self._believed_until = float("-inf")
         self.skew_ms: int | None = None
         """How far our clock is ahead of the database's, when last seen."""
@@ -58,6 +61,7 @@ class LeaseDatabaseLocker(JdbcLocker):
         self._open_line(own)
 
     def do_start(self, patience: float) -> bool:  # noqa: ARG002
+        self._expires_in = float("inf")
         with contextlib.suppress(Locked):
             return self._line.run(self._obtain)
         return False
@@ -74,7 +78,8 @@ class LeaseDatabaseLocker(JdbcLocker):
             self._believed_until = asked + _MARGIN * self.lock_acquire_sleep_interval
             return True
         self._ours = None
-        [(self._owner, _)] = connection.fetch(self._sql.lease_owner)
+        [(self._owner, expiry)] = connection.fetch(self._sql.lease_owner)
+        self._expires_in = max(0, (expiry or 0) + 1 - now) / 1000
         return False
 
     def keep_alive(self) -> bool:
@@ -126,9 +131,11 @@ class LeaseDatabaseLocker(JdbcLocker):
         values = {"broker_name": None, "time": 0, "holder": self._ours}
         connection.change(self._sql.lease_update, **values)
 
-    def _pause_after(self, failure: StoreError) -> float:  # noqa: ARG002
-        # A master that is gone is followed within its lease and a quarter of it, at most a second.
-        return min(self.lock_acquire_sleep_interval / _FEW, 1.0)
+    def _pause_after(self, failure: StoreError) -> float:
+        # A master that has given its lease back is followed within a quarter of one, at most a second;
+        # one that is gone, when its lease ends.
+        longest = min(self.lock_acquire_sleep_interval / _FEW, 1.0)
+        return max(_TURN, min(longest, self._expires_in)) if isinstance(failure, NotMaster) else longest
 
     @property
     def _lease_ms(self) -> int:

@@ -2,128 +2,157 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable
+from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import jdbcstore
 from tests.databases import Database
-from tests.failover.history import TRIGGERS, History
-from tests.failover.hole import HoleLine
+from tests.failover.checker import check
+from tests.failover.faults import Faults
+from tests.failover.history import History
+from tests.failover.member import Specification
+from tests.failover.members import Member
+from tests.failover.recorder import Recording, record, recorded
+from tests.failover.surroundings import Missing, Network, SkewedClock
 from tests.polling import wait_until
 from tests.servers import Server
 
 LEASE = 2.0
 WAIT = 60.0
+_PERIODS = {"lease": 5, "database": 3, "file": 3}
+"""Checks in the time of a lease."""
 
 
-class Member:
-    """One process, by way of a line of its own."""
+@dataclass(frozen=True)
+class Arrangement:
+    """Which processes there are.
 
-    def __init__(self, name: str, url: str, locker: str, history: History) -> None:
-        self.name = name
-        self.line = HoleLine(url)
-        self._locker = locker
-        self._history = history
-        self._closed = False
-        self.start()
+    ``skewed`` gives each a clock of its own, ``apart`` gives all but the first a network of their own.
+    """
 
-    def start(self) -> None:
-        self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tests.failover.member",
-                self.line.url,
-                self.name,
-                self._locker,
-                str(LEASE),
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self._reader = threading.Thread(target=self._read, args=(self.process,), daemon=True)
-        self._reader.start()
-
-    def _read(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if not line.endswith("\n"):
-                break  # it was killed while it wrote this
-            when, *words = line.split()
-            self._history.said.append((float(when), self.name, words))
-
-    def send(self, what: signal.Signals) -> None:
-        self.process.send_signal(what)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait(WAIT)
-        self._reader.join(WAIT)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-
-    def close(self) -> None:
-        self.kill()
-        if not self._closed:
-            self._closed = True
-            self.line.close()
+    locker: str
+    members: int = 2
+    one_name: bool = False
+    skewed: bool = False
+    apart: bool = False
+    allowed: float = 0.0
+    """How far a process's clock may be from the database's and still judge the lease, in seconds."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Takeover:
-    """A fault that took the master away, and how long nobody stored anything."""
+    """A fault that took the master away, and what followed, in seconds since the fault."""
 
     fault: str
-    seconds: float
+    epoch: float
+    """When the next one was the master."""
+    write: float
+    """When its first message was stored."""
+    pressure: float
+    """The part of the time in which some process of this machine waited for a processor."""
 
 
 class Harness:
-    """``members`` processes on a database of a server of their own; a fault at a time, chosen by a seed."""
+    """Faults, one or two at a time, chosen by a seed; each on members that were well before."""
 
-    def __init__(self, database: Database, server: Server, locker: str, members: int, seed: int) -> None:
+    def __init__(self, database: Database, server: Server, arrangement: Arrangement, seed: int) -> None:
         self._database = database
-        self._server = server
+        self._arrangement = arrangement
         self._random = random.Random(seed)
+        self._directory = TemporaryDirectory(prefix="jdbcstore-failover-")
         self.history = History()
-        self.takeovers: list[Takeover] = []
+        self.faults = Faults(database, server, LEASE, self._random)
+        self.done: Counter[str] = Counter()
+        self._deposed: list[tuple[str, float, float, float]] = []
+        """The fault, the master's epoch, when by the wall clock, and the pressure then."""
         jdbcstore.open(database.url, cleanup_period=0.0).close()
-        for statement in TRIGGERS[server.name]:
-            database.execute(statement)
-        self._members = [
-            Member(f"m{number}", database.url, locker, self.history) for number in range(members)
-        ]
-        self.faults: dict[str, Callable[[Member], None]] = {
-            "kill": self._kill,
-            "pause": self._pause,
-            "cut": lambda member: member.line.cut(),
-            "swallow": self._swallow,
-            "terminate": lambda _: self._terminate(),
-            "restart": lambda _: server.restart(),
-            "crash": lambda _: self._crash(),
-        }
+        record(database, server.name)
+        self._members: list[Member] = []
+        try:
+            for number in range(arrangement.members):
+                self._members.append(self._make_member(number))
+        except BaseException:
+            self.close()
+            raise
+
+    def _make_member(self, number: int) -> Member:
+        arranged = self._arrangement
+        folder = Path(self._directory.name, str(number))
+        folder.mkdir()
+        specification = Specification(
+            self._database.url,
+            name=f"m{number}",
+            broker_name="broker" if arranged.one_name else f"broker-{number}",
+            locker=arranged.locker,
+            lease=LEASE,
+            keep_alive=LEASE / _PERIODS[arranged.locker],
+            directory=self._directory.name,
+            allowed=arranged.allowed,
+        )
+        clock = network = None
+        try:
+            clock = SkewedClock(folder) if arranged.skewed else None
+        except Missing as missing:
+            self.faults.leave_out("clock", str(missing))
+            self.faults.leave_out("drift", str(missing))
+        try:
+            network = Network() if arranged.apart and number else None
+        except Missing as missing:
+            self.faults.absent["ip netns"] = str(missing)
+        return Member(specification, self.history, clock=clock, network=network)
 
     def run(self, faults: int, *, kinds: tuple[str, ...] = ()) -> None:
-        """Wait for a master, break something, and again."""
-        chosen = [*kinds] or [*self.faults]
+        """Wait until all are well, break something, and again. The kinds in order, or else any.
+
+        :raises AssertionError: nobody was the master for a minute
+        """
+        everything = self._possible()
         for number in range(faults):
-            master = self._master()
-            kind = chosen[number % len(chosen)] if kinds else self._random.choice(chosen)
+            kind = kinds[number % len(kinds)] if kinds else self._random.choice(everything)
             # A fault that hits another than the master must not matter.
-            target = master if self._random.random() < 0.8 else self._random.choice(self._members)
-            time.sleep(self._random.uniform(0.1, 0.5))
-            began = time.monotonic()
-            self.faults[kind](target)
-            self._note(
-                kind, began, target if target is master and kind in ("kill", "pause", "swallow") else None
-            )
-        self._master()
+            hits_master, other = self._random.random() < 0.8, self._random.choice(self._members)
+            second = None if kinds or self._random.random() < 0.8 else self._random.choice(everything)
+            moment = self._random.uniform(0.0, 0.5) * LEASE
+            master = self._settle()
+            time.sleep(moment)
+            target = master if hits_master or kinds else other
+            self._break(kind, target, master, second)
+
+    def _possible(self) -> list[str]:
+        """The kinds to choose from; the likeliest are those that take the master away."""
+        possible = {**self.faults.kinds}
+        if not self._arrangement.skewed:
+            possible = {kind: fault for kind, fault in possible.items() if kind not in ("clock", "drift")}
+        deposing = [kind for kind, fault in possible.items() if self._arrangement.locker in fault.deposes]
+        return [*possible, *deposing, *deposing]
+
+    def _settle(self) -> Member:
+        """Wait until all that was broken is mended, and all members are there; the master."""
+        self.faults.settle()
+        # A master whose lock is gone stores until it looks, or until the next one begins.
+        moment = time.monotonic() + LEASE / min(_PERIODS.values())
+        for member in self._members:
+            self.history.wait_heard(member.name, moment, WAIT)
+        stored = self.history.wait_stored(moment, WAIT)
+        return next(member for member in self._members if member.name == stored.who)
+
+    def _break(self, kind: str, target: Member, master: Member, second: str | None) -> None:
+        fault = self.faults.kinds[kind]
+        epoch = self.history.epoch_of(target.name)
+        began, pressure = time.time(), _pressure()
+        self.done[kind] += 1
+        fault.do(target)
+        if second is not None:
+            self.done[second] += 1
+            self.faults.kinds[second].do(self._random.choice(self._members))
+        elif target is master and self._arrangement.locker in fault.deposes:
+            self.history.wait_followed(epoch, WAIT)
+            share = (_pressure() - pressure) / (time.time() - began)
+            self._deposed.append((kind, epoch, began, share))
 
     def finish(self) -> list[str]:
         """End all processes; what must not be."""
@@ -131,73 +160,34 @@ class Harness:
             member.close()
         # Their last transactions may still be on their way.
         wait_until(lambda: self._database.connections() == 0, WAIT, "that every connection is gone")
-        return self.history.check(self._database)
+        recording = recorded(self._database)
+        self.takeovers = self._takeovers(recording)
+        return check(self.history, recording, self._arrangement.allowed)
+
+    def _takeovers(self, recording: Recording) -> list[Takeover]:
+        """By the database's clock, which is this machine's."""
+        writes: dict[int, float] = {}
+        for change in recording.stored:
+            writes.setdefault(change.epoch, change.at)
+        found = []
+        for kind, epoch, began, pressure in self._deposed:
+            following = [(at, number) for number, at in recording.epochs if number > epoch]
+            at, _ = min(following)
+            write = min(writes[number] for number in writes if number > epoch)
+            found.append(Takeover(kind, at - began, write - began, pressure))
+        return [takeover for takeover in found if takeover.epoch >= 0]  # else it was none then
 
     def close(self) -> None:
+        self.faults.settle()
         for member in self._members:
             member.close()
-
-    def _master(self) -> Member:
-        """Who stores messages now."""
-        moment = time.monotonic()
-
-        def stored() -> bool:
-            return self.history.first_added_after(moment, "") is not None
-
-        wait_until(stored, WAIT, "a master")
-        [name] = [who for when, who, words in [*self.history.said] if when > moment and words[0] == "added"][
-            :1
-        ]
-        return next(member for member in self._members if member.name == name)
-
-    def _note(self, kind: str, began: float, deposed: Member | None) -> None:
-        if deposed is None:
-            return
-
-        def followed() -> bool:
-            # Or it was the master no longer when the fault came.
-            return (
-                self.history.first_added_in_new_epoch(began) is not None
-                or self.history.first_added_after(began + LEASE, deposed.name) is not None
-            )
-
-        wait_until(followed, WAIT, "a master")
-        moment = self.history.first_added_in_new_epoch(began)
-        if moment is None:
-            return
-        self.takeovers.append(Takeover(kind, moment - began))
-
-    def _kill(self, member: Member) -> None:
-        member.kill()
-        member.start()
-
-    def _pause(self, member: Member) -> None:
-        member.send(signal.SIGSTOP)
-        threading.Timer(LEASE * 2, lambda: _continue(member.process)).start()
-
-    def _swallow(self, member: Member) -> None:
-        member.line.swallow()
-        threading.Timer(LEASE * 2, member.line.flow).start()
-
-    def _crash(self) -> None:
-        self._server.kill()
-        self._server.start()
-
-    def _terminate(self) -> None:
-        if self._server.name == "postgresql":
-            self._database.rows(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
-            return
-        query = "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = :db AND ID <> CONNECTION_ID()"
-        for (number,) in self._database.rows(query, db=self._database.name):
-            try:
-                self._database.execute(f"KILL {number}")
-            except Exception:  # noqa: S112 - it was gone already
-                continue
+        self._directory.cleanup()
 
 
-def _continue(process: subprocess.Popen[str]) -> None:
-    if process.poll() is None:
-        os.kill(process.pid, signal.SIGCONT)
+def _pressure() -> float:
+    """Seconds in which some process has waited for a processor since the machine was started."""
+    try:
+        line = Path("/proc/pressure/cpu").read_text().splitlines()[0]
+    except OSError:
+        return 0.0
+    return int(line.rpartition("total=")[2]) / 1e6

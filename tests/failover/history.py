@@ -1,77 +1,94 @@
-"""What the processes said, what the database recorded, and whether the two agree."""
+"""What the processes have said, in order, and waiting for more of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
-from tests.databases import Database
-
-TRIGGERS = {
-    "postgresql": (
-        "CREATE TABLE history (msgid_prod VARCHAR(250), msgid_seq BIGINT, epoch BIGINT)",
-        "CREATE FUNCTION remember() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-        " INSERT INTO history SELECT NEW.msgid_prod, NEW.msgid_seq, number FROM jdbcstore_state"
-        " WHERE name = 'epoch'; RETURN NEW; END $$",
-        "CREATE TRIGGER remembers AFTER INSERT ON activemq_msgs FOR EACH ROW EXECUTE FUNCTION remember()",
-    ),
-    "mariadb": (
-        "CREATE TABLE history (msgid_prod VARCHAR(250), msgid_seq BIGINT, epoch BIGINT)",
-        "CREATE TRIGGER remembers AFTER INSERT ON ACTIVEMQ_MSGS FOR EACH ROW"
-        " INSERT INTO history SELECT NEW.MSGID_PROD, NEW.MSGID_SEQ, NUMBER FROM JDBCSTORE_STATE"
-        " WHERE NAME = 'epoch'",
-    ),
-}
-"""Write down, with each message that is stored, which epoch it was then."""
+T = TypeVar("T")
 
 
-@dataclass
+class Said(NamedTuple):
+    """That somebody knew a message to be stored; ``when`` by the monotonic clock."""
+
+    when: float
+    who: str
+    epoch: int
+
+
 class History:
-    """Everything that was said, as (when, who, words)."""
+    """Filled by the threads that read what the processes write."""
 
-    said: list[tuple[float, str, list[str]]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._epochs: dict[str, int] = defaultdict(int)
+        """Each process's own, 0 while it is not the master."""
+        self._heard: dict[str, float] = defaultdict(lambda: float("-inf"))
+        self._last: Said | None = None
+        self.first: dict[int, Said] = {}
+        """Each epoch's first message that was known to be stored."""
+        self.masters: list[Said] = []
+        self.claims: dict[str, set[int]] = defaultdict(set)
+        """The epochs in which a message was about to be acknowledged."""
+        self.names: dict[str, set[str]] = defaultdict(set)
+        """The messages by what was said of them: added, acked, refused."""
 
-    def names(self, verb: str) -> set[str]:
-        return {words[1] for _, _, words in self.said if words[0] == verb}
+    def record(self, who: str, line: str) -> None:
+        """A line that begins with the monotonic clock."""
+        moment, verb, *rest = line.split()
+        when = float(moment)
+        with self._changed:
+            self._heard[who] = when
+            if verb in ("born", "lost"):
+                self._epochs[who] = 0
+            elif verb == "master":
+                self._epochs[who] = int(rest[0])
+                self.masters.append(Said(when, who, int(rest[0])))
+            elif verb == "acking":
+                self.claims[rest[0]].add(self._epochs[who])
+            elif verb in ("added", "acked", "refused"):
+                self.names[verb].add(rest[0])
+            if verb == "added":
+                self._last = Said(when, who, self._epochs[who])
+                self.first.setdefault(self._epochs[who], self._last)
+            self._changed.notify_all()
 
-    def first_added_after(self, moment: float, without: str) -> float | None:
-        """When anybody but ``without`` was first told that a message is stored."""
-        times = [
-            when for when, who, words in self.said if words[0] == "added" and when > moment and who != without
-        ]
-        return min(times, default=None)
+    def epoch_of(self, who: str) -> int:
+        """That of the mastership which this process has begun last, 0 if it is none, or has ended."""
+        with self._changed:
+            return self._epochs[who]
 
-    def first_added_in_new_epoch(self, moment: float) -> float | None:
-        """When a master that began later was first told that a message is stored: maybe the same process."""
-        said = [*self.said]
-        epochs = {words[1] for when, _, words in said if words[0] == "master" and when > moment}
-        times = [
-            when
-            for when, _, words in said
-            if words[0] == "added" and words[1].rsplit(":", 3)[0].rpartition("-")[2] in epochs
-        ]
-        return min(times, default=None)
+    def wait_for(self, found: Callable[[], T | None], timeout: float, what: str) -> T:
+        """What ``found`` returns, once that is anything.
 
-    def check(self, database: Database) -> list[str]:
-        """What must not be."""
-        written = {
-            f"{producer}:{sequence}": (producer, epoch)
-            for producer, sequence, epoch in database.rows("SELECT msgid_prod, msgid_seq, epoch FROM history")
-        }
-        stored = {
-            f"{producer}:{sequence}"
-            for producer, sequence in database.rows("SELECT MSGID_PROD, MSGID_SEQ FROM ACTIVEMQ_MSGS")
-        }
-        late = [
-            f"{name} was written in epoch {epoch}"
-            for name, (producer, epoch) in written.items()
-            if int(producer.removesuffix(":1:1").rpartition("-")[2]) != epoch
-        ]
-        lost = self.names("added") - stored - self.names("acking")
-        back = self.names("acked") & stored
-        unknown = self.names("added") - written.keys()
-        return [
-            *late,
-            *(f"{name} was accepted and is lost" for name in sorted(lost)),
-            *(f"{name} was acknowledged and is back" for name in sorted(back)),
-            *(f"{name} was accepted and never written" for name in sorted(unknown)),
-        ]
+        :raises AssertionError: it is nothing for ``timeout`` seconds
+        """
+        end = time.monotonic() + timeout
+        with self._changed:
+            while (answer := found()) is None:
+                if not self._changed.wait(end - time.monotonic()):
+                    raise AssertionError(f"{what} is still waited for after {timeout:g} seconds")
+        return answer
+
+    def wait_stored(self, moment: float, timeout: float) -> Said:
+        """Wait until somebody has stored a message after this moment."""
+        return self.wait_for(
+            lambda: self._last if self._last is not None and self._last.when > moment else None,
+            timeout,
+            "a master",
+        )
+
+    def wait_heard(self, who: str, moment: float, timeout: float) -> None:
+        """Wait until a process has said anything after this moment."""
+        self.wait_for(lambda: self._heard[who] > moment or None, timeout, f"any word from {who}")
+
+    def wait_followed(self, epoch: int, timeout: float) -> Said:
+        """Wait until somebody has stored a message in a later epoch; the first who did."""
+        return self.wait_for(
+            lambda: next((said for number, said in self.first.items() if number > epoch), None),
+            timeout,
+            "another master",
+        )

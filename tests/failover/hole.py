@@ -10,10 +10,10 @@ from tests.faults.proxy import ProxyLine, _Pair
 class HoleLine(ProxyLine):
     """While it is :meth:`swallowing`, connections stay open, and nothing arrives."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, host: str = "127.0.0.1") -> None:
         self._flows = threading.Event()
         self._flows.set()
-        super().__init__(url)
+        super().__init__(url, host)
 
     def swallow(self) -> None:
         self._flows.clear()

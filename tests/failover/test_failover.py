@@ -5,25 +5,38 @@ from __future__ import annotations
 import pytest
 
 from tests.databases import Database
-from tests.failover.harness import LEASE, Harness
+from tests.failover.harness import LEASE, Arrangement, Harness
 from tests.servers import Server
 
-SLACK = 4.0
-"""For two processors and a test run beside; the long run has none."""
+SLACK = 30.0
+"""For any machine, whatever runs beside: the long run has a bound that means something."""
+
+
+@pytest.mark.backends("postgresql")
+def test_clocks_that_jump(database: Database, server: Server) -> None:
+    harness = Harness(database, server, Arrangement("lease", skewed=True, allowed=0.2), seed=5)
+    if "clock" in harness.faults.absent:
+        harness.close()
+        pytest.skip(harness.faults.absent["clock"])
+    _break(harness, ("clock", "kill"))
+
+
+@pytest.mark.backends("mariadb")
+def test_lease(database: Database, server: Server) -> None:
+    _break(Harness(database, server, Arrangement("lease", one_name=True), seed=5), ("cut", "pause"))
 
 
 @pytest.mark.backends("postgresql", "mariadb")
-@pytest.mark.parametrize(
-    ("locker", "faults"), [("lease", ("kill", "pause", "cut")), ("database", ("kill", "terminate"))]
-)
-def test_one_master(database: Database, server: Server, locker: str, faults: tuple[str, ...]) -> None:
-    harness = Harness(database, server, locker, members=2, seed=5)
+def test_database(database: Database, server: Server) -> None:
+    _break(Harness(database, server, Arrangement("database"), seed=5), ("terminate", "kill"))
+
+
+def _break(harness: Harness, faults: tuple[str, ...]) -> None:
     try:
         harness.run(len(faults), kinds=faults)
         assert harness.finish() == []
     finally:
         harness.close()
-    assert len({words[1] for _, _, words in harness.history.said if words[0] == "master"}) >= 2
-    assert len(harness.history.names("added")) > 20
-    slowest = max(takeover.seconds for takeover in harness.takeovers)
-    assert slowest <= LEASE + 1.0 + SLACK
+    assert len(harness.history.masters) >= 2
+    assert len(harness.history.names["added"]) > 20
+    assert all(takeover.write <= LEASE + SLACK for takeover in harness.takeovers)

@@ -18,14 +18,15 @@ class ProxyLine(Line):
 
     breaks: ClassVar[tuple[Break, ...]] = tuple(Break)
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, host: str = "127.0.0.1") -> None:
         super().__init__()
         target = make_url(url)
         self._server = (target.host, int(target.port or str(target.query["port"])))
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server((host, 0))
         port = self._listener.getsockname()[1]
         # pyodbc's drivers take the port as a keyword of their own.
-        new = target.set(port=port) if target.port else target.update_query_dict({"port": str(port)})
+        new = target.set(host=host)
+        new = new.set(port=port) if target.port else new.update_query_dict({"port": str(port)})
         self._url = new.render_as_string(hide_password=False)
         self._pairs: set[_Pair] = set()
         self._thread = threading.Thread(target=self._accept, daemon=True)

@@ -21,6 +21,7 @@ class PostgresqlServer(Server):
     administrator = "postgres"
     administrator_database = "postgres"
     stop_signal = signal.SIGINT
+    immediate_stop_signal = signal.SIGQUIT
 
     def _find_programs(self) -> None:
         self._programs = _programs()

@@ -47,6 +47,7 @@ class Server:
     administrator: ClassVar[str]
     administrator_database: ClassVar[str]
     stop_signal: ClassVar[signal.Signals]
+    immediate_stop_signal: ClassVar[signal.Signals] = signal.SIGKILL
 
     def __init__(self) -> None:
         self.host = "127.0.0.1"
@@ -113,6 +114,10 @@ class Server:
     def stop(self) -> None:
         """End cleanly: connections are cut, everything is written."""
         self._end(self.stop_signal)
+
+    def stop_at_once(self) -> None:
+        """End without writing anything more, as an impatient administrator does."""
+        self._end(self.immediate_stop_signal)
 
     def kill(self) -> None:
         """End with SIGKILL, as if the machine had lost power but for the page cache."""
