@@ -59,10 +59,10 @@ class Database:
 
         ``limited``, they wait no longer than the configuration says.
         """
-        options = self.adapter.engine_options(self._target)
-        if limited:
-            options["connect_args"] = {**options.get("connect_args", {}), **self._network_arguments()}
         with _blaming_the_url():
+            options = self.adapter.engine_options(self._target)
+            if limited:
+                options["connect_args"] = {**options.get("connect_args", {}), **self._network_arguments()}
             engine = _engine(self._target, **pool, **options)
         event.listen(engine, "connect", lambda connection, _record: self.adapter.on_connect(connection))
         if limited:
@@ -117,7 +117,7 @@ class Database:
                     f"{reason}; the tables are not ActiveMQ's, or are missing: run jdbcstore init"
                 )
             case Failure.FULL:
-                return StoreUnavailable(f"{self.place} has no room left: {reason}; make some, then try again")
+                return StoreUnavailable(f"{self.place} has no space left: {reason}; make some and try again")
             case Failure.TRANSIENT:
                 return StoreUnavailable(f"other writers are in the way: {reason}; try again")
             case Failure.BAD_VALUE | Failure.TOO_LARGE:

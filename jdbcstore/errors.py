@@ -13,6 +13,7 @@
     ├── StoreClosed                 the store was closed before, or while, this was asked
     ├── NotMaster                   another holds the lock, and is waited for no longer
     ├── LockLost                    the lock went to another, and this store writes no more
+    ├── ReplySuppressed             close the client's connection, and answer nothing
     ├── InvalidMessage              this message cannot be stored as it is
     │   └── MessageTooLarge         beyond what the database takes in one row
     ├── InvalidDestination          not a destination name
@@ -137,6 +138,14 @@ class LockLost(StoreError):
         """Whether the database said so, which then takes nothing more of this store."""
         doubt = "; it went while this was being written: look for it" if in_doubt else ""
         super().__init__(message + doubt)
+
+
+class ReplySuppressed(StoreError):
+    """The broker, or its connectors, are being stopped because of the error that is the ``__cause__``.
+
+    Whoever asked gets no answer, not even that it failed: its connection is closed, and it comes back to
+    the broker that then is the master. What it asked for may have been done if that error says so.
+    """
 
 
 class InvalidMessage(StoreError, ValueError):

@@ -199,6 +199,14 @@ class JdbcStore:
         last: int | None = self._session.fetch(query, msgid_prod=str(producer_id))[0][0]
         return last
 
+    def check(self) -> None:
+        """Make sure that this store can write: the database answers, and the lock is still ours.
+
+        :raises StoreUnavailable: it did not, within ``reconnect_timeout``
+        :raises LockLost: another is the master
+        """
+        self._writer.call(lambda _: None)
+
     def lock_row(self) -> Row | None:
         """ID, TIME and BROKER_NAME of ACTIVEMQ_LOCK, as a broker's locker left them."""
         rows = self._session.fetch(self._session.statements.find_lock)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from jdbcstore.config.data_source import DataSourceConfig
 from jdbcstore.config.fields import camel, check, convert, find_field, is_camel, snake, types_of, unknown
 from jdbcstore.config.given import Given, Note, Section
+from jdbcstore.config.io_handler import IOExceptionHandlerConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import LockerConfig
 from jdbcstore.config.policy import PolicyEntry
@@ -46,6 +47,8 @@ class Configuration:
     """Who may write; None takes no lock."""
     journal: JournalConfig | None = None
     policies: tuple[PolicyEntry, ...] = ()
+    io_exception_handler: IOExceptionHandlerConfig | None = None
+    """What the broker does when the store fails; None is the default handler."""
 
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     """Where each option was given that has not its default, by its path: ``locker.directory``."""

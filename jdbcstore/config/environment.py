@@ -8,6 +8,7 @@ from dataclasses import fields
 from jdbcstore.config.data_source import DataSourceConfig
 from jdbcstore.config.fields import types_of, unknown
 from jdbcstore.config.given import Given, Kind, Note, Section
+from jdbcstore.config.io_handler import DefaultIOExceptionHandlerConfig, LeaseLockerIOExceptionHandlerConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import (
     CustomLockerConfig,
@@ -25,6 +26,7 @@ _OTHERS = (f"{PREFIX}TEST_", f"{PREFIX}REQUIRE", f"{PREFIX}JDBC_JARS", CONFIG_VA
 _SECTIONS = {
     "locker": (DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig, CustomLockerConfig),
     "journal": (JournalConfig,),
+    "io_exception_handler": (DefaultIOExceptionHandlerConfig, LeaseLockerIOExceptionHandlerConfig),
 }
 
 

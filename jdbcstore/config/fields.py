@@ -23,7 +23,7 @@ _SIZE = re.compile(r"\s*(\d+)\s*(b|k|kb|m|mb|g|gb)?\s*", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True}
 _BOOLEANS |= {"false": False, "no": False, "off": False, "0": False}
-_ACRONYMS = {word.lower(): word for word in ("DB", "DLQ", "GC", "JMS")}
+_ACRONYMS = {word.lower(): word for word in ("DB", "DLQ", "GC", "JMS", "SQL")}
 _FEW = 20
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 

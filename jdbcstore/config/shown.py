@@ -17,7 +17,7 @@ def shown_options(configuration: Configuration) -> Options:
     yield from _inside("", configuration.data_source)
     yield "broker_name", configuration.broker_name
     yield from _inside("", configuration.store)
-    for part in ("locker", "journal"):
+    for part in ("locker", "journal", "io_exception_handler"):
         value = getattr(configuration, part)
         yield from [(part, None)] if value is None else _inside(f"{part}.", value)
     for number, policy in enumerate(configuration.policies):

@@ -39,7 +39,7 @@ def to_toml(configuration: Configuration, origin: str) -> str:
     if "broker_name" in configuration.sources:
         writer.put(document, "broker_name", configuration.broker_name, "broker_name")
     writer.put_fields(document, configuration.store, "", "")
-    for name in ("locker", "journal"):
+    for name in ("locker", "journal", "io_exception_handler"):
         part = getattr(configuration, name)
         if part is not None:
             document.add(name, writer.table(part, f"{name}."))

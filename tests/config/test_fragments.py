@@ -15,6 +15,7 @@ import jdbcstore
 from jdbcstore import Configuration, Message, StoreConfig, load_config
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.config import DataSourceConfig, Kind, load_file, shown_options, to_toml
+from jdbcstore.config.io_handler import DefaultIOExceptionHandlerConfig, LeaseLockerIOExceptionHandlerConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig
 from jdbcstore.config.policy import (
@@ -244,6 +245,20 @@ EXPECTED = {
             query_timeout=10.0,
         ),
     ),
+    "io-exception-handler": Configuration(
+        data_source=DERBY,
+        broker_name="one",
+        io_exception_handler=LeaseLockerIOExceptionHandlerConfig(
+            resume_check_sleep_period=2.0, system_exit_on_shutdown=True, no_space_message="full"
+        ),
+    ),
+    "io-exception-handler-bean": Configuration(
+        data_source=DERBY,
+        broker_name="one",
+        io_exception_handler=DefaultIOExceptionHandlerConfig(
+            ignore_sql_exceptions=False, sql_exception_message="deadlock"
+        ),
+    ),
     "artemis": Configuration(
         data_source=DataSourceConfig(
             url="jdbc:postgresql://localhost:5432/activemq",
@@ -333,6 +348,13 @@ def test_what_is_dangerous_or_unknown_is_told() -> None:
     }
     assert notes("options", Kind.UNKNOWN)["3, cleanupPerod"].endswith("did you mean cleanupPeriod?")
     assert "READ COMMITTED" in notes("options", Kind.DANGEROUS)["3, transactionIsolation"]
+
+
+def test_an_unknown_attribute_of_a_handler_is_told() -> None:
+    [(place, text)] = notes("io-exception-handler-bean", Kind.UNKNOWN).items()
+
+    assert place == "5, ignoreAllErors"
+    assert text.endswith("did you mean ignoreAllErrors?")
 
 
 def test_a_lease_that_would_expire_is_told() -> None:

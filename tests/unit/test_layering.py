@@ -42,7 +42,7 @@ ROWS = (
         "units",
         "writer",
     },
-    {"memory", "store", "transaction", "xa"},
+    {"io_exceptions", "memory", "store", "transaction", "xa"},
     {"__init__"},
     {"analytics", "transfer"},
     {"doctor"},

@@ -10,6 +10,7 @@ from jdbcstore.config.reasons import OF_BROKER
 from jdbcstore.config.xml.artemis import is_artemis, read_artemis
 from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.config.xml.document import Element, parse_xml
+from jdbcstore.config.xml.io_handler import read_io_handler
 from jdbcstore.config.xml.persistence import SQL, read_persistence
 from jdbcstore.config.xml.placeholders import Placeholders, Unresolved
 from jdbcstore.config.xml.policies import read_policies
@@ -47,6 +48,9 @@ def _read_broker(document: Document) -> Section:
         elif name == "destinationPolicy":
             policies = [*read_policies(document, value)]
             section |= {"policies": policies} if policies else {}
+        elif name == "ioExceptionHandler":
+            handler = read_io_handler(document, value)
+            section |= {"ioExceptionHandler": handler} if handler else {}
         elif name == "brokerName":
             section["brokerName"] = document.scalar(name, value)
         elif name != "persistent":
