@@ -8,7 +8,7 @@
 
 from jdbcstore.errors import ConfigurationError
 
-__all__ = ["VIEWS", "Analytics", "as_json", "connect", "explained", "session"]
+__all__ = ["VIEWS", "Analytics", "as_json", "connect", "explained", "register", "session"]
 
 try:
     import pyarrow as _pyarrow  # noqa: F401
@@ -28,4 +28,5 @@ else:
     from jdbcstore.analytics.answers import as_json, explained
     from jdbcstore.analytics.connection import Analytics, connect
     from jdbcstore.analytics.session import session
+    from jdbcstore.analytics.streaming import register
     from jdbcstore.analytics.views import VIEWS

@@ -11,6 +11,7 @@ from jdbcstore.analytics.dialect import register_sqlite
 from jdbcstore.analytics.drivers import missing_driver
 from jdbcstore.analytics.queries import count_ids, mean_size, nth_id
 from jdbcstore.analytics.reading import Reading, Source
+from jdbcstore.analytics.shipping import ship
 from jdbcstore.analytics.vendors import Vendor, vendor_of
 from jdbcstore.analytics.views import VIEWS, define
 from jdbcstore.config import Configuration, StoreConfig
@@ -65,6 +66,7 @@ class Analytics:
             name = session.adapter.name
             self._vendor = vendor_of(name)
             _check_driver(spark, name, self._vendor)
+            ship(spark)
             if name == "sqlite":
                 register_sqlite(spark)
             self._source = Source(

@@ -22,11 +22,12 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark's: they print each error that is raised as well."""
 
+_LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+"""Of a master that is this machine: others would not reach the driver."""
+
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     # Redacts user names too, wherever Spark shows its configuration or a query's options.
     "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|\.user$",
     "spark.sql.shuffle.partitions": "8",
@@ -51,14 +52,17 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
     os.environ["JAVA_HOME"] = str(make_shim(find_java().home))
     # Workers decode, so they must be this Python, which has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("jdbcstore").master(master or "local[*]")
+    master = master or "local[*]"
+    builder = SparkSession.builder.appName("jdbcstore").master(master)
     jars = ",".join(map(str, jars_found()))
     java = f"-Djava.library.path={_NATIVE} -Dlog4j2.configurationFile={_LOGGING}"
     own = {
         **_SETTINGS,
+        **(_LOOPBACK if master.startswith("local") else {}),
         "spark.jars": jars,
         **({"spark.jars.packages": packages()} if packages() else {}),
         "spark.driver.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": f"-Djava.library.path={_NATIVE}",
     }
     for name, value in {**own, **settings}.items():
         builder = builder.config(name, value)

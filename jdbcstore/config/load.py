@@ -25,6 +25,7 @@ def load_config(
     *,
     environment: Mapping[str, str] = os.environ,
     source: str = "argument",
+    text: bool = False,
     **options: Any,
 ) -> Configuration:
     """The configuration of a file, the environment and ``options``; each wins over those before it.
@@ -33,13 +34,16 @@ def load_config(
         that JDBCSTORE_CONFIG names, else ``jdbcstore.toml`` in the working directory, else none
     :param environment: empty to leave it out
     :param source: where ``options`` come from, as :attr:`Configuration.sources` is to say it
+    :param text: whether ``options`` are all texts, of which numbers and truth are to be read
     :param options: those that stand at the top of a TOML file, such as ``url`` and ``pool_size``
     :raises ConfigurationError: naming the file, the place in it and the cure
     """
     chosen = _chosen(path, environment)
     given, notes = ({}, []) if chosen is None else _read_file(chosen, environment)
     more, complaints = read_environment(environment)
-    direct: Section = {name: Given(value, source) for name, value in options.items() if value is not None}
+    direct: Section = {
+        name: Given(value, source, text=text) for name, value in options.items() if value is not None
+    }
     return _built(merge(merge(given, more), direct), [*notes, *complaints])
 
 

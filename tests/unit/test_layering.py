@@ -54,7 +54,7 @@ CONTRACT = ROWS[0] | ROWS[1] | ROWS[2]
 # Parts that may see less than the rows above them.
 ONLY = {
     "memory": CONTRACT | {"adapters", "audit", "encoding", "paging", "timer"},
-    "analytics": CONTRACT | {"__init__", "adapters", "session", "tables"},
+    "analytics": CONTRACT | {"__init__", "adapters", "database", "session", "tables", "xa"},
     "cli": CONTRACT | {"__init__", "analytics", "cli", "database", "ddl", "demo", "doctor", "transfer"},
     "doctor": CONTRACT | {"adapters", "analytics", "database"},
     "demo": CONTRACT | {"__init__", "demo"},

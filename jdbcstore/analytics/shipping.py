@@ -1,0 +1,33 @@
+"""What the workers of a cluster need of this package: itself."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jdbcstore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_shipped: set[str] = set()
+"""The applications whose workers have it."""
+
+
+def ship(spark: SparkSession) -> None:
+    """Give the workers of a cluster this jdbcstore, whichever is installed there, or none.
+
+    Workers of this machine's own cores have what the driver has.
+    """
+    context = spark.sparkContext
+    if str(context.master).partition("[")[0] == "local" or context.applicationId in _shipped:
+        return
+    archive = Path(tempfile.mkdtemp(prefix="jdbcstore-package-")) / "jdbcstore.zip"
+    package = Path(jdbcstore.__file__).parent
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for module in sorted(package.rglob("*.py")):
+            file.write(module, module.relative_to(package.parent))
+    context.addPyFile(str(archive))
+    _shipped.add(context.applicationId)

@@ -1,0 +1,110 @@
+"""What a stream is told with ``option(...)``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from jdbcstore.adapters import adapter_for
+from jdbcstore.analytics.streaming.vendors import WRITERS
+from jdbcstore.analytics.vendors import vendor_of
+from jdbcstore.config import StoreConfig, load_config
+from jdbcstore.destination import Destination
+from jdbcstore.errors import ConfigurationError
+
+EARLIEST, LATEST = "earliest", "latest"
+_FLAGS = {"true": True, "false": False}
+_OWN = (
+    *("config", "decoded", "destination", "maxrowspertrigger", "partitions"),
+    *("settleseconds", "startingoffsets"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """A stream's options. Pickled on their way to the tasks, they are all that these know."""
+
+    url: str = field(repr=False)
+    user: str | None = field(repr=False)
+    password: str | None = field(repr=False)
+    store: StoreConfig
+    destination: str | None
+    """The qualified name of the only one that is read."""
+    decoded: bool
+    starting: str
+    """``earliest``, ``latest``, or the ID behind which it starts."""
+    rows: int
+    """Of one batch, at most."""
+    partitions: int
+    """Of one batch, at most; each is a connection while it is read."""
+    settle: float
+    """Seconds that a missing ID is waited for."""
+
+
+def read_options(given: Mapping[str, str]) -> StreamOptions:
+    """The options of a stream; where the database is may also stand in a file or the environment.
+
+    :param given: by names in lower case, as Spark hands them over
+    :raises ConfigurationError: one is unknown or cannot be used; says which
+    """
+    own = {name: given[name] for name in _OWN if name in given}
+    rest: dict[str, Any] = {name: value for name, value in given.items() if name not in _OWN}
+    configuration = load_config(own.get("config"), source="option of the stream", text=True, **rest)
+    with configuration.placing():
+        url, user, password = configuration.login()
+        url = _url(url, configuration.store)
+    destination = own.get("destination")
+    return StreamOptions(
+        url,
+        user,
+        password,
+        store=configuration.store,
+        destination=None if destination is None else Destination.parse(destination).qualified_name,
+        decoded=_flag(own.get("decoded", "true")),
+        starting=_starting(own.get("startingoffsets", LATEST)),
+        rows=int(_number("maxRowsPerTrigger", own.get("maxrowspertrigger", "100000"), 1)),
+        partitions=int(_number("partitions", own.get("partitions", "4"), 1)),
+        settle=_number("settleSeconds", own.get("settleseconds", "10"), 0),
+    )
+
+
+def _url(text: str, store: StoreConfig) -> str:
+    """The URL as tasks need it.
+
+    :raises ConfigurationError: no stream can read this database
+    """
+    adapter, url = adapter_for(text, store.adapter)
+    vendor_of(adapter.name)
+    if WRITERS[adapter.name].is_file:
+        url = url.set(database=str(Path(str(url.database)).absolute()))
+    return url.render_as_string(hide_password=False)
+
+
+def _flag(value: str) -> bool:
+    if value.lower() not in _FLAGS:
+        _refuse("decoded", value, "true or false")
+    return _FLAGS[value.lower()]
+
+
+def _starting(value: str) -> str:
+    if value.lower() in (EARLIEST, LATEST):
+        return value.lower()
+    if not value.isdecimal():
+        _refuse("startingOffsets", value, f"{EARLIEST}, {LATEST}, or the ID behind which to start")
+    return value
+
+
+def _number(name: str, value: str, at_least: int) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = float("nan")
+    if not at_least <= number < float("inf"):
+        _refuse(name, value, f"a number from {at_least}")
+    return number
+
+
+def _refuse(name: str, value: str, wanted: str) -> NoReturn:
+    raise ConfigurationError(f"the option {name} of the stream is {value!r}; give {wanted}", option=name)

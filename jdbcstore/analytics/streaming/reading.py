@@ -1,0 +1,136 @@
+"""The database as a stream reads it: questions that are asked again while it is away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Select, event
+
+from jdbcstore.analytics.streaming.horizon import Sight, end_of_run
+from jdbcstore.analytics.streaming.options import StreamOptions
+from jdbcstore.analytics.streaming.queries import StreamQueries
+from jdbcstore.analytics.streaming.vendors import WRITERS
+from jdbcstore.database import Database
+from jdbcstore.errors import StoreUnavailable
+
+T = TypeVar("T")
+
+_PAUSE = 0.25
+"""Between two tries to reach the database."""
+_RUN = 10_000
+"""IDs of one question whether there is a gap."""
+_PAGE_BYTES = 16 * 1024 * 1024
+_LEAST_ROWS, _MOST_ROWS = 10, 5000
+
+
+class StreamDatabase:
+    """One connection that cannot write, made when it is needed, and again when it was lost."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        database = Database(
+            options.url, options.store, user=options.user, password=options.password, must_exist=True
+        )
+        self._database = database
+        self._writers = WRITERS[database.adapter.name]
+        self._patience = options.store.reconnect_timeout
+        self._engine = database.connect_with(pool_size=1, max_overflow=0)
+        event.listen(self._engine, "connect", self._forbid_writing)
+        self._sql = StreamQueries(database.tables, database.adapter, self._writers, options.destination)
+
+    def _forbid_writing(self, connection: Any, _record: object) -> None:
+        cursor = connection.cursor()
+        cursor.execute(self._writers.read_only)
+        cursor.close()
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self._engine.dispose()
+
+    def _ask(self, question: Callable[[Connection], T]) -> T:
+        """The answer; a store that is being restarted is waited for.
+
+        :raises StoreUnavailable: it was away for longer than ``reconnect_timeout``
+        """
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                with self._database.translated(), self._engine.connect() as connection:
+                    return question(connection)
+            except StoreUnavailable:
+                self._engine.dispose()
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE)
+
+    def _rows(self, query: Select[Any]) -> Sequence[Any]:
+        return self._ask(lambda connection: connection.execute(query).all())
+
+    def _ids(self, query: Select[Any]) -> list[int]:
+        return [row[0] for row in self._rows(query)]
+
+    def sight(self) -> Sight:
+        """What is to be seen now."""
+        return Sight(*self._rows(self._sql.sight())[0])
+
+    def highest_below(self, end: int) -> int:
+        """The highest ID up to this one, 0 where there is none."""
+        return self._ids(self._sql.highest_below(end))[0]
+
+    def end_of_run(self, start: int, end: int, rows: int) -> int:
+        """Where the first gap behind ``start`` begins, or as many rows are read as a batch may have."""
+        last = start + rows
+        while start < min(end, last):
+            reached = end_of_run(start, self._ids(self._sql.all_ids(start, end).limit(_RUN)))
+            if reached < start + _RUN:
+                return reached
+            start = reached
+        return start
+
+    def first_uncommitted(self, start: int, end: int) -> int | None:
+        """The first ID between these whose row is not committed yet, where the vendor shows that."""
+        uncommitted = self._writers.uncommitted
+        if not uncommitted:
+            return None
+        query = self._sql.all_ids(start, end)
+
+        def question(connection: Connection) -> int | None:
+            connection.exec_driver_sql(uncommitted)
+            stored = connection.execute(query).scalars().all()
+            # In this order: what was committed between the two is in both.
+            committed = {*connection.execute(query).scalars()}
+            return next((id_ for id_ in stored if id_ not in committed), None)
+
+        return self._ask(question)
+
+    def cut(self, start: int, end: int, rows: int) -> int | None:
+        """The end of a batch of so many messages behind ``start``; None where there is no message."""
+        if not self._nth_id(start, end, 0):
+            return None
+        [last] = self._nth_id(start, end, rows - 1) or [end]
+        return last
+
+    def bounds(self, start: int, end: int, partitions: int, least: int) -> list[tuple[int, int]]:
+        """The messages of a batch in parts of the same size, of ``least`` rows and more."""
+        [count] = self._ids(self._sql.count(start, end))
+        parts = max(1, min(partitions, count // least))
+        cuts = [id_ for part in range(1, parts) for id_ in self._nth_id(start, end, count * part // parts)]
+        return list(zip([start, *cuts], [*cuts, end], strict=True))
+
+    def _nth_id(self, start: int, end: int, place: int) -> list[int]:
+        """The ID of the message that has so many before it, if there is one."""
+        return self._ids(self._sql.nth_id(start, end, place))
+
+    def pages(self, start: int, end: int) -> Iterator[Sequence[Any]]:
+        """The messages behind ``start``, up to ``end``, in pages of some 16 MiB."""
+        rows = 100
+        while True:
+            page = self._rows(self._sql.page(start, end, rows))
+            if page:
+                yield page
+            if len(page) < rows:
+                return
+            start = page[-1].id
+            mean = sum(len(row.msg or b"") for row in page) / len(page)
+            rows = max(_LEAST_ROWS, min(_MOST_ROWS, int(_PAGE_BYTES / max(1, mean))))

@@ -1,0 +1,228 @@
+"""Where a stream may go on to, seen without Spark: nothing that commits late is passed by."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from sqlalchemy import Connection
+
+import jdbcstore
+from jdbcstore import Destination, Message, MessageId, ProducerId, XATransactionId, openwire
+from jdbcstore.analytics.streaming.horizon import Horizon, Sight, end_of_run
+from jdbcstore.analytics.streaming.options import read_options
+from jdbcstore.analytics.streaming.position import NOWHERE, Position
+from jdbcstore.analytics.streaming.reading import StreamDatabase
+from jdbcstore.analytics.streaming.rows import batch_of
+from jdbcstore.errors import ConfigurationError, StoreError
+from tests.databases import Database
+
+every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+QUEUE = Destination.queue("ORDERS")
+XID = XATransactionId(86, b"\x01\x02", b"\x03")
+INTEGERS = frozenset({"id", "msgid_seq", "expiration"})
+NAMES = ("id", "container", "destination", "destination_type", "msgid_prod", "msgid_seq", "expiration")
+RAW = pa.schema(
+    [
+        *((name, pa.int64() if name in INTEGERS else pa.string()) for name in NAMES),
+        *(("priority", pa.int64()), ("xid", pa.string()), ("message_size", pa.int64()), ("msg", pa.binary())),
+    ]
+)
+
+
+class Reader:
+    """A stream as Spark drives it, which keeps what it read."""
+
+    def __init__(self, url: str, **options: str) -> None:
+        given = {"url": url, "settleseconds": "0", "startingoffsets": "earliest", **options}
+        self.options = read_options(given)
+        self.database = StreamDatabase(self.options)
+        self.position = Position(self.database, self.options.settle)
+        self.at = 0
+        self.ids: list[int] = []
+
+    def turn(self, rows: int = 1000) -> list[int]:
+        """The IDs of the next batch."""
+        end = self.position.after(self.at, rows)
+        batches = [
+            batch_of(page, RAW, decoded=False) for page in self.database.pages(self.at, end) if end > self.at
+        ]
+        self.at = end
+        found = [id_ for batch in batches for id_ in batch.column("id").to_pylist()]
+        self.ids += found
+        return found
+
+
+@pytest.fixture
+def reader(database: Database) -> Iterator[Reader]:
+    jdbcstore.open(database.url, cleanup_period=0.0).close()
+    reader = Reader(database.url)
+    yield reader
+    reader.database.close()
+
+
+def store(connection: Connection, id_: int) -> None:
+    """As a broker does on one of its connections."""
+    producer = ProducerId("ID:late-1", 1, 1)
+    message = Message(str(id_), destination=QUEUE, message_id=MessageId(producer, id_), timestamp_ms=1)
+    connection.exec_driver_sql(
+        "INSERT INTO ACTIVEMQ_MSGS (ID, CONTAINER, MSGID_PROD, MSGID_SEQ, EXPIRATION, MSG, PRIORITY)"
+        f" VALUES ({id_}, '{QUEUE}', '{producer}', {id_}, 0, {literal(connection, message)}, 0)"
+    )
+
+
+def literal(connection: Connection, message: Message) -> str:
+    digits = openwire.encode(message).hex()
+    return f"decode('{digits}', 'hex')" if connection.dialect.name == "postgresql" else f"X'{digits}'"
+
+
+def test_what_follows_without_a_gap_is_settled() -> None:
+    assert end_of_run(4, [5, 6, 8]) == 6
+    assert end_of_run(4, [6]) == 4
+    assert end_of_run(4, []) == 4
+
+
+def test_a_gap_is_waited_for_and_so_is_every_transaction_that_had_begun() -> None:
+    horizon = Horizon(settle=10)
+    horizon.see(Sight(highest=5, begun=100, unfinished=90), now=0)
+    horizon.see(Sight(highest=7, begun=110, unfinished=90), now=4)
+    assert horizon.settled == 0
+    horizon.see(Sight(highest=9, begun=120, unfinished=99), now=10)
+    assert horizon.settled == 0, "a transaction from before the 5 was seen may still store a 4"
+    horizon.see(Sight(highest=9, begun=120, unfinished=100), now=11)
+    assert horizon.settled == 5
+    horizon.see(Sight(highest=0, begun=130, unfinished=130), now=30)
+    assert horizon.settled == 9, "whether it is still there or not"
+
+
+@pytest.mark.backends("postgresql", "mariadb")
+def test_an_id_that_commits_late_is_not_passed_by(database: Database, reader: Reader) -> None:
+    engine = database.engine.execution_options(isolation_level="READ COMMITTED")
+    with engine.connect() as late, engine.connect() as early, engine.connect() as never:
+        store(late, 2)
+        store(never, 3)
+        for id_ in (1, 4):
+            store(early, id_)
+        early.commit()
+        for _ in range(3):
+            reader.turn()
+        assert reader.ids == [1]
+        never.rollback()
+        reader.turn()
+        assert reader.ids == [1]
+        late.commit()
+        for _ in range(3):
+            reader.turn()
+        assert reader.ids == [1, 2, 4]
+
+
+@every_vendor
+def test_prepared_transactions(database: Database, reader: Reader) -> None:
+    with jdbcstore.open(database.url) as opened:
+        queue = opened.queue("ORDERS")
+        kept = queue.add_message(Message("acknowledged, and then not"))
+
+        adding = opened.xa.start(XATransactionId(86, b"\x01", b"\x02"))
+        adding.queue("ORDERS").add_message(Message("added"))
+        assert adding.prepare()
+        removing = opened.xa.start(XID)
+        removing.queue("ORDERS").acknowledge(kept)
+        assert removing.prepare()
+        reader.turn()
+        # Its acknowledgement is in doubt, and the message is there.
+        assert reader.ids == [kept.sequence]
+        opened.xa.rollback(XID)
+        opened.xa.commit(adding.xid)
+        for _ in range(3):
+            reader.turn()
+        assert reader.ids == [message.sequence for message in queue.recover()]
+        assert len(reader.ids) == 2
+
+
+@every_vendor
+def test_a_gap_is_passed_when_it_is_old_enough(database: Database, reader: Reader) -> None:
+    patient = Reader(database.url, settleseconds="1000")
+    with jdbcstore.open(database.url) as opened:
+        queue = opened.queue("ORDERS")
+        references = [queue.add_message(Message(str(number))) for number in range(6)]
+        queue.acknowledge(references[3])
+    first = references[0].sequence
+    for _ in range(3):
+        reader.turn()
+        patient.turn()
+    patient.database.close()
+    assert patient.ids == [first, first + 1, first + 2]
+    assert reader.ids == [first + place for place in (0, 1, 2, 4, 5)]
+
+
+@every_vendor
+def test_batches_partitions_and_one_destination(database: Database, reader: Reader) -> None:
+    with jdbcstore.open(database.url) as opened:
+        for number in range(40):
+            opened.queue("ORDERS" if number % 4 else "orders").add_message(Message(str(number)))
+    one = Reader(database.url, destination="orders")
+    assert [len(reader.turn(rows=15)) for _ in range(4)] == [15, 15, 10, 0]
+    assert [len(one.turn(rows=8)) for _ in range(3)] == [8, 2, 0]
+    cuts = one.database.bounds(0, one.at, 3, 2)
+    assert [sum(map(len, one.database.pages(*cut))) for cut in cuts] == [4, 3, 3]
+    assert all(end == start for (_, end), (start, _) in itertools.pairwise(cuts))
+    last = one.at
+    with jdbcstore.open(database.url) as opened:
+        opened.queue("ORDERS").add_message(Message("of another"))
+    assert one.turn() == []
+    assert one.at == last, "no batch is made of nothing"
+    one.database.close()
+
+
+@every_vendor
+def test_starting_behind_what_is_there(database: Database, reader: Reader) -> None:
+    with jdbcstore.open(database.url) as opened:
+        old = opened.queue("ORDERS").add_message(Message("old"))
+        reader.at = reader.position.after(NOWHERE, 1000)
+        assert reader.at == old.sequence
+        new = opened.queue("ORDERS").add_message(Message("new"))
+        assert reader.turn() == [new.sequence]
+
+
+@every_vendor
+def test_ids_given_anew_are_told_of(database: Database, reader: Reader) -> None:
+    engine = database.engine
+    with engine.connect() as broker:
+        store(broker, 1)
+        store(broker, 2)
+        assert reader.turn() == [1, 2]
+        broker.exec_driver_sql("DELETE FROM ACTIVEMQ_MSGS")
+        assert reader.turn() == []
+        store(broker, 1)
+    with pytest.raises(StoreError, match="ID 1 came when the stream was at 2"):
+        reader.turn()
+    assert reader.turn() == []
+
+
+@every_vendor
+@pytest.mark.usefixtures("reader")
+def test_its_connection_cannot_write(database: Database) -> None:
+    reader = Reader(database.url)
+    with pytest.raises(Exception, match=r"(?i)read.?only"), reader.database._engine.connect() as connection:
+        store(connection, 1)
+    reader.database.close()
+    assert database.rows("SELECT ID FROM ACTIVEMQ_MSGS") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("startingoffsets", "yesterday", "earliest, latest, or the ID"),
+        ("maxrowspertrigger", "0", "a number from 1"),
+        ("settleseconds", "nan", "a number from 0"),
+        ("decoded", "maybe", "true or false"),
+        ("pool_sise", "1", "pool_size"),
+    ],
+)
+def test_options_that_cannot_be(name: str, value: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        read_options({"url": "sqlite:///mq.db", name: value})
+    with pytest.raises(ConfigurationError, match="no database is named"):
+        read_options({})
