@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from jdbcstore.cli.failures import ExitCode, exit_code
 from jdbcstore.cli.options import Command, Settings
 from jdbcstore.cli.output import print_table, write_json, write_line
-from jdbcstore.doctor import Finding, examine, examine_store
+
+if TYPE_CHECKING:
+    from jdbcstore.doctor import Finding
 
 
 @click.command(cls=Command)
@@ -21,6 +24,9 @@ def doctor(settings: Settings) -> int:
     Ends with 0 when the store of --url or the configuration can be used, whatever else is missing; else with
     what another command would end with: 3 without its driver, 4 when it does not answer.
     """
+    # It looks at Spark, which takes longer to import than other commands take to run.
+    from jdbcstore.doctor import examine, examine_store
+
     store, error = examine_store(settings.configuration())
     findings = [store, *examine()]
     if settings.json:

@@ -73,10 +73,17 @@ def test_every_error_is_in_the_tree() -> None:
 
 
 def test_import_loads_no_driver() -> None:
-    code = f"import sys, jdbcstore; print(*(set(sys.modules) & set({OPTIONAL!r})))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True)
+    assert loaded_with("jdbcstore") & {*OPTIONAL} == set()
 
-    assert done.stdout.split() == []
+
+def test_a_command_waits_for_nothing_it_does_not_use() -> None:
+    assert loaded_with("jdbcstore.cli.app") & {*OPTIONAL} <= {"click", "rich"}
+
+
+def loaded_with(module: str) -> set[str]:
+    code = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True)
+    return {*done.stdout.split()}
 
 
 def test_nothing_names_a_machine_or_an_index() -> None:
