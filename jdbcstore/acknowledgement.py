@@ -52,6 +52,7 @@ class Reach(NamedTuple):
     row_priority: int
     up_to: int | None
     """Where the mark would go, if anywhere."""
+    is_only_row: bool
     ids: list[int]
     """The messages that were not acknowledged before."""
 
@@ -128,7 +129,8 @@ class AcknowledgementTracker:
         found = []
         for lane, ids in self._by_lane(connection, messages):
             passed = self._fold_far(connection, lane, ids)
-            found.append(Reach(lane.row_priority, passed[-1] if passed else None, lane.pending(ids)))
+            up_to, alone = passed[-1] if passed else None, lane.only_priority is None
+            found.append(Reach(lane.row_priority, up_to, alone, lane.pending(ids)))
         return found
 
     def _by_lane(

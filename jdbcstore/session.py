@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -16,13 +16,13 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from jdbcstore.adapters.base import Failure
 from jdbcstore.adapters.sql import Row, Sql
 from jdbcstore.config import StoreConfig
-from jdbcstore.config.statements import unused_statements
+from jdbcstore.config.statements import OF_LOCKERS, Property, unused_statements
 from jdbcstore.connection import Connection
 from jdbcstore.database import Database
 from jdbcstore.errors import SchemaError, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.schema import check_columns, check_transactions, create_tables, look
 from jdbcstore.schema_given import create_given_tables, given_tables
-from jdbcstore.statements import Query, ReplacedStatements, Statement, check_replacements
+from jdbcstore.statements import GivenStatements, Query, ReplacedStatements, Statement, check_replacements
 from jdbcstore.tables import container_index
 from jdbcstore.xa_statements import XaStatements
 
@@ -55,11 +55,13 @@ class Session(Database):
             with self.translated():
                 self.has_own_tables, has_index = self._prepare_tables()
             hinted = bool(self.adapter.index_hint) and has_index
+            self.given = GivenStatements(self.adapter, self.engine.dialect, config.statements)
+            """The user's own statements."""
             self.statements = ReplacedStatements(
                 self.tables,
                 self.adapter,
                 self.engine.dialect,
-                config.statements,
+                self.given,
                 ours=self.has_own_tables,
                 hinted=hinted,
             )
@@ -75,7 +77,7 @@ class Session(Database):
 
     @cached_property
     def xa_statements(self) -> XaStatements:
-        return XaStatements(self.tables, self.adapter, self.engine.dialect)
+        return XaStatements(self.tables, self.adapter, self.engine.dialect, self.given)
 
     def _report_unused(self) -> None:
         for name, reason in unused_statements(self.config.statements):
@@ -83,7 +85,17 @@ class Session(Database):
 
     def _check_statements(self, connection: Connection) -> None:
         # Who may only read may have no right even to prepare what writes.
-        asked = [one for one in self.statements.replacements if one.property_.columns or not self.read_only]
+        self.check_given(
+            connection,
+            lambda one: one.name not in OF_LOCKERS and (bool(one.columns) or not self.read_only),
+        )
+
+    def check_given(self, connection: Connection, wanted: Callable[[Property], bool]) -> None:
+        """Have the database look at those of the user's statements that are ``wanted``.
+
+        :raises ConfigurationError: it refuses one; the driver's errors pass
+        """
+        asked = [one for one in self.given.replacements() if wanted(one.property_)]
         check_replacements(asked, self.adapter, connection.cursor, self.driver_errors)
 
     def _prepare_tables(self) -> tuple[bool, bool]:

@@ -66,10 +66,12 @@ class JdbcStore:
         self.config = config or StoreConfig()
         self._clock = clock or SystemClock()
         self._session = Session(url, self.config, user=user, password=password, read_only=read_only)
-        self._mastership = None if locker is None else Mastership(self._session, locker, self._clock)
+        self._mastership: Mastership | None = None
         self.fence: Fence | None = None
         """What is known of being the master; None without a locker."""
         try:
+            if locker is not None:
+                self._mastership = Mastership(self._session, locker, self._clock)
             if self._mastership is not None and not read_only:
                 self.fence = self._mastership.acquire(lock_timeout)
             self._writer = self._make_writer(read_only)

@@ -14,6 +14,7 @@ from sqlalchemy.sql import ClauseElement, ColumnElement
 from jdbcstore.adapters.base import Adapter
 from jdbcstore.adapters.compiling import compile_sql
 from jdbcstore.adapters.sql import Sql
+from jdbcstore.statements import GivenStatements, Narrowed, Statement
 from jdbcstore.tables import Tables
 
 _LOWEST: ColumnElement[str] = literal_column("' '")
@@ -26,44 +27,48 @@ class XaStatements:
     Those about ``acknowledged`` must not be used where the tables of our own do not exist.
     """
 
-    def __init__(self, tables: Tables, adapter: Adapter, dialect: Dialect) -> None:
+    def __init__(self, tables: Tables, adapter: Adapter, dialect: Dialect, given: GivenStatements) -> None:
         self._tables = tables
         self._adapter = adapter
         self._dialect = dialect
         self._define_messages()
         self._define_marks()
         self._define_acknowledged()
+        self._replace(given)
 
     def _define_messages(self) -> None:
         t = self._tables.messages
         xid, container = self._adapter.exact(t.c.xid), self._adapter.exact(t.c.container)
         in_doubt = t.c.xid > _LOWEST
-        self.find_flags = self._compile(
+        self._own_flags = self._compile(
             select(xid, container, func.count()).where(in_doubt).group_by(xid, container)
         )
+        self.find_flags: Statement = self._own_flags
         self.find_flagged = self._compile(
             select(t.c.id, t.c.msgid_prod, t.c.msgid_seq).where(self._has_xid(t)).order_by(t.c.id)
         )
         one = t.c.id == bindparam("id_")
         flag = update(t).where(one, t.c.xid.is_(None)).values(xid=bindparam("xid_"))
         self.update_xid_flag = self._compile(flag)
+        self.find_xid_by_id = self._compile(select(t.c.xid).where(one))
         self.release_xid_flag = self._compile(update(t).where(one).values(xid=null()))
         renumber = update(t).where(one).values(xid=null(), id=bindparam("new_id"))
         self.clear_xid_flag = self._compile(renumber)
 
     def _define_marks(self) -> None:
         acks = self._tables.acks
-        self.find_acks_pending_outcome = self._compile(
+        self._own_marks = self._compile(
             select(
                 *(acks.c.container, acks.c.client_id, acks.c.sub_name),
                 *(acks.c.priority, acks.c.last_acked_id, acks.c.xid),
             ).where(acks.c.xid > _LOWEST)
         )
+        self.find_acks_pending_outcome: Statement = self._own_marks
         lane = and_(self._sub(acks), acks.c.priority == bindparam("priority_"))
         self.find_mark = self._compile(select(acks.c.last_acked_id, acks.c.xid).where(lane))
-        self.update_durable_last_ack_in_tx = self._compile(
-            update(acks).where(lane).values(xid=bindparam("xid_"))
-        )
+        mark = self._compile(update(acks).where(lane).values(xid=bindparam("xid_")))
+        self.update_durable_last_ack_in_tx = mark
+        self.update_durable_last_ack_with_priority_in_tx = mark
         self.clear_durable_last_ack_in_tx = self._compile(update(acks).where(lane).values(xid=null()))
 
     def _define_acknowledged(self) -> None:
@@ -94,6 +99,29 @@ class XaStatements:
         count = select(func.count()).select_from(t).where(self._here(t), t.c.xid.is_(None))
         self.count_between = self._compile(count.where(between))
         self.count_between_in_lane = self._compile(count.where(in_lane))
+
+    def _replace(self, given: GivenStatements) -> None:
+        flag = given.take("updateXidFlagStatement", xid="xid_", id="id_")
+        find = given.take("findXidByIdStatement", id="id_")
+        self.looks_before_flagging = bool(flag or find)
+        """Whether :attr:`update_xid_flag` may be for a message that another transaction has."""
+        self.update_xid_flag = flag or self.update_xid_flag
+        self.find_xid_by_id = find or self.find_xid_by_id
+        self.clear_xid_flag = given.take("clearXidFlagStatement", id="id_") or self.clear_xid_flag
+        mark = given.take("updateDurableLastAckInTxStatement", xid="xid_")
+        self.update_durable_last_ack_in_tx = mark or self.update_durable_last_ack_in_tx
+        name = "updateDurableLastAckWithPriorityInTxStatement"
+        mark = given.take(name, xid="xid_", priority="priority_")
+        self.update_durable_last_ack_with_priority_in_tx = (
+            mark or self.update_durable_last_ack_with_priority_in_tx
+        )
+        clear = given.take("clearDurableLastAckInTxStatement", priority="priority_")
+        self.clear_durable_last_ack_in_tx = clear or self.clear_durable_last_ack_in_tx
+        if find := given.take("findOpsPendingOutcomeStatement"):
+            self.find_flags = Narrowed(self._own_flags, find, ((0, 1),))
+        if find := given.take("findAcksPendingOutcomeStatement"):
+            same = ((5, 0), (0, 1), (1, 2), (2, 3))
+            self.find_acks_pending_outcome = Narrowed(self._own_marks, find, same)
 
     def _insert_prepared(self, which: ColumnElement[bool]) -> Sql:
         """Note messages as acknowledged by a prepared transaction, but for those acknowledged before."""

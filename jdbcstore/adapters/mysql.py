@@ -21,6 +21,8 @@ _ROWS = 250
 """Rows of one INSERT, keys of one DELETE: few distinct texts, well below 65,535 parameters."""
 _OVERHEAD = 8192
 """More than the statement and the other columns take, beside MSG."""
+_NEVER_PREPARED = 1295
+"""The server's error for what it runs, and does not prepare, such as LOCK TABLES."""
 _BLOB = 5
 """Where MSG stands in a row."""
 
@@ -118,7 +120,12 @@ class MysqlAdapter(Adapter):
     def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:
         text = template.render(lambda *_: "?").encode().hex()
         cursor.execute(f"SET @jdbcstore_text = CONVERT(0x{text} USING utf8mb4)")
-        cursor.execute("PREPARE jdbcstore_check FROM @jdbcstore_text")
+        try:
+            cursor.execute("PREPARE jdbcstore_check FROM @jdbcstore_text")
+        except Exception as error:
+            if _code(error) == _NEVER_PREPARED:
+                return None
+            raise
         cursor.execute("DEALLOCATE PREPARE jdbcstore_check")
         return count_columns(cursor, template) if reads else None
 

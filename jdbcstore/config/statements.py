@@ -15,8 +15,6 @@ StatementValue = str | tuple[str, ...] | bool
 
 _SUB = ("container", "client_id", "sub_name")
 _NEVER = "ActiveMQ defines it and never runs it either"
-_XA = "XA transactions are prepared and decided by the store's own statements"
-_LOCKERS = "the lockers run statements of their own, which keep a deposed master from writing"
 _UNBOUNDED = "it reads without a limit; pages are read instead, by {}"
 
 
@@ -32,6 +30,8 @@ class Property:
     """Of the result; none for a statement that writes."""
     unused: str = ""
     """Why the store does not run it, if it does not."""
+    any_columns: bool = False
+    """Whether it may return anything, or nothing, for nobody looks."""
     kind: type = str
     """``str``: one statement; ``tuple``: several, without parameters; ``bool``: a flag."""
 
@@ -52,7 +52,7 @@ PROPERTIES = (
         " findMessageByIdStatement are run instead",
     ),
     Property("findMessageByIdStatement", ("id",), ("MSG",)),
-    Property("findXidByIdStatement", ("id",), ("XID",), _XA),
+    Property("findXidByIdStatement", ("id",), ("XID",)),
     Property(
         "findAllMessagesStatement",
         ("container",),
@@ -113,25 +113,29 @@ PROPERTIES = (
     ),
     Property("updateDurableLastAckStatement", ("last_acked_id", *_SUB)),
     Property("updateDurableLastAckWithPriorityStatement", ("last_acked_id", *_SUB, "priority")),
-    Property("updateDurableLastAckInTxStatement", ("xid", *_SUB), unused=_XA),
-    Property("updateDurableLastAckWithPriorityInTxStatement", ("xid", *_SUB, "priority"), unused=_XA),
-    Property("clearDurableLastAckInTxStatement", (*_SUB, "priority"), unused=_XA),
+    Property("updateDurableLastAckInTxStatement", ("xid", *_SUB)),
+    Property("updateDurableLastAckWithPriorityInTxStatement", ("xid", *_SUB, "priority")),
+    Property("clearDurableLastAckInTxStatement", (*_SUB, "priority")),
     Property(
         "updateLastPriorityAckRowOfDurableSubStatement", ("last_acked_id", *_SUB, "priority"), unused=_NEVER
     ),
     Property("selectDurablePriorityAckStatement", (*_SUB, "priority"), ("LAST_ACKED_ID",), _NEVER),
     Property("insertDurablePriorityAckStatement", (*_SUB, "priority"), unused=_NEVER),
-    Property("updateXidFlagStatement", ("xid", "id"), unused=_XA),
-    Property("clearXidFlagStatement", ("new_id", "id"), unused=_XA),
-    Property("findOpsPendingOutcomeStatement", (), ("ID", "XID", "MSG"), _XA),
-    Property("findAcksPendingOutcomeStatement", (), ("XID", "CONTAINER", "CLIENT_ID", "SUB_NAME"), _XA),
-    Property("lockCreateStatement", (), ("ID", "TIME", "BROKER_NAME"), _LOCKERS),
-    Property("lockUpdateStatement", ("time",), unused=_LOCKERS),
-    Property("leaseObtainStatement", ("broker_name", "time", "now"), unused=_LOCKERS),
-    Property("leaseUpdateStatement", ("broker_name", "time", "holder"), unused=_LOCKERS),
-    Property("leaseOwnerStatement", (), ("BROKER_NAME", "TIME"), _LOCKERS),
-    Property("currentDateTimeStatement", (), ("NOW",), _LOCKERS),
-    Property("useLockCreateWhereClause", unused=_LOCKERS, kind=bool),
+    Property("updateXidFlagStatement", ("xid", "id")),
+    Property("clearXidFlagStatement", ("new_id", "id")),
+    Property("findOpsPendingOutcomeStatement", (), ("ID", "XID", "MSG")),
+    Property("findAcksPendingOutcomeStatement", (), ("XID", "CONTAINER", "CLIENT_ID", "SUB_NAME")),
+    Property("lockCreateStatement", any_columns=True),
+    Property("lockUpdateStatement", ("time",)),
+    Property("leaseObtainStatement", ("broker_name", "time", "now")),
+    Property("leaseUpdateStatement", ("broker_name", "time", "holder")),
+    Property("leaseOwnerStatement", (), ("BROKER_NAME", "TIME")),
+    Property("currentDateTimeStatement", (), ("NOW",)),
+    Property(
+        "useLockCreateWhereClause",
+        unused="the store's own lockCreateStatement locks the one row that there is",
+        kind=bool,
+    ),
     Property("useExternalMessageReferences", unused=_NEVER, kind=bool),
     Property("createSchemaStatements", kind=tuple),
     Property("createLockSchemaStatements", kind=tuple),
@@ -142,7 +146,13 @@ PROPERTIES = (
 BY_NAME = {property_.name: property_ for property_ in PROPERTIES}
 """By the names that :attr:`StoreConfig.statements` has them under."""
 
-_CLAUSES = {"dropAckPKAlterStatementEnd"}
+OF_LOCKERS = (
+    *("lockCreateStatement", "lockUpdateStatement"),
+    *("leaseObtainStatement", "leaseUpdateStatement", "leaseOwnerStatement", "currentDateTimeStatement"),
+)
+"""Checked by the locker that runs them, if any does."""
+
+CLAUSES = {"dropAckPKAlterStatementEnd"}
 """Parts of statements: nothing is bound in them, and a database cannot check them."""
 
 
@@ -204,7 +214,7 @@ def _check(property_: Property, key: str, value: object) -> StatementValue:
             raise ConfigurationError(f"{key} has an empty statement; leave it out")
         return tuple(statements)
     text = _check_text(key, value)
-    if property_.name not in _CLAUSES:
+    if property_.name not in CLAUSES:
         parse(key, text, property_.parameters)
     return text
 

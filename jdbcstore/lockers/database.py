@@ -37,6 +37,7 @@ class DatabaseLocker(JdbcLocker):
                 " store from writing; use the lease-database-locker or the shared-file-locker"
             )
         self._sql = LockStatements(session)
+        self._check_given(session, "lockCreateStatement", "lockUpdateStatement")
         self._touches = session.adapter.touches_to_lock
         self._silence = SILENT_PERIODS * self.lock_keep_alive_period
         self._open_line(session, self._silence)
@@ -54,7 +55,10 @@ class DatabaseLocker(JdbcLocker):
         connection.begin()
         if self._touches:
             connection.execute(self._sql.lock_touch)
-        connection.fetch(self._sql.lock_create)
+        connection.execute(self._sql.lock_create)
+        # A user's own may lock the table instead, which returns nothing.
+        if connection.cursor.description is not None:
+            connection.cursor.fetchall()
 
     def keep_alive(self) -> bool:
         """One statement in the lock's own transaction. Any error ends that, and the lock with it."""

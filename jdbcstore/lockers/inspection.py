@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jdbcstore.clock import Clock
 from jdbcstore.connection import Connection
 from jdbcstore.errors import NotMaster, StoreError
-from jdbcstore.lockers.statements import EPOCH_ROW, LockStatements
+from jdbcstore.lockers.statements import EPOCH_ROW, LockStatements, epoch_ms
 from jdbcstore.session import Session
 
 
@@ -47,7 +47,7 @@ def _look(sql: LockStatements, connection: Connection, clock: Clock, *, with_epo
     owner = connection.fetch(sql.lease_owner)
     holder, expires = owner[0] if owner else (None, None)
     now = connection.fetch(sql.now_ms) if sql.now_ms is not None else []
-    now_ms = int(now[0][0]) if now else None
+    now_ms = epoch_ms(now[0][0]) if now else None
     found = connection.fetch(sql.find_epoch, epoch_row=EPOCH_ROW) if with_epoch else []
     return LockView(
         holder,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from jdbcstore.connection import Connection
 from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.lockers.line import JdbcLocker, Locked
-from jdbcstore.lockers.statements import LockStatements
+from jdbcstore.lockers.statements import LockStatements, epoch_ms
 from jdbcstore.session import Session
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,8 @@ class LeaseDatabaseLocker(JdbcLocker):
         own = self.locking_session(session)
         self._is_elsewhere = own is not session
         self._sql = LockStatements(own)
+        names = ("leaseObtainStatement", "leaseUpdateStatement", "leaseOwnerStatement")
+        self._check_given(own, *names, "currentDateTimeStatement")
         self._open_line(own)
 
     def do_start(self, patience: float) -> bool:  # noqa: ARG002
@@ -149,6 +151,6 @@ class LeaseDatabaseLocker(JdbcLocker):
         found = connection.fetch(self._sql.now_ms)
         if not found:
             raise StoreError("ACTIVEMQ_LOCK has no row with ID 1; run jdbcstore init")
-        theirs = int(found[0][0])
+        theirs = epoch_ms(found[0][0])
         self.skew_ms = ours - theirs
         return ours if abs(self.skew_ms) <= self._allowed_ms else theirs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -109,6 +110,12 @@ class JdbcLocker(AbstractLocker):
         own = Session(source.url, config, user=source.user, password=source.reveal())
         own.engine.dispose()
         return own
+
+    def _check_given(self, session: Session, *names: str) -> None:
+        """Have the database look at the user's own among these statements."""
+        if not session.read_only and {*names} & {*session.config.statements}:
+            with contextlib.closing(session.connect()) as connection, session.translated():
+                session.check_given(connection, lambda one: one.name in names)
 
     def abort(self) -> None:
         self._line.abort()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import (
@@ -20,6 +23,7 @@ from sqlalchemy.sql import ClauseElement
 from jdbcstore.adapters.compiling import compile_sql
 from jdbcstore.adapters.locking import Guard
 from jdbcstore.adapters.sql import Row, Sql
+from jdbcstore.errors import ConfigurationError
 from jdbcstore.schema import LOCK_ROW
 from jdbcstore.session import Session
 
@@ -36,21 +40,27 @@ class LockStatements:
         lock, state = self._lock, self._state
         self._row = lock.c.id == literal_column(str(LOCK_ROW))
         self._epoch = state.c.name == bindparam("epoch_row")
+        given = session.given
         columns = (lock.c.id, lock.c.time, lock.c.broker_name)
-        self.lock_create = self._compile(adapter.locked(select(*columns).where(self._row)))
+        own = self._compile(adapter.locked(select(*columns).where(self._row)))
+        self.lock_create = given.take("lockCreateStatement") or own
         self.lock_touch = self._compile(update(lock).where(self._row).values(id=lock.c.id))
         time = bindparam("time", type_=BigInteger())
         holder: BindParameter[Any] = bindparam("broker_name")
-        self.lock_update = self._compile(update(lock).where(self._row).values(time=time))
+        own = self._compile(update(lock).where(self._row).values(time=time))
+        self.lock_update = given.take("lockUpdateStatement") or own
         now = bindparam("now", type_=BigInteger())
         free = or_(lock.c.time.is_(None), lock.c.time < now)
         lease = update(lock).values(broker_name=holder, time=time)
-        self.lease_obtain = self._compile(lease.where(free, self._row))
-        self.lease_update = self._compile(lease.where(lock.c.broker_name == bindparam("holder"), self._row))
-        self.lease_owner = self._compile(select(lock.c.broker_name, lock.c.time).where(self._row))
-        self.now_ms: Sql | None = None
-        """The database's clock in epoch milliseconds; None where it cannot be read."""
-        if adapter.now_ms:
+        own = self._compile(lease.where(free, self._row))
+        self.lease_obtain = given.take("leaseObtainStatement") or own
+        own = self._compile(lease.where(lock.c.broker_name == bindparam("holder"), self._row))
+        self.lease_update = given.take("leaseUpdateStatement") or own
+        own = self._compile(select(lock.c.broker_name, lock.c.time).where(self._row))
+        self.lease_owner = given.take("leaseOwnerStatement") or own
+        self.now_ms: Sql | None = given.take("currentDateTimeStatement")
+        """The database's clock, to be read by :func:`epoch_ms`; None where it has none."""
+        if self.now_ms is None and adapter.now_ms:
             clock: Select[Any] = select(literal_column(adapter.now_ms)).select_from(lock).where(self._row)
             self.now_ms = self._compile(clock)
         self.find_epoch = self._compile(select(state.c.number).where(self._epoch))
@@ -86,3 +96,22 @@ class LockStatements:
 
     def _compile(self, statement: ClauseElement) -> Sql:
         return compile_sql(statement, self._dialect)
+
+
+def epoch_ms(now: object) -> int:
+    """The database's clock in epoch milliseconds, from a number of them or a time with its zone.
+
+    :raises ConfigurationError: the user's statement returns something else
+    """
+    if isinstance(now, str):
+        with contextlib.suppress(ValueError):
+            now = datetime.fromisoformat(now)
+    if isinstance(now, datetime) and now.tzinfo is not None:
+        return round(now.timestamp() * 1000)
+    if isinstance(now, int | float | Decimal):
+        return int(now)
+    raise ConfigurationError(
+        f"currentDateTimeStatement returns {now!r}, which says no moment: let it return a time with its zone,"
+        " or milliseconds since 1970",
+        option="statements.currentDateTimeStatement",
+    )

@@ -1,13 +1,16 @@
 """Every statement the store runs: its own, and those that its user has put in their place."""
 
 from jdbcstore.statements.checks import check_replacements
+from jdbcstore.statements.given import GivenStatements
 from jdbcstore.statements.own import Statements
-from jdbcstore.statements.queries import Lanes, Query, Statement
+from jdbcstore.statements.queries import Lanes, Narrowed, Query, Statement
 from jdbcstore.statements.replaced import ReplacedStatements
 from jdbcstore.statements.rows import RowStatements
 
 __all__ = [
+    "GivenStatements",
     "Lanes",
+    "Narrowed",
     "Query",
     "ReplacedStatements",
     "RowStatements",

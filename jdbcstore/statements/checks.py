@@ -7,7 +7,7 @@ from typing import Any
 
 from jdbcstore.adapters.base import Adapter, Failure
 from jdbcstore.errors import ConfigurationError
-from jdbcstore.statements.replaced import Replacement
+from jdbcstore.statements.given import Replacement
 
 
 def check_replacements(
@@ -33,7 +33,7 @@ def check_replacements(
                 f"{property_.name}: the database refuses it{behind}: {reason}; correct it, or leave it out",
                 option=f"statements.{property_.name}",
             ) from error
-        if found is not None and found != len(property_.columns):
+        if found is not None and not property_.any_columns and found != len(property_.columns):
             wanted = f"{len(property_.columns)}: {', '.join(property_.columns)}" if reads else "none"
             raise ConfigurationError(
                 f"{property_.name} returns {found} columns, and must return {wanted}",

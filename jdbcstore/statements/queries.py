@@ -158,3 +158,18 @@ class PendingCount(Query):
         [(count,)] = fetch(self.behind_marks, **values)
         [(ahead,)] = fetch(self.ahead, **values)
         return [(max(0, int(count) - int(ahead)),)]
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowed(Query):
+    """Those rows of our own statement that are of something that another statement finds, too."""
+
+    own: Sql
+    other: Sql
+    columns: tuple[tuple[int, int], ...]
+    """What must be equal: a column of ours, and one of the other's."""
+
+    def rows(self, fetch: Fetch, **values: Any) -> list[Row]:
+        found = {tuple([row[theirs] for _, theirs in self.columns]) for row in fetch(self.other, **values)}
+        rows = fetch(self.own, **values) if found else []
+        return [row for row in rows if tuple([row[ours] for ours, _ in self.columns]) in found]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from operator import itemgetter
-from typing import Any, NamedTuple
 
 from sqlalchemy import Dialect, bindparam, exists, func, select
 from sqlalchemy.sql import ColumnElement
 
 from jdbcstore.adapters.base import Adapter
-from jdbcstore.adapters.sql import Batch, Sql, Written
-from jdbcstore.config.placeholders import Template, parse
-from jdbcstore.config.statements import BY_NAME, Property, StatementValue
+from jdbcstore.adapters.sql import Batch, Sql
 from jdbcstore.statements.builder import ONE
+from jdbcstore.statements.given import GivenStatements
 from jdbcstore.statements.own import Statements
 from jdbcstore.statements.queries import (
-    MAX_SEQUENCE,
     Lanes,
     MessageById,
     MessageByName,
@@ -29,41 +25,21 @@ from jdbcstore.statements.queries import (
 )
 from jdbcstore.tables import Tables
 
-_MARKS = {
-    "qmark": "?",
-    "format": "%s",
-    "pyformat": "%s",
-    "numeric": ":{}",
-    "named": ":p{}",
-    "numeric_dollar": "${}",
-}
-
-
-class Replacement(NamedTuple):
-    """A statement of the user's that is run, to be checked where the database can."""
-
-    property_: Property
-    template: Template
-
 
 class ReplacedStatements(Statements):
-    """The store's own statements, but for those that ``given`` has.
-
-    :raises ConfigurationError: one takes other parameters than it is given
-    """
+    """The store's own statements, but for those that ``given`` has."""
 
     def __init__(
         self,
         tables: Tables,
         adapter: Adapter,
         dialect: Dialect,
-        given: Mapping[str, StatementValue],
+        given: GivenStatements,
         *,
         ours: bool,
         hinted: bool,
     ) -> None:
         super().__init__(tables, adapter, dialect, ours=ours, hinted=hinted)
-        self.replacements: list[Replacement] = []
         self._given = given
         self._replace_writes()
         self._replace_messages()
@@ -85,69 +61,69 @@ class ReplacedStatements(Statements):
 
     def _replace_writes(self) -> None:
         columns = self.add_message.names
-        add = self._take("addMessageStatement")
-        remove = self._take("removeMessageStatement", id="id_")
-        self.update_message_by_name = self._take("updateMessageStatement", msg="blob")
+        add = self._given.take("addMessageStatement")
+        remove = self._given.take("removeMessageStatement", id="id_")
+        self.update_message_by_name = self._given.take("updateMessageStatement", msg="blob")
         self._adds_singly, self.removes_singly = add is not None, remove is not None
         self.add_message, self.remove_message = add or self.add_message, remove or self.remove_message
         self._in_order = itemgetter(*map(columns.index, self.add_message.names))
 
     def _replace_messages(self) -> None:
-        if find := self._take("findMessageSequenceIdStatement"):
+        if find := self._given.take("findMessageSequenceIdStatement"):
             named = Picked(find, (0, 1), sort=True)
             self.find_message_sequence_id = MessageByName(named, self.find_priority_by_id)
-        if find := self._take("findMessageByIdStatement", id="id_"):
+        if find := self._given.take("findMessageByIdStatement", id="id_"):
             self.find_message_by_id = MessageById(self.find_priority_by_id, find)
 
     def _replace_pages(self) -> None:
-        page = self._take("findNextMessagesStatement", paged=True, last_id="after")
+        page = self._given.take("findNextMessagesStatement", last_id="after")
         self.find_next_messages = page or self.find_next_messages
-        if page := self._take("findNextMessagesByPriorityStatement", paged=True):
+        if page := self._given.take("findNextMessagesByPriorityStatement"):
             self.find_next_messages_by_priority = Lanes(OneLane(page), OneLane(page))
-        if page := self._take("findAllMessageIdsStatement", paged=True):
+        if page := self._given.take("findAllMessageIdsStatement"):
             self.find_all_message_ids = Picked(page, (1, 2))
 
     def _replace_totals(self) -> None:
-        count = self._take("destinationMessageCountStatement")
+        count = self._given.take("destinationMessageCountStatement")
         self.destination_message_count = count or self.destination_message_count
-        find = self._take("findAllDestinationsStatement")
+        find = self._given.take("findAllDestinationsStatement")
         self.find_all_destinations = find or self.find_all_destinations
-        last = self._take("findLastSequenceIdInMsgsStatement")
+        last = self._given.take("findLastSequenceIdInMsgsStatement")
         self.find_last_sequence_id_in_msgs = last or self.find_last_sequence_id_in_msgs
-        last = self._take("findLastSequenceIdInAcksStatement")
+        last = self._given.take("findLastSequenceIdInAcksStatement")
         self.find_last_sequence_id_in_acks = last or self.find_last_sequence_id_in_acks
-        last = self._take("lastProducerSequenceIdStatement")
+        last = self._given.take("lastProducerSequenceIdStatement")
         self.last_producer_sequence_id = last or self.last_producer_sequence_id
 
     def _replace_subscriptions(self) -> None:
-        if sql := self._take("findAllDurableSubsStatement"):
+        if sql := self._given.take("findAllDurableSubsStatement"):
             # It has SELECTOR, SUB_NAME, CLIENT_ID, SUB_DEST, in no order.
             self.find_all_durable_subs = Picked(sql, (2, 1, None, None, 0, 3), sort=True)
-        if sql := self._take("findDurableSubStatement"):
+        if sql := self._given.take("findDurableSubStatement"):
             self.find_durable_sub = SubscriptionRows(self.find_marks, sql)
-        self.create_durable_sub = self._take("createDurableSubStatement") or self.create_durable_sub
-        self.delete_subscription = self._take("deleteSubscriptionStatement") or self.delete_subscription
-        delete = self._take("removeAllSubscriptionsStatement")
+        self.create_durable_sub = self._given.take("createDurableSubStatement") or self.create_durable_sub
+        self.delete_subscription = self._given.take("deleteSubscriptionStatement") or self.delete_subscription
+        delete = self._given.take("removeAllSubscriptionsStatement")
         self.delete_destination_subscriptions = delete or self.delete_destination_subscriptions
-        move = self._take("updateDurableLastAckStatement", last_acked_id="last")
+        move = self._given.take("updateDurableLastAckStatement", last_acked_id="last")
         self.update_durable_last_ack = move or self.update_durable_last_ack
         name = "updateDurableLastAckWithPriorityStatement"
-        move = self._take(name, last_acked_id="last", priority="priority_")
+        move = self._given.take(name, last_acked_id="last", priority="priority_")
         self.update_durable_last_ack_with_priority = move or self.update_durable_last_ack_with_priority
 
     def _replace_pending(self) -> None:
         by_lane = self._tables.acks.c.priority == self._tables.messages.c.priority
-        page = self._take("findDurableSubMessagesStatement", paged=True, last_id="after")
+        page = self._given.take("findDurableSubMessagesStatement", last_id="after")
         if page:
             self.find_durable_sub_messages = Pending(page, self._still_pending())
-        page = self._take("findDurableSubMessagesByPriorityStatement", paged=True, last_id="after")
+        page = self._given.take("findDurableSubMessagesByPriorityStatement", last_id="after")
         if page:
             pending = Pending(page, self._still_pending(by_lane))
             self.find_durable_sub_messages_by_priority = Lanes(pending, pending)
-        if count := self._take("durableSubscriberMessageCountStatement"):
+        if count := self._given.take("durableSubscriberMessageCountStatement"):
             own = self.durable_subscriber_message_count
             self.durable_subscriber_message_count = self._count_pending(count, own)
-        if count := self._take("durableSubscriberMessageCountStatementWithPriority"):
+        if count := self._given.take("durableSubscriberMessageCountStatementWithPriority"):
             own = self.durable_subscriber_message_count_with_priority
             self.durable_subscriber_message_count_with_priority = self._count_pending(count, own, by_lane)
 
@@ -167,28 +143,3 @@ class ReplacedStatements(Statements):
         acks = self._tables.acks
         mark = select(ONE).where(self._sub(acks), self._behind_mark(acks), *lane)
         return exists(mark.correlate(self._tables.messages))
-
-    def _take(self, name: str, *, paged: bool = False, **internal: str) -> Sql | None:
-        """The statement of that name, if it is given, with parameters under the names used here."""
-        text = self._given.get(name)
-        if text is None:
-            return None
-        property_ = BY_NAME[name]
-        template = parse(property_.name, str(text), property_.parameters)
-        limited = paged and bool(self._adapter.limit_clause)
-        if limited:
-            # As ActiveMQ does. On a line of its own: the text may end in a comment.
-            head, tail = f"{template.pieces[-1]}\n{self._adapter.limit_clause} ", ""
-            template = Template((*template.pieces[:-1], head, tail), (*template.names, "limit"))
-        self.replacements.append(Replacement(property_, template))
-        names = tuple(internal.get(name, name) for name in template.names)
-        constants: dict[str, Any] = {"max_id": MAX_SEQUENCE} if "max_id" in names else {}
-        return Sql(lambda: Written(self._render(template), names, constants), cut=paged and not limited)
-
-    def _render(self, template: Template) -> str:
-        mark = _MARKS[self._dialect.paramstyle]
-        doubled = "format" in self._dialect.paramstyle
-        return template.render(
-            lambda number, _: mark.format(number),
-            lambda text: text.replace("%", "%%") if doubled else text,
-        )

@@ -43,12 +43,18 @@ class Prepare:
         added, acknowledged = (encode_flag(tag, self._xid) for tag in (ADDED, ACKNOWLEDGED))
         connection.add_messages([add.row(id_, added) for id_, add in enumerate(self._unit.adds, first)])
         flag = self._sql.update_xid_flag
-        rows = [flag.row(id_=id_, xid_=acknowledged) for id_ in self._unit.removes]
+        free = (id_ for id_ in self._unit.removes if self._may_flag(connection, id_))
+        rows = [flag.row(id_=id_, xid_=acknowledged) for id_ in free]
         connection.execute_many(flag, rows)
         for tracker, messages in by_subscription(self._unit.acknowledgements).items():
             self._acknowledge(connection, tracker, messages)
         self._tried = True
         return self._is_there(connection)
+
+    def _may_flag(self, connection: Connection, id_: int) -> bool:
+        if not self._sql.looks_before_flagging:
+            return True
+        return all(xid is None for (xid,) in connection.fetch(self._sql.find_xid_by_id, id_=id_))
 
     def _is_there(self, connection: Connection) -> bool:
         return self._xid in find_prepared(self._session, connection.fetch).branches
@@ -57,13 +63,16 @@ class Prepare:
         self, connection: Connection, tracker: AcknowledgementTracker, messages: list[tuple[int, int]]
     ) -> None:
         sql, sub = self._sql, tracker.subscription
-        for priority, up_to, ids in tracker.reach(connection, messages):
+        for priority, up_to, alone, ids in tracker.reach(connection, messages):
             # There is one XID for each row of a subscription, and room in it for how far, not for which.
             text = encode_flag(OURS_ALONE, self._xid)
             [(_, taken)] = connection.fetch(sql.find_mark, **sub, priority_=priority)
             if up_to is not None and taken is None:
                 text = encode_flag(ACKNOWLEDGED, self._xid, up_to, priority)
-                connection.execute(sql.update_durable_last_ack_in_tx, **sub, priority_=priority, xid_=text)
+                update = sql.update_durable_last_ack_with_priority_in_tx
+                if alone:
+                    update = sql.update_durable_last_ack_in_tx
+                connection.execute(update, **sub, priority_=priority, xid_=text)
             add = sql.add_prepared
             connection.execute_many(add, [add.row(id_=id_, xid_=text, **sub) for id_ in ids])
         tracker.reset()
