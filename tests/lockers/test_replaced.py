@@ -97,7 +97,7 @@ def test_a_row_lock_that_locks_nothing_makes_no_two_masters(
         "lockCreateStatement": "SELECT ID, TIME, BROKER_NAME FROM ACTIVEMQ_LOCK WHERE ID = 7 FOR UPDATE",
         "lockUpdateStatement": "UPDATE ACTIVEMQ_LOCK SET TIME = :time WHERE ID = 7",
     }
-    locker = DatabaseLockerConfig(lock_keep_alive_period=0.1)
+    locker = DatabaseLockerConfig(lock_keep_alive_period=10.0)
     first = open_locked(locker, statements=statements)
     first.queue("Q").add_message(Message("first"))
     second = open_locked(locker, broker_name="two", statements=statements, lock_timeout=30.0)
@@ -110,7 +110,7 @@ def test_a_row_lock_that_locks_nothing_makes_no_two_masters(
 @pytest.mark.backends("postgresql")
 def test_a_lock_on_the_table(open_locked: OpenLocked, database: Database) -> None:
     lock = {"lockCreateStatement": "LOCK TABLE ACTIVEMQ_LOCK IN EXCLUSIVE MODE"}
-    locker = DatabaseLockerConfig(lock_keep_alive_period=0.1)
+    locker = DatabaseLockerConfig(lock_keep_alive_period=10.0)
     store = open_locked(locker, statements=lock)
     locked = (
         "SELECT COUNT(*) FROM pg_locks WHERE mode = 'ExclusiveLock' AND relation = 'activemq_lock'::regclass"
