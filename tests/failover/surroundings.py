@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 _FAKETIME = "*-linux-*/faketime/libfaketimeMT.so.1"
@@ -98,7 +99,7 @@ def _ip(*words: str) -> None:
 class SlowDisk:
     """Each flush of a server to its disk takes longer, by strace, until :meth:`close`.
 
-    :raises Missing: there is no strace
+    :raises Missing: there is no strace, or it may not trace
     """
 
     def __init__(self, server: int) -> None:
@@ -119,11 +120,20 @@ class SlowDisk:
             f"inject={delay}",
         ]
         self._process = subprocess.Popen([*command, *targets], stderr=subprocess.DEVNULL)
+        while not _is_traced(server):
+            # Before that, SIGTERM would leave a child of its behind.
+            if self._process.poll() is not None:
+                raise Missing("strace may not trace the server: run as root")
+            time.sleep(0.01)
 
     def close(self) -> None:
         """Let it be as fast as it is."""
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(30)
+
+
+def _is_traced(pid: int) -> bool:
+    return "\nTracerPid:\t0\n" not in Path(f"/proc/{pid}/status").read_text()
 
 
 def processes(pid: int) -> list[int]:

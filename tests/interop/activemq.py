@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import shutil
 import subprocess
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -43,12 +45,17 @@ def classpath() -> str:
     return ":".join([f"{LIBRARIES}/*", *map(str, JARS)])
 
 
-def _compile(jars: str, classes: Path) -> None:
+@cache
+def _compiled(jars: str) -> tempfile.TemporaryDirectory[str]:
+    """The peer's classes, made once in the life of this process and removed with it."""
+    classes = tempfile.TemporaryDirectory(prefix="jdbcstore-peer-")
+    atexit.register(classes.cleanup)
     sources = sorted(map(str, SOURCES.glob("*.java")))
-    command = ["javac", f"-J{NO_TRACES}", "-nowarn", "-cp", jars, "-d", str(classes), *sources]
+    command = ["javac", f"-J{NO_TRACES}", "-nowarn", "-cp", jars, "-d", classes.name, *sources]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise PeerError(f"the peer does not compile:\n{done.stderr}")
+    return classes
 
 
 class Peer:
@@ -60,11 +67,10 @@ class Peer:
 
     def __init__(self, jvm_options: Iterable[str] = QUICK_START) -> None:
         jars = classpath()
+        classes = _compiled(jars)
         self._directory = tempfile.TemporaryDirectory(prefix="jdbcstore-activemq-")
         directory = Path(self._directory.name)
         self._log = directory / "log"
-        classes = directory / "classes"
-        _compile(jars, classes)
         with self._log.open("wb") as log:
             command = [
                 "java",
@@ -74,7 +80,7 @@ class Peer:
                 f"-Duser.home={directory}",
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
                 "-cp",
-                f"{classes}:{jars}",
+                f"{classes.name}:{jars}",
                 "Peer",
             ]
             self._process = subprocess.Popen(
@@ -106,6 +112,12 @@ class Peer:
             self._process.wait()
         finally:
             self._directory.cleanup()
+
+    def kill(self) -> None:
+        """End the JVM with SIGKILL, whatever it does, and remove what it wrote outside its database."""
+        self._process.kill()
+        self._process.communicate()
+        self._directory.cleanup()
 
     def call(self, command: str, **arguments: Any) -> Any:
         """Send one request and wait for its answer.

@@ -1,6 +1,7 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.File;
 import java.sql.SQLException;
 import java.util.ArrayList;
 import java.util.List;
@@ -11,6 +12,7 @@ import org.apache.activemq.broker.TransportConnector;
 import org.apache.activemq.broker.region.policy.PolicyEntry;
 import org.apache.activemq.broker.region.policy.PolicyMap;
 import org.apache.activemq.command.ActiveMQDestination;
+import org.apache.activemq.store.SharedFileLocker;
 import org.apache.activemq.store.jdbc.JDBCAdapter;
 import org.apache.activemq.store.jdbc.JDBCPersistenceAdapter;
 import org.apache.activemq.store.jdbc.LeaseDatabaseLocker;
@@ -51,12 +53,7 @@ final class EmbeddedBroker {
         store = new JDBCPersistenceAdapter();
         store.setDataSource(dataSource(request.get("jdbc_url").asText(), request));
         store.setAdapter(adapter(request));
-        if (request.hasNonNull("lease_ms")) {
-            LeaseDatabaseLocker locker = new LeaseDatabaseLocker();
-            locker.setLockAcquireSleepInterval(request.get("lease_ms").asLong());
-            store.setLockKeepAlivePeriod(request.get("lease_ms").asLong() / 4);
-            store.setLocker(locker);
-        }
+        setLocker(request);
         store.setCleanupPeriod(0); // tests ask for a cleanup when they want one
         broker = new BrokerService();
         broker.setBrokerName("peer");
@@ -81,6 +78,26 @@ final class EmbeddedBroker {
         result.put("stomp_port", stomp.getConnectUri().getPort());
         result.put("milliseconds", (System.nanoTime() - begin) / 1_000_000);
         return result;
+    }
+
+    /** The database-locker is the one that ActiveMQ takes if it is told of no other. */
+    private void setLocker(JsonNode request) throws Exception {
+        if (request.hasNonNull("lease_ms")) {
+            LeaseDatabaseLocker locker = new LeaseDatabaseLocker();
+            locker.setLockAcquireSleepInterval(request.get("lease_ms").asLong());
+            store.setLockKeepAlivePeriod(request.get("lease_ms").asLong() / 4);
+            store.setLocker(locker);
+        }
+        if (request.hasNonNull("lock_directory")) {
+            store.setDirectory(new File(request.get("lock_directory").asText())); // the locker takes it from there
+            store.setLocker(new SharedFileLocker());
+        }
+        if (request.hasNonNull("acquire_ms")) {
+            store.getLocker().setLockAcquireSleepInterval(request.get("acquire_ms").asLong());
+        }
+        if (request.hasNonNull("keep_alive_ms")) {
+            store.setLockKeepAlivePeriod(request.get("keep_alive_ms").asLong());
+        }
     }
 
     JsonNode stop() throws Exception {
