@@ -14,7 +14,7 @@ from tests.failover.hole import HoleLine
 from tests.failover.member import Specification
 from tests.failover.surroundings import Network, SkewedClock
 
-_WAIT = 60.0
+_WAIT = 120.0
 
 
 class Member:

@@ -26,7 +26,7 @@ from tests.polling import wait_until
 from tests.servers import PostgresqlServer
 
 LEASE = 2.0
-WAIT = 60.0
+WAIT = 120.0
 _LEASES = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=LEASE, lock_keep_alive_period=LEASE / 4)
 LOCKERS: dict[str, tuple[LockerConfig, dict[str, Any], float]] = {
     "lease": (_LEASES, {"lease_ms": LEASE * 1000}, LEASE * 1.25),
