@@ -16,7 +16,6 @@ from jdbcstore import Message, transfer
 from jdbcstore.config import load_file
 from jdbcstore.errors import InvalidMessage, NotMaster, StoresDiffer
 from jdbcstore.transfer import end
-from tests.databases import Database
 from tests.transfer.conftest import NewDatabase, fill_as_activemq, fill_as_jdbcstore, place, rows
 
 ROOT = Path(__file__).parents[2]
@@ -123,48 +122,44 @@ def test_a_killed_copy_is_taken_up(new: NewDatabase, where: str) -> None:
     assert rows(target) == rows(source)
 
 
-def change(database: Database, sql: str, **values: Any) -> None:
-    assert database.execute(sql, **values) > 0
-
-
-@pytest.mark.parametrize(
-    ("sql", "difference", "what", "columns"),
-    [
-        ("DELETE FROM ACTIVEMQ_MSGS WHERE ID = 5", "missing", "message", ()),
-        ("UPDATE ACTIVEMQ_MSGS SET ID = 9999 WHERE ID = 5", "missing extra", "message", ()),
-        ("UPDATE ACTIVEMQ_MSGS SET MSG = CAST('x' AS BLOB) WHERE ID = 5", "different", "message", ("msg",)),
-        ("UPDATE ACTIVEMQ_MSGS SET XID = NULL WHERE ID = 89", "different", "message", ("xid",)),
-        ("DELETE FROM ACTIVEMQ_ACKS WHERE PRIORITY = 9 AND SUB_NAME = 'prio'", "missing", "subscription", ()),
-        (
-            "UPDATE ACTIVEMQ_ACKS SET LAST_ACKED_ID = 1 WHERE SUB_NAME = 'wild'",
-            "different",
-            "subscription",
-            ("last_acked_id",),
-        ),
-        (
-            "DELETE FROM JDBCSTORE_ACKS WHERE ID = (SELECT MIN(ID) FROM JDBCSTORE_ACKS)",
-            "missing",
-            "acknowledgement",
-            (),
-        ),
-    ],
+DIFFERENCES = (
+    ("DELETE FROM ACTIVEMQ_MSGS WHERE ID = 5", "missing", "message", ()),
+    ("UPDATE ACTIVEMQ_MSGS SET ID = 9999 WHERE ID = 6", "missing extra", "message", ()),
+    ("UPDATE ACTIVEMQ_MSGS SET MSG = CAST('x' AS BLOB) WHERE ID = 7", "different", "message", ("msg",)),
+    ("UPDATE ACTIVEMQ_MSGS SET XID = NULL WHERE ID = 89", "different", "message", ("xid",)),
+    ("DELETE FROM ACTIVEMQ_ACKS WHERE PRIORITY = 9 AND SUB_NAME = 'prio'", "missing", "subscription", ()),
+    (
+        "UPDATE ACTIVEMQ_ACKS SET LAST_ACKED_ID = 1 WHERE SUB_NAME = 'wild'",
+        "different",
+        "subscription",
+        ("last_acked_id",),
+    ),
+    (
+        "DELETE FROM JDBCSTORE_ACKS WHERE ID = (SELECT MIN(ID) FROM JDBCSTORE_ACKS)",
+        "missing",
+        "acknowledgement",
+        (),
+    ),
 )
-def test_every_difference_is_found(
-    new: NewDatabase, sql: str, difference: str, what: str, columns: tuple[str, ...]
-) -> None:
+
+
+def test_every_difference_is_found(new: NewDatabase) -> None:
     source, target = new("sqlite"), new("sqlite")
     fill_as_activemq(source)
     fill_as_jdbcstore(source)
     transfer.copy(place(source), place(target))
-    change(target, sql)
+    expected: set[tuple[str, str, tuple[str, ...]]] = set()
 
-    found: list[transfer.Difference] = []
-    result = transfer.compare(place(source), place(target), on_difference=found.append)
+    for sql, differences, what, columns in DIFFERENCES:
+        assert target.execute(sql) > 0
+        expected |= {(difference, what, columns) for difference in differences.split()}
+        found: list[transfer.Difference] = []
+        result = transfer.compare(place(source), place(target), on_difference=found.append)
 
-    assert [one.difference for one in found] == difference.split()
-    assert {(one.what, one.columns) for one in found} == {(what, columns)}
-    assert not result.same
-    assert result.left.checksum != result.right.checksum
+        assert {(one.difference, one.what, one.columns) for one in found} == expected
+        assert result.missing + result.extra + result.different == len(found)
+        assert not result.same
+        assert result.left.checksum != result.right.checksum
 
 
 def test_what_is_there_is_not_written_over(new: NewDatabase) -> None:
