@@ -12,6 +12,7 @@ from jdbcstore.analytics.drivers import missing_driver
 from jdbcstore.analytics.queries import count_ids, mean_size, nth_id
 from jdbcstore.analytics.reading import Reading, Source
 from jdbcstore.analytics.shipping import ship
+from jdbcstore.analytics.stored import Stored
 from jdbcstore.analytics.vendors import Vendor, vendor_of
 from jdbcstore.analytics.views import VIEWS, define
 from jdbcstore.config import Configuration, StoreConfig
@@ -90,6 +91,11 @@ class Analytics:
         for name in VIEWS:
             self.spark.catalog.dropTempView(name)
         self._session.engine.dispose()
+
+    @property
+    def stored(self) -> Stored:
+        """The messages as they are stored, for whoever keeps or compares them."""
+        return Stored(Reading(self._source, ""))
 
     @contextlib.contextmanager
     def picture(self, partitions: int | None = None) -> Iterator[None]:

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Dialect, Select, Table, and_, case, exists, func, literal_column, not_, or_, select
 
 from jdbcstore.adapters.base import Adapter
+from jdbcstore.statements import acknowledged
 from jdbcstore.tables import Tables
 
 _ONE: Any = literal_column("1")
@@ -138,3 +139,23 @@ def mean_size(tables: Tables) -> Select[Any]:
     t = tables.messages
     newest = select(func.length(t.c.msg).label("size")).order_by(t.c.id.desc()).limit(SAMPLE).subquery()
     return select(func.avg(newest.c.size))
+
+
+def nth_id_behind(tables: Tables, after: int, count: int, up_to: int) -> Select[Any]:
+    """The ID that is so many behind another; none, if there are not so many up to the last."""
+    ids = tables.messages.c.id
+    behind = select(ids).where(ids > literal_column(str(after)), ids <= literal_column(str(up_to)))
+    return behind.order_by(ids).limit(1).offset(count - 1)
+
+
+def last_id(tables: Tables) -> Select[Any]:
+    return select(func.coalesce(func.max(tables.messages.c.id), literal_column("-1")))
+
+
+def stored(tables: Tables, adapter: Adapter, *, ours: bool, done: bool) -> Select[Any]:
+    """The table without what is in doubt; ``done``: what every durable subscription has acknowledged."""
+    t = tables.messages
+    container = t.c.container
+    columns = [adapter.exact(c).label(c.name) if c is container else c for c in t.columns]
+    condition = acknowledged(tables, adapter, ours=ours) if done else t.c.xid.is_(None)
+    return select(*columns).where(condition)

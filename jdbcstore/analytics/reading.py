@@ -97,6 +97,10 @@ class Reading:
                 [] if end is None else [f"{id_} < {end}"]
             )
             predicates.append(" AND ".join(sides))
+        return self.partitions(name, predicates)
+
+    def partitions(self, name: str, predicates: list[str]) -> DataFrame:
+        """A table, or a query in brackets, in one partition for each condition."""
         options = {**self._options, **self.source._login, "driver": self.source.vendor.driver}
         read = self.source.spark.read
         return _lower(read.jdbc(self.source._url, name, predicates=predicates, properties=options))

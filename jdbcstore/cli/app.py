@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from jdbcstore.cli.archiving import archive, restore
 from jdbcstore.cli.asking import sql
 from jdbcstore.cli.configuring import config
 from jdbcstore.cli.deciding import xa
@@ -73,7 +74,7 @@ working directory.
 
 for _command in (
     init, status, send, browse, consume, purge, subscriptions, subscribe, unsubscribe, cleanup, xa, migrate,
-    schema, copy, audit, lock, wait_master, config, sql, doctor, demo,
+    schema, copy, audit, archive, restore, lock, wait_master, config, sql, doctor, demo,
 ):  # fmt: skip
     commands.add_command(_command)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from jdbcstore.cli.archiving import spark_session
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.cli.options import Command, Settings
 from jdbcstore.cli.output import counted, note, print_table, printable, progress, size, write_json, write_line
@@ -16,13 +18,16 @@ from jdbcstore.transfer import Comparison, Difference, Side
 from jdbcstore.transfer import compare as compare_stores
 from jdbcstore.transfer import copy as copy_store
 
+if TYPE_CHECKING:
+    from jdbcstore.archive import Difference as ArchiveDifference
+
 _SHOWN = 20
 """Differences that are told to people; who wants more wants JSON."""
 _URL = re.compile(r"[A-Za-z][\w+.-]*:.+")
 
 
 class PlaceType(click.ParamType[Configuration]):
-    """A URL, or a configuration file with one."""
+    """A store: a URL, or a configuration file with one."""
 
     name = "place"
 
@@ -32,11 +37,29 @@ class PlaceType(click.ParamType[Configuration]):
         param: click.Parameter | None,  # noqa: ARG002
         ctx: click.Context | None,  # noqa: ARG002
     ) -> Configuration:
-        if isinstance(value, Configuration):
+        return value if isinstance(value, Configuration) else _store_named(value)
+
+
+class FolderOrPlaceType(click.ParamType[Configuration | Path]):
+    """An archive's folder, too."""
+
+    name = "place"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,  # noqa: ARG002
+        ctx: click.Context | None,  # noqa: ARG002
+    ) -> Configuration | Path:
+        if isinstance(value, Configuration | Path):
             return value
-        if _URL.fullmatch(value):
-            return Configuration(data_source=DataSourceConfig(url=value))
-        return load_file(Path(value))
+        return Path(value) if Path(value).is_dir() else _store_named(value)
+
+
+def _store_named(text: str) -> Configuration:
+    if _URL.fullmatch(text):
+        return Configuration(data_source=DataSourceConfig(url=text))
+    return load_file(Path(text))
 
 
 def _refuse_url(settings: Settings) -> None:
@@ -68,15 +91,18 @@ def copy(settings: Settings, source: Configuration, target: Configuration) -> in
 
 @click.command(cls=Command)
 @click.argument("left", metavar="LEFT", type=PlaceType())
-@click.argument("right", metavar="RIGHT", type=PlaceType())
+@click.argument("right", metavar="RIGHT", type=FolderOrPlaceType())
 @click.pass_obj
-def audit(settings: Settings, left: Configuration, right: Configuration) -> int:
+def audit(settings: Settings, left: Configuration, right: Configuration | Path) -> int:
     """Compare two stores, row by row and byte by byte: exit code 0 if they are the same, 1 if not.
 
-    LEFT and RIGHT are URLs or configuration files. Missing is what RIGHT has not, extra what LEFT has not.
+    LEFT and RIGHT are URLs or configuration files; RIGHT may be the folder of an archive, whose messages are
+    compared. Missing is what RIGHT has not, extra what LEFT has not.
     """
     _refuse_url(settings)
     told = _Teller(settings.json)
+    if isinstance(right, Path):
+        return _audit_archive(settings, left, right, told)
     with progress("comparing") as done:
         result = compare_stores(left, right, done, told)
     if settings.json:
@@ -87,6 +113,21 @@ def audit(settings: Settings, left: Configuration, right: Configuration) -> int:
     return ExitCode.DONE if result.same else ExitCode.FAILED
 
 
+def _audit_archive(settings: Settings, store: Configuration, folder: Path, told: _Teller) -> int:
+    from jdbcstore import archive
+
+    if not archive.Archive.is_one(folder):
+        raise click.UsageError(f"{folder} is no archive")
+    result = archive.compare(spark_session(), store, folder, told)
+    if settings.json:
+        write_json({"same": result.same, **asdict(result)})
+    else:
+        told.finish()
+        write_line("the same" if result.same else "not the same")
+        write_line(", ".join(f"{name} {count}" for name, count in asdict(result).items()))
+    return ExitCode.DONE if result.same else ExitCode.FAILED
+
+
 class _Teller:
     """Prints differences as they are found."""
 
@@ -94,7 +135,7 @@ class _Teller:
         self._as_json = as_json
         self._told = 0
 
-    def __call__(self, found: Difference) -> None:
+    def __call__(self, found: Difference | ArchiveDifference) -> None:
         self._told += 1
         if self._as_json:
             write_json(found._asdict())
@@ -106,7 +147,9 @@ class _Teller:
             note(f"there are {self._told - _SHOWN} more differences; --json prints all of them")
 
 
-def _sentence(found: Difference) -> str:
+def _sentence(found: Difference | ArchiveDifference) -> str:
+    if not isinstance(found, Difference):
+        return f"{found.difference:9} message {found.id} of {found.destination}"
     parts = [found.difference.ljust(9), found.what]
     if found.id is not None:
         parts.append(str(found.id))

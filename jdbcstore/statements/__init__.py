@@ -5,7 +5,7 @@ from jdbcstore.statements.given import GivenStatements
 from jdbcstore.statements.own import Statements
 from jdbcstore.statements.queries import Lanes, Narrowed, Query, Statement
 from jdbcstore.statements.replaced import ReplacedStatements
-from jdbcstore.statements.rows import RowStatements
+from jdbcstore.statements.rows import RowStatements, acknowledged
 
 __all__ = [
     "GivenStatements",
@@ -16,5 +16,6 @@ __all__ = [
     "RowStatements",
     "Statement",
     "Statements",
+    "acknowledged",
     "check_replacements",
 ]

@@ -7,5 +7,6 @@
 
 from jdbcstore.transfer.comparing import Comparison, Difference, Side, compare
 from jdbcstore.transfer.copying import Copied, copy
+from jdbcstore.transfer.end import End, MessageRow, Target
 
-__all__ = ["Comparison", "Copied", "Difference", "Side", "compare", "copy"]
+__all__ = ["Comparison", "Copied", "Difference", "End", "MessageRow", "Side", "Target", "compare", "copy"]

@@ -80,7 +80,9 @@ class End:
                 url, configuration.store, user=user, password=password, read_only=read_only
             )
         session = self.session
-        self.rows = RowStatements(session.tables, session.adapter, session.engine.dialect)
+        self.rows = RowStatements(
+            session.tables, session.adapter, session.engine.dialect, ours=session.has_own_tables
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -218,6 +220,13 @@ class Target(End):
     def names(self, after: int, up_to: int, limit: int) -> list[Row]:
         """ID, container, producer and its sequence of the messages between, so many at most."""
         return self.session.fetch(self.rows.find_names, after=after, up_to=up_to, limit=limit)
+
+    def all_names(self, after: int, up_to: int) -> Iterator[Row]:
+        """The same of all messages between, in pages."""
+        while after < up_to:
+            found = self.names(after, up_to, PAGE)
+            yield from found
+            after = found[-1][0] if len(found) == PAGE else up_to
 
 
 def _fitting(sizes: Sequence[Row]) -> int:

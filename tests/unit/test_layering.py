@@ -45,7 +45,7 @@ ROWS = (
     {"io_exceptions", "memory", "store", "transaction", "xa"},
     {"__init__"},
     {"analytics", "transfer"},
-    {"doctor"},
+    {"archive", "doctor"},
     {"cli", "demo"},
     {"__main__"},
 )
@@ -54,8 +54,10 @@ CONTRACT = ROWS[0] | ROWS[1] | ROWS[2]
 # Parts that may see less than the rows above them.
 ONLY = {
     "memory": CONTRACT | {"adapters", "audit", "encoding", "paging", "timer"},
-    "analytics": CONTRACT | {"__init__", "adapters", "database", "session", "tables", "xa"},
-    "cli": CONTRACT | {"__init__", "analytics", "cli", "database", "ddl", "demo", "doctor", "transfer"},
+    "analytics": CONTRACT | {"__init__", "adapters", "database", "session", "statements", "tables", "xa"},
+    "archive": CONTRACT | {"__init__", "adapters", "analytics", "connection", "transfer"},
+    "cli": CONTRACT
+    | {"__init__", "analytics", "archive", "cli", "database", "ddl", "demo", "doctor", "transfer"},
     "doctor": CONTRACT | {"adapters", "analytics", "database"},
     "demo": CONTRACT | {"__init__", "demo"},
 }
@@ -89,9 +91,9 @@ OUTSIDE = {
     "javaproperties": {"config"},
     "keyring": {"config"},
     "tomlkit": {"config"},
-    "pyspark": {"analytics", "cli"},
+    "pyspark": {"analytics", "archive", "cli"},
     "py4j": {"analytics"},
-    "pyarrow": {"analytics"},
+    "pyarrow": {"analytics", "archive"},
     "numpy": {"analytics"},
     "click": {"cli", "demo"},
     "rich": {"cli", "demo"},

@@ -1,0 +1,216 @@
+"""What goes into an archive, what it holds, and how it comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
+
+import jdbcstore
+from jdbcstore import Destination, Message, analytics, archive
+from jdbcstore.archive import Archive, Window
+from jdbcstore.errors import ConfigurationError, NotMaster, StoresDiffer
+from tests.analytics.archives import BEFORE, OLD, QUEUES, archived, fill, place, stored
+from tests.cli.command_line import Result
+from tests.cli.conftest import invoke  # noqa: F401
+from tests.databases import Database, SqliteDatabase
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from jdbcstore.analytics import Analytics
+
+Invoke = Callable[..., Result]
+
+pytestmark = pytest.mark.timeout(900)  # the first one starts Spark's workers, and compiles
+
+
+@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+def test_there_and_back(
+    spark: SparkSession,
+    connect: Callable[[], Analytics],
+    database: Database,
+    tmp_path: Path,
+    invoke: Invoke,  # noqa: F811
+) -> None:
+    """On each vendor: written once, decoded, removed, restored to another one, and all of it compared."""
+    fill(database)
+    everything = stored(database)
+    old = {row for row in everything if b"in doubt" not in row[4] and b"new" not in row[4]}
+    views = connect()
+    raw = views.stored.frame([(-1, views.stored.last_id())])
+    expected = spark.table("messages_decoded").where("xid IS NULL").count()
+    assert raw.count() == expected == len(everything) - 1
+    decoded = {
+        row["id"]: (row["body_text"], row["properties"]["n"]["long"])
+        for row in spark.table("messages_decoded").where("body_text IS NOT NULL AND xid IS NULL").collect()
+    }
+    folder = tmp_path / "archive"
+    store = place(database)
+
+    written = archive.write(spark, store, folder, Window(BEFORE))
+    assert written.messages == len(old)
+    assert archived(folder) == dict.fromkeys(old, 1)
+    frame = spark.read.parquet(str(folder))
+    rows = frame.select("id", "container", "date", "folder", "body_text", "properties", "msg_sha256", "msg")
+    found = {row["id"]: row for row in rows.collect()}
+    assert {id_: (row["body_text"], row["properties"]["n"]["long"]) for id_, row in found.items()} == {
+        id_: decoded[id_] for id_ in found
+    }
+    assert len({row["container"] for row in found.values()}) == len(QUEUES)
+    assert len({row["folder"] for row in found.values()}) == len(
+        {row["folder"].lower() for row in found.values()}
+    )
+    assert len({str(row["date"]) for row in found.values()}) == 3
+    assert frame.where(F.sha2("msg", 256) != F.col("msg_sha256")).count() == 0
+
+    missing = archive.compare(spark, store, folder)
+    assert (missing.missing, missing.extra, missing.different, missing.doubled) == (len(QUEUES), 0, 0, 0)
+    assert archive.remove(store, folder, Window(BEFORE)).messages == len(old)
+    assert stored(database) == everything - old
+
+    (tmp_path / "other").mkdir()
+    other = SqliteDatabase(tmp_path / "other")
+    elsewhere = invoke("restore", str(folder), "--url", other.url, "--json")
+    assert elsewhere.json == {"restored": len(old), "present": 0, "conflicts": 0}
+    assert stored(other) == old
+    assert archive.compare(spark, place(other), folder).same
+    with jdbcstore.open(other.url) as opened:
+        assert opened.queue("NEW").add_message(Message("new")).sequence > max(row[0] for row in old)
+    assert archive.restore(folder, store).messages == len(old)
+    assert archive.restore(folder, store).present == len(old)
+    assert stored(database) == everything
+
+
+@pytest.mark.backends("sqlite")
+def test_only_what_the_archive_proves_is_removed(
+    spark: SparkSession, database: Database, tmp_path: Path
+) -> None:
+    store, folder, window = place(database), tmp_path / "archive", Window(BEFORE)
+    fill(database, count=2)
+    archive.write(spark, store, folder, window)
+    first, second, *_ = sorted(archived(folder))
+    with jdbcstore.open(store) as opened:
+        queue = opened.queue(Destination.parse(second[1]))
+        queue.update_message(queue.get_message(second[0]).replace(redelivery_counter=3))
+    # As an ActiveMQ does that starts its IDs anew.
+    database.execute("UPDATE ACTIVEMQ_MSGS SET MSGID_SEQ = 12345 WHERE ID = :id", id=first[0])
+
+    removed = archive.remove(store, folder, window)
+
+    assert (removed.messages, removed.changed) == (len(archived(folder)) - 2, 1)
+    assert {first[0], second[0]} < {row[0] for row in stored(database)}
+    restored = archive.restore(folder, store)
+    assert (restored.present, restored.conflicts) == (1, 1)
+
+    differences: list[archive.Difference] = []
+    comparison = archive.compare(spark, store, folder, differences.append)
+    assert (comparison.different, comparison.extra) == (1, 1)
+    assert {(one.difference, one.id) for one in differences} >= {
+        ("different", second[0]),
+        ("extra", first[0]),
+    }
+
+    [manifest] = Archive(folder).manifests()
+    damaged = folder / manifest.files[0].path
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
+    (folder / "_manifest" / "000001.removed").unlink(missing_ok=True)
+    before = stored(database)
+    for act in (lambda: archive.remove(store, folder, window), lambda: archive.restore(folder, store)):
+        with pytest.raises(StoresDiffer, match="not what was written"):
+            act()
+    assert stored(database) == before
+
+
+@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+def test_what_every_subscription_has_acknowledged(
+    spark: SparkSession, connect: Callable[[], Analytics], database: Database, tmp_path: Path
+) -> None:
+    """Behind every mark, or ahead of one and behind the others; of a topic without subscriptions nothing."""
+    store, folder, window = place(database), tmp_path / "archive", Window(acknowledged=True)
+    with jdbcstore.open(store) as opened:
+        opened.queue("Q").add_message(Message("queued"))
+        opened.topic("NOBODY").add_message(Message("unheard"))
+        done = set()
+        for topic in (opened.topic("PLAIN"), opened.topic("RANKED", prioritized=True)):
+            one, other = (topic.subscribe("client", name) for name in ("one", "other"))
+            added = topic.add_messages([Message(f"{n}", priority=n % 3) for n in range(12)])
+            one.acknowledge(*added[:6], added[8])
+            other.acknowledge(*added[3:9])
+            done |= {reference.sequence for reference in (*added[3:6], added[8])}
+    connect()
+    before = stored(database)
+
+    archive.write(spark, store, folder, window)
+    assert {row[0] for row in archived(folder)} == done
+    with jdbcstore.open(store) as opened:
+        opened.topic("PLAIN").subscribe("late", "late", retroactive=True)
+
+    assert archive.remove(store, folder, window).messages == len(done) // 2
+    assert {row for row in stored(database) if row[1] != "topic://RANKED"} == {
+        row for row in before if row[1] != "topic://RANKED"
+    }
+    with jdbcstore.open(store) as opened:
+        opened.topic("PLAIN").unsubscribe("late", "late")
+    assert archive.remove(store, folder, window).messages == len(done) // 2
+    assert {row[0] for row in before - stored(database)} == done
+
+
+@pytest.mark.backends("sqlite")
+def test_on_the_command_line(
+    spark: SparkSession,
+    database: Database,
+    tmp_path: Path,
+    invoke: Invoke,  # noqa: F811
+) -> None:
+    assert spark is not None  # the command's own
+    fill(database, count=2)
+    url, folder = ("--url", database.url), str(tmp_path / "archive")
+    count = len([row for row in stored(database) if row[1] == "queue://con"])
+
+    first = invoke("archive", folder, "con", "--older-than", "0s", *url, "--json").json
+    assert (first["archived"], first["files"] > 0) == (count, True)
+    again = invoke("archive", folder, "con", "--older-than", "0s", "--delete", *url)
+    assert f"archived 0 messages to {folder}" in again.out
+    assert f"removed {count} messages from the store" in again.out
+
+    audit = invoke("audit", database.url, folder, "--json")
+    *differences, totals = audit.lines
+    assert (audit.code, totals["same"], totals["extra"]) == (1, False, count)
+    assert {one["destination"] for one in differences if one["difference"] == "extra"} == {"queue://con"}
+    day = "2026-09-21"
+    assert invoke("restore", folder, "--since", day, *url, "--json").json["restored"] < count
+    assert invoke("restore", folder, "con", *url).code == 0
+    assert invoke("audit", database.url, folder, "--json").lines[-1]["extra"] == 0
+
+    assert invoke("archive", folder, *url).code == 2
+    assert invoke("archive", folder, "--older-than", "3 weeks", *url).code == 2
+    assert invoke("restore", str(tmp_path), *url).code == 2
+    assert invoke("audit", database.url, str(tmp_path)).code == 2
+
+
+@pytest.mark.backends("sqlite")
+def test_one_writes_at_a_time(database: Database, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="older than an age, or acknowledged"):
+        Window.of()
+    with jdbcstore.open(place(database)) as opened:
+        opened.queue("Q").add_message(Message("x", timestamp_ms=OLD))
+    with Archive(tmp_path).writing(), pytest.raises(NotMaster, match="another process writes"):
+        archive.remove(place(database), tmp_path, Window(BEFORE))
+
+
+@pytest.mark.backends("sqlite")
+def test_no_time_is_beyond_the_calendar(spark: SparkSession, database: Database, tmp_path: Path) -> None:
+    """What a producer has set for a timestamp stops nobody."""
+    with jdbcstore.open(place(database)) as opened:
+        for time_ms in (2**63 - 1, -(2**63), 0, OLD):
+            opened.queue("Q").add_message(Message("x", timestamp_ms=time_ms))
+
+    archive.write(spark, place(database), tmp_path / "archive", Window(BEFORE))
+
+    assert {row[0] for row in archived(tmp_path / "archive")} == {4}
+    with analytics.connect(spark, database.url):
+        assert spark.sql("SELECT count(timestamp) FROM messages_decoded").collect() == [(1,)]
