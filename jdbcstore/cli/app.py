@@ -23,6 +23,7 @@ from jdbcstore.cli.moving import audit, copy
 from jdbcstore.cli.options import DEFAULT_FILE, URL_VARIABLE, Settings, common_options
 from jdbcstore.cli.output import note, prepare_streams
 from jdbcstore.cli.reading import browse, consume
+from jdbcstore.cli.reporting import report
 from jdbcstore.cli.sending import send
 from jdbcstore.cli.showing import demo
 from jdbcstore.cli.subscribing import subscribe, subscriptions, unsubscribe
@@ -74,7 +75,7 @@ working directory.
 
 for _command in (
     init, status, send, browse, consume, purge, subscriptions, subscribe, unsubscribe, cleanup, xa, migrate,
-    schema, copy, audit, archive, restore, lock, wait_master, config, sql, doctor, demo,
+    schema, copy, audit, archive, restore, lock, wait_master, config, sql, report, doctor, demo,
 ):  # fmt: skip
     commands.add_command(_command)
 

@@ -9,11 +9,13 @@ import click
 from jdbcstore.cli.answers import answer, asked, print_csv, print_json, print_rows
 from jdbcstore.cli.options import Command, Settings
 from jdbcstore.cli.output import print_table, write_json
+from jdbcstore.cli.shell import converse
 
 
 @click.command(cls=Command)
 @click.argument("query", required=False)
 @click.option("--list", "listing", is_flag=True, help="The questions that have a name, which is a QUERY too.")
+@click.option("--shell", is_flag=True, help="Ask one question after another; .help says how.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, with a line of names.")
 @click.option(
     "-o",
@@ -23,7 +25,9 @@ from jdbcstore.cli.output import print_table, write_json
     help="Write Parquet, and print nothing.",
 )
 @click.pass_obj
-def sql(settings: Settings, query: str | None, listing: bool, as_csv: bool, output: Path | None) -> None:
+def sql(
+    settings: Settings, query: str | None, listing: bool, shell: bool, as_csv: bool, output: Path | None
+) -> None:
     """Ask Spark SQL about the messages: 'SELECT ... FROM messages', or a question by its name.
 
     The views are messages, messages_decoded, destinations, subscriptions, in_doubt and lock. All are read
@@ -32,24 +36,32 @@ def sql(settings: Settings, query: str | None, listing: bool, as_csv: bool, outp
     from jdbcstore.analytics.named import named, purpose
 
     questions = named()
+    show = print_json if settings.json else print_csv if as_csv else print_rows
     if listing:
         _list({name: purpose(text) for name, text in questions.items()}, as_json=settings.json)
-        return
+    elif shell:
+        if query is not None or output is not None:
+            raise click.UsageError("--shell goes without a query and without --output")
+        with asked(settings.configuration()) as views:
+            converse(views, questions, show)
+    else:
+        text = _chosen(query, questions)
+        if output is not None and output.suffix != ".parquet":
+            raise click.UsageError(f"{output} should end in .parquet, which is what is written")
+        with asked(settings.configuration()) as views, answer(views, text) as frame:
+            if output is not None:
+                frame.write.parquet(str(output.absolute()))
+            else:
+                show(frame)
+
+
+def _chosen(query: str | None, questions: dict[str, str]) -> str:
+    """The question itself, or the one of this name."""
     if query is None:
-        raise click.UsageError("give a query, or --list")
-    if output is not None and output.suffix != ".parquet":
-        raise click.UsageError(f"{output} should end in .parquet, which is what is written")
+        raise click.UsageError("give a query, --list or --shell")
     if query.replace("-", "").isalnum() and query not in questions:
         raise click.UsageError(f"no question is called {query}; see: jdbcstore sql --list")
-    with asked(settings.configuration()) as views, answer(views, questions.get(query, query)) as frame:
-        if output is not None:
-            frame.write.parquet(str(output.absolute()))
-        elif settings.json:
-            print_json(frame)
-        elif as_csv:
-            print_csv(frame)
-        else:
-            print_rows(frame)
+    return questions.get(query, query)
 
 
 def _list(purposes: dict[str, str], *, as_json: bool) -> None:

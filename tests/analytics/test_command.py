@@ -69,7 +69,7 @@ def test_every_question_that_has_a_name_is_answered(invoke: Invoke) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ((), 2, "give a query, or --list"),
+        ((), 2, "give a query, --list or --shell"),
         (("nonsense",), 2, "no question is called nonsense"),
         (("SELECT 1", "-o", "answer.txt"), 2, "should end in .parquet"),
         (("SELECT * FROM nowhere",), 1, "nowhere"),

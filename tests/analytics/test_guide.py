@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,32 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.fixture(autouse=True)
+def driver() -> None:
+    if find_jar(VENDORS["sqlite"]) is None:
+        unavailable("spark", "no JDBC driver for SQLite")
+
+
+def test_the_notebook(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From top to bottom, in this process: a kernel of its own would start a Spark of its own."""
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads((ROOT / "docs" / "spark.ipynb").read_text(encoding="utf-8"))["cells"]
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), cell["id"], "exec"), namespace)  # noqa: S102
+    assert namespace["spark"] is spark
+    assert sum(row.messages for row in namespace["kinds"]) == 511
+    printed = capsys.readouterr().out
+    assert "java.lang.RuntimeException: table 13" in printed
+    assert "reader" in printed
+
+
 def test_the_examples(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if find_jar(VENDORS["sqlite"]) is None:
-        unavailable("spark", "no JDBC driver for SQLite")
     monkeypatch.chdir(tmp_path)
     page = Page(ROOT / "docs" / "spark.md")
     namespace: dict[str, Any] = {"__name__": "example"}

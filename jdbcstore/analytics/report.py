@@ -1,0 +1,121 @@
+"""The named questions and their answers as one page that needs nothing else."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jdbcstore.analytics.answers import as_json, explained
+from jdbcstore.analytics.named import named, purpose
+from jdbcstore.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TEMPLATE = Path(__file__).with_name("report.html")
+_ROWS = 1000
+"""Rows of one answer; a page is read by people."""
+_BARS = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """What of an answer is drawn: a number of each row, under the texts of these columns."""
+
+    value: str
+    labels: tuple[str, ...]
+    line: bool = False
+    """Over the first label, which is a time."""
+
+
+PLOTS = {
+    "age-histogram": Plot("messages", ("age",)),
+    "backlog": Plot("depth", ("destination",)),
+    "duplicates": Plot("duplicates", ("destination", "msgid_prod")),
+    "lag": Plot("lag", ("destination", "client_id", "subscription_name")),
+    "largest": Plot("message_size", ("destination", "id")),
+    "poison": Plot("messages", ("original_destination", "cause")),
+    "properties": Plot("messages", ("destination", "name", "type")),
+    "redelivery": Plot("redeliveries", ("destination",)),
+    "throughput": Plot("messages", ("minute",), line=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One question with its answer."""
+
+    name: str
+    purpose: str
+    columns: list[str]
+    rows: list[list[Any]]
+    cut: bool
+    """Whether there are more rows than these."""
+
+
+def sections(spark: SparkSession) -> Iterator[Section]:
+    """Each named question of the views that are connected, answered one after the other."""
+    for name, question in named().items():
+        with explained():
+            frame = spark.sql(question)
+            taken = [json.loads(row) for row in itertools.islice(as_json(frame), _ROWS + 1)]
+        rows = [[row[column] for column in frame.columns] for row in taken[:_ROWS]]
+        yield Section(name, purpose(question), frame.columns, rows, len(taken) > _ROWS)
+
+
+def page(taken: list[Section], place: str, time: str) -> str:
+    """HTML that loads nothing: style, script and plots are in it. What messages say is escaped.
+
+    :param place: of which store, without secrets
+    :raises ConfigurationError: what draws is not installed
+    """
+    try:
+        from jinja2 import Environment
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ConfigurationError(f"{error}; run: pip install 'jdbcstore[spark]'") from error
+    template = Environment(autoescape=True).from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    plots = {section.name: _drawn(section) for section in taken if section.rows}
+    return template.render(
+        sections=taken, plots=plots, script=get_plotlyjs(), place=place, time=time, rows=_ROWS
+    )
+
+
+def _drawn(section: Section) -> str:
+    """The plot as an element and a script, which plotly makes safe to stand in a page."""
+    from plotly import graph_objects
+    from plotly.io import to_html
+
+    plot = PLOTS[section.name]
+    at = section.columns.index
+    values = [row[at(plot.value)] for row in section.rows]
+    # Plotly takes markup in labels for markup.
+    labels = [
+        html.escape(" ".join(str(row[at(name)]) for name in plot.labels if row[at(name)] is not None))
+        for row in section.rows
+    ]
+    if plot.line:
+        figure = graph_objects.Figure(graph_objects.Scatter(x=labels, y=values, mode="lines+markers"))
+    else:
+        bars = graph_objects.Bar(x=values[:_BARS], y=[*range(len(values[:_BARS]))], orientation="h")
+        figure = graph_objects.Figure(bars)
+        # Rows with the same label are still two bars.
+        ticks = {"tickvals": [*range(len(labels[:_BARS]))], "ticktext": labels[:_BARS]}
+        figure.update_yaxes(autorange="reversed", automargin=True, **ticks)
+    figure.update_layout(
+        margin={"l": 10, "r": 10, "t": 10, "b": 10},
+        height=120 + (240 if plot.line else 22 * len(values[:_BARS])),
+        template="plotly_white",
+    )
+    figure.update_xaxes(automargin=True)
+    options = {"displaylogo": False, "displayModeBar": False, "responsive": True}
+    return str(
+        to_html(
+            figure, full_html=False, include_plotlyjs=False, config=options, div_id=f"plot-{section.name}"
+        )
+    )
