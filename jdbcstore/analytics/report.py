@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ _TEMPLATE = Path(__file__).with_name("report.html")
 _ROWS = 1000
 """Rows of one answer; a page is read by people."""
 _BARS = 25
+_LONGEST_LABEL = 70
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ PLOTS = {
     "duplicates": Plot("duplicates", ("destination", "msgid_prod")),
     "lag": Plot("lag", ("destination", "client_id", "subscription_name")),
     "largest": Plot("message_size", ("destination", "id")),
-    "poison": Plot("messages", ("original_destination", "cause")),
+    "poison": Plot("messages", ("destination", "original_destination", "cause")),
     "properties": Plot("messages", ("destination", "name", "type")),
     "redelivery": Plot("redeliveries", ("destination",)),
     "throughput": Plot("messages", ("minute",), line=True),
@@ -95,10 +96,7 @@ def _drawn(section: Section) -> str:
     at = section.columns.index
     values = [row[at(plot.value)] for row in section.rows]
     # Plotly takes markup in labels for markup.
-    labels = [
-        html.escape(" ".join(str(row[at(name)]) for name in plot.labels if row[at(name)] is not None))
-        for row in section.rows
-    ]
+    labels = [html.escape(_short(row[at(name)] for name in plot.labels)) for row in section.rows]
     if plot.line:
         figure = graph_objects.Figure(graph_objects.Scatter(x=labels, y=values, mode="lines+markers"))
     else:
@@ -119,3 +117,8 @@ def _drawn(section: Section) -> str:
             figure, full_html=False, include_plotlyjs=False, config=options, div_id=f"plot-{section.name}"
         )
     )
+
+
+def _short(parts: Iterable[Any]) -> str:
+    text = " ".join(str(part) for part in parts if part is not None)
+    return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"

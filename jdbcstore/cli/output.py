@@ -61,15 +61,16 @@ def new_table(*, header: bool = True) -> Table:
 
 
 def print_table(title: str, columns: dict[str, str], rows: list[tuple[str, ...]]) -> None:
-    """A table under a title; ``columns`` says of each name whether it goes "left" or "right"."""
+    """A table, under a title if there is one; ``columns`` says of each whether it goes "left" or "right"."""
     table = new_table()
     for name, side in columns.items():
         table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
     for row in rows:
         table.add_row(*(printable(cell) for cell in row))
     out = console()
-    out.print()
-    out.print(title, style="bold")
+    if title:
+        out.print()
+        out.print(title, style="bold")
     out.print(table)
 
 
