@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import NullPool, PoolProxiedConnection
+from sqlalchemy import PoolProxiedConnection
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jdbcstore.adapters.base import Failure
@@ -46,7 +46,8 @@ class Session(Database):
         super().__init__(url, config, user=user, password=password, must_exist=read_only)
         pool = {"pool_size": config.pool_size, "max_overflow": 0, "pool_timeout": _POOL_TIMEOUT}
         self.engine = self.connect_with(limited=True, **pool)
-        self._unpooled = self.connect_with(limited=True, poolclass=NullPool)
+        # Its connections are all detached, so that it is full at no time; it knows the server already.
+        self._unpooled = self.engine.pool.recreate()
         self.read_only = read_only
         self._lock = threading.Lock()
         self._readers = 0
@@ -217,7 +218,7 @@ class Session(Database):
         :raises StoreUnavailable: the database does not answer
         """
         with self.translated():
-            proxied = self._unpooled.raw_connection()
+            proxied = self._unpooled.connect()
             proxied.detach()
             raw = proxied.dbapi_connection
             return Connection(self.adapter, self.statements, self.driver_errors, raw)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jpype
 from sqlalchemy import URL, Engine, NullPool, create_engine
 
 from jdbcstore.adapters import adapter_for
@@ -23,5 +24,8 @@ def jdbc_url(address: URL, *, login: bool = True) -> str:
 
 def jdbc_engine(url: str) -> Engine:
     """Opens a connection for each use, in autocommit mode."""
+    if not jpype.isJVMStarted():
+        # As the store would, but compiled once and quickly: no test runs for long.
+        jpype.startJVM("-Xrs", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", interrupt=False)
     _, target = adapter_for(url)
     return create_engine(target, poolclass=NullPool, isolation_level="AUTOCOMMIT")

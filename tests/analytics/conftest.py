@@ -43,6 +43,7 @@ def spark(event_log: Path) -> Iterator[SparkSession]:
         "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
+        "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.maxMetadataStringLength": "2000",
     }
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import inspect
+from sqlalchemy import Connection, inspect
 
 from jdbcstore import Clock, Store
 from tests.backends import Backend
@@ -68,17 +68,22 @@ def database(
 
 def _has_been_emptied(database: Database) -> bool:
     """Whether it has our tables and nothing else; they have only the rows of the beginning then."""
-    found = sorted(name.upper() for name in inspect(database.engine).get_table_names())
-    if found != sorted(map(database.spell, TABLES)):
-        return False
-    empty(database)
+    with database.engine.connect() as connection:
+        found = sorted(name.upper() for name in inspect(connection).get_table_names())
+        if found != sorted(map(database.spell, TABLES)):
+            return False
+        _empty(connection)
     return True
 
 
 def empty(database: Database) -> None:
     """Leave only the rows that new tables have. No store may have written since it was opened."""
     with database.engine.connect() as connection:
-        for table in ("ACTIVEMQ_MSGS", "ACTIVEMQ_ACKS", "JDBCSTORE_ACKS"):
-            connection.exec_driver_sql(f"DELETE FROM {table}")
-        connection.exec_driver_sql("UPDATE ACTIVEMQ_LOCK SET TIME = NULL, BROKER_NAME = NULL")
-        connection.exec_driver_sql("UPDATE JDBCSTORE_STATE SET NUMBER = 0")
+        _empty(connection)
+
+
+def _empty(connection: Connection) -> None:
+    for table in ("ACTIVEMQ_MSGS", "ACTIVEMQ_ACKS", "JDBCSTORE_ACKS"):
+        connection.exec_driver_sql(f"DELETE FROM {table}")
+    connection.exec_driver_sql("UPDATE ACTIVEMQ_LOCK SET TIME = NULL, BROKER_NAME = NULL")
+    connection.exec_driver_sql("UPDATE JDBCSTORE_STATE SET NUMBER = 0")
