@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from jdbcstore.analytics.drivers import jars_found, packages
 from jdbcstore.analytics.java import find_java, make_shim
+from jdbcstore.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,8 +41,9 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
     ``settings`` are Spark's own, given as a mapping: ``session(**{"spark.driver.memory": "4g"})``; they
     win over ours. ``spark.jars.packages`` fetches drivers that are not here.
 
-    :raises ConfigurationError: there is no Java
+    :raises ConfigurationError: there is no Java, or it does not run Spark
     """
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     for logger in _LOGGERS:
@@ -49,7 +51,8 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
-    os.environ["JAVA_HOME"] = str(make_shim(find_java()))
+    found = find_java()
+    os.environ["JAVA_HOME"] = str(make_shim(found))
     # Workers decode, so they must be this Python, which has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = master or "local[*]"
@@ -66,4 +69,10 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
     }
     for name, value in {**own, **settings}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise ConfigurationError(
+            f"Spark did not start with Java {found.version} of {found.origin}, which said why on stderr;"
+            " JAVA_HOME names another Java"
+        ) from error

