@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jdbcstore.cli.failures import ExitCode
-from jdbcstore.cli.options import Command, DestinationType, Settings
+from jdbcstore.cli.options import (
+    DEFAULT_FILE,
+    DEFAULT_URL,
+    Command,
+    DestinationType,
+    Settings,
+    make_folder,
+)
 from jdbcstore.cli.output import counted, note, printable, progress, size, write_json, write_line
 from jdbcstore.destination import Destination
 
@@ -116,10 +123,13 @@ def restore(
 
     if not archives.Archive.is_one(folder):
         raise click.UsageError(f"{folder} is no archive")
+    configuration = settings.configuration()
+    if configuration.data_source.url == DEFAULT_URL:
+        make_folder(DEFAULT_FILE.parent)
     with progress("restoring") as done:
         restored = archives.restore(
             folder,
-            settings.configuration(),
+            configuration,
             destinations=destinations,
             since_ms=_milliseconds(since),
             until_ms=_milliseconds(until),
