@@ -13,14 +13,13 @@ from tests.databases import Database
 
 LEASE = 10.0
 START_MS = 1_750_000_000_000
-NOW_MS = "(SELECT number FROM jdbcstore_state WHERE name = 'clock')"
+NOW_MS = "(SELECT NUMBER FROM JDBCSTORE_STATE WHERE NAME = 'clock')"
 
 
 class SteppedDatabase:
-    """SQLite, with a clock that only :meth:`advance` moves."""
+    """A database with a clock that only :meth:`advance` moves."""
 
     def __init__(self, database: Database, replace: Any) -> None:
-        replace(SqliteAdapter, "now_ms", NOW_MS)
         connected = SqliteAdapter.on_connect
 
         def on_connect(adapter: SqliteAdapter, connection: Any) -> None:
@@ -29,11 +28,12 @@ class SteppedDatabase:
             connection.execute("PRAGMA synchronous=OFF")
 
         replace(SqliteAdapter, "on_connect", on_connect)
-        self.session = Session(database.url, StoreConfig())
+        self.session = Session(database.url, StoreConfig(cleanup_period=0.0))
+        replace(type(self.session.adapter), "now_ms", NOW_MS)
         self.clocks: list[FakeClock] = []
         self.now_ms = START_MS
         self._connection = self.session.connect()
-        self._run(f"INSERT INTO jdbcstore_state (name, number) VALUES ('clock', {START_MS})")
+        self._run(f"INSERT INTO JDBCSTORE_STATE (NAME, NUMBER) VALUES ('clock', {START_MS})")
 
     def locker(self, name: str, *, skew: float = 0.0, **options: Any) -> LeaseDatabaseLocker:
         clock = FakeClock(START_MS + round(skew * 1000))
@@ -44,19 +44,21 @@ class SteppedDatabase:
 
     def advance(self, seconds: float) -> None:
         self.now_ms += round(seconds * 1000)
-        self._run(f"UPDATE jdbcstore_state SET number = {self.now_ms} WHERE name = 'clock'")
+        self._run(f"UPDATE JDBCSTORE_STATE SET NUMBER = {self.now_ms} WHERE NAME = 'clock'")
         for clock in self.clocks:
             clock.advance(seconds)
 
     def row(self) -> tuple[str | None, int | None]:
         """Whose name the lock has, and until when."""
         cursor = self._connection.cursor
-        cursor.execute("SELECT broker_name, time FROM activemq_lock WHERE id = 1")
+        cursor.execute("SELECT BROKER_NAME, TIME FROM ACTIVEMQ_LOCK WHERE ID = 1")
         [(name, expiry)] = cursor.fetchall()
         return name, expiry
 
     def set_row(self, name: str | None, expiry: int | None) -> None:
-        self._connection.cursor.execute("UPDATE activemq_lock SET broker_name = ?, time = ?", (name, expiry))
+        holder = "NULL" if name is None else f"'{name}'"
+        time = "NULL" if expiry is None else expiry
+        self._run(f"UPDATE ACTIVEMQ_LOCK SET BROKER_NAME = {holder}, TIME = {time}")
 
     def close(self) -> None:
         self._connection.close()

@@ -8,19 +8,21 @@ from collections.abc import Iterator
 import pytest
 
 from jdbcstore.lockers.lease import LeaseDatabaseLocker
-from tests.databases import SqliteDatabase
+from tests.databases import Database
 from tests.lockers.leases import LEASE, SteppedDatabase, believes
 
 LENGTH = 4
+SERVER_LENGTH = 3
 HOUR = 3600.0
 SOME, MOST = LEASE * 0.45, LEASE * 0.95
 """Twice the one is within the time that a lease is believed in; the other is only within the lease."""
+sqlite = pytest.mark.backends("sqlite")
 STEPS = ("A obtains", "A renews", "A releases", "B obtains", "B renews", "B releases", "some", "most")
 
 
 @pytest.fixture
-def stepped(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[SteppedDatabase]:
-    stepped = SteppedDatabase(SqliteDatabase(tmp_path), monkeypatch.setattr)  # type: ignore[arg-type]
+def stepped(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[SteppedDatabase]:
+    stepped = SteppedDatabase(database, monkeypatch.setattr)
     yield stepped
     stepped.close()
 
@@ -88,10 +90,20 @@ def run(stepped: SteppedDatabase, lockers: dict[str, LeaseDatabaseLocker], steps
 
 
 @pytest.mark.parametrize("skews", [(0.0, 0.0), (HOUR, -HOUR)], ids=["clocks agree", "clocks differ by 2 h"])
+@sqlite
 def test_every_interleaving(stepped: SteppedDatabase, skews: tuple[float, float]) -> None:
     """At most one believes that it holds the lock, and then it does, whatever the holders' clocks say."""
+    run_all(stepped, LENGTH, skews)
+
+
+@pytest.mark.backends("postgresql", "mariadb")
+def test_every_shorter_interleaving_on_a_server(stepped: SteppedDatabase) -> None:
+    run_all(stepped, SERVER_LENGTH, (HOUR, -HOUR))
+
+
+def run_all(stepped: SteppedDatabase, length: int, skews: tuple[float, float]) -> None:
     lockers = {who: stepped.locker(who, skew=skew) for who, skew in zip("AB", skews, strict=True)}
-    for steps in itertools.product(STEPS, repeat=LENGTH):
+    for steps in itertools.product(STEPS, repeat=length):
         if not steps[0].endswith("obtains"):
             continue  # nothing is held yet
         run(stepped, lockers, steps)
@@ -100,6 +112,7 @@ def test_every_interleaving(stepped: SteppedDatabase, skews: tuple[float, float]
         stepped.set_row(None, None)
 
 
+@sqlite
 def test_two_of_one_name(stepped: SteppedDatabase) -> None:
     one, other = stepped.locker("same"), stepped.locker("same")
     assert one.do_start(0.0)
@@ -113,6 +126,7 @@ def test_two_of_one_name(stepped: SteppedDatabase) -> None:
     assert other.keep_alive()
 
 
+@sqlite
 def test_a_lease_of_an_activemq_is_respected_and_followed(stepped: SteppedDatabase) -> None:
     locker = stepped.locker("ours")
     stepped.set_row("amq", stepped.now_ms + 5000)
@@ -122,6 +136,7 @@ def test_a_lease_of_an_activemq_is_respected_and_followed(stepped: SteppedDataba
     assert locker.do_start(0.0)
 
 
+@sqlite
 @pytest.mark.parametrize(
     ("allowed", "skew", "by_ours"),
     [(0.0, 3.0, False), (5.0, 3.0, True), (5.0, -6.0, False), (2.0, 3.0, False)],
@@ -136,6 +151,7 @@ def test_our_clock_counts_only_within_what_is_allowed(
     assert expiry == stepped.now_ms + (skew * 1000 if by_ours else 0) + LEASE * 1000
 
 
+@sqlite
 def test_the_difference_is_measured_at_each_renewal(stepped: SteppedDatabase) -> None:
     locker = stepped.locker("ours")
     assert locker.do_start(0.0)

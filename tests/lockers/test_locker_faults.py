@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -14,10 +15,12 @@ from jdbcstore.lockers import LockState
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.lockers.database import DatabaseLocker
 from jdbcstore.lockers.lease import LeaseDatabaseLocker
+from jdbcstore.lockers.mastership import Mastership
 from jdbcstore.session import Session
 from tests.backends import Backend
 from tests.clock import FakeClock
 from tests.databases import Database
+from tests.faults.calls import Calls, Fault
 from tests.faults.conftest import line
 from tests.faults.line import Line
 
@@ -79,6 +82,79 @@ def test_master_or_slave_or_stopped(
             if not broke:
                 assert said == [True, True, True]
                 break
+    with_faults.close()
+    direct.close()
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["once", "for good"])
+@pytest.mark.parametrize("kind", [LeaseDatabaseLocker, DatabaseLocker], ids=["lease", "database"])
+@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+def test_any_call_of_the_driver_may_fail(
+    kind: type[AbstractLocker], lasting: bool, backend: Backend, database: Database
+) -> None:
+    """In any way; a lost connection also after the call was done."""
+    if kind is DatabaseLocker and not backend.capabilities.server:
+        pytest.skip("SQLite has no row locks")
+    clock = FakeClock()
+    with_faults, locker = make(kind, database.url, "faulty", clock)
+    direct, other = make(kind, database.url, "other", clock)
+    calls = Calls(with_faults)
+    for fault, done in (*((fault, False) for fault in Fault), (Fault.LOST, True)):
+        for number in itertools.count(1):
+            calls.arm(fault, number, lasting=lasting, done=done)
+            said = attempt(locker)
+            calls.mend()
+            which = (fault, done, number, said)
+            master = locker.state is LockState.MASTER
+            assert master or locker.state is LockState.STOPPED, which
+            if master and said[-1] is True:
+                # Whoever says that it is the master holds the lock.
+                assert not other.do_start(0.0), which
+            locker.stop()
+            assert locker.state is LockState.STOPPED
+            if kind is LeaseDatabaseLocker:
+                # Given back to the calls that failed, it would take a lease to be free.
+                database.execute("UPDATE ACTIVEMQ_LOCK SET TIME = 0 WHERE ID = 1")
+            assert wait_for(other), which
+            other.do_stop()
+            if not calls.failed:
+                assert said == [True, True, True]
+                break
+        assert number > 5
+    with_faults.close()
+    direct.close()
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["once", "for good"])
+@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+def test_a_mastership_begins_whole_or_not_at_all(lasting: bool, database: Database) -> None:
+    """With its epoch and its keeper."""
+    clock = FakeClock()
+    with_faults, locker = make(LeaseDatabaseLocker, database.url, "faulty", clock)
+    direct, other = make(LeaseDatabaseLocker, database.url, "other", clock)
+    mastership = Mastership(with_faults, locker, clock)
+    calls = Calls(with_faults)
+    epoch = 0
+    for number in itertools.count(1):
+        calls.arm(Fault.LOST, number, lasting=lasting, done=number % 2 == 0)
+        fence = None
+        with contextlib.suppress(StoreError):
+            fence = mastership.acquire(0.0)
+        assert locker.state is (LockState.MASTER if fence else LockState.STOPPED), number
+        if fence is not None:
+            assert fence.epoch > epoch
+            assert fence.lost is None
+            assert not other.do_start(0.0), number
+            epoch = fence.epoch
+        calls.mend()
+        mastership.release()
+        database.execute("UPDATE ACTIVEMQ_LOCK SET TIME = 0 WHERE ID = 1")
+        assert wait_for(other), number
+        other.do_stop()
+        if not calls.failed:
+            break
+    assert number > 10
+    assert epoch > 0
     with_faults.close()
     direct.close()
 

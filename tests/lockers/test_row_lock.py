@@ -1,0 +1,113 @@
+"""Every interleaving of two holders' obtain, renew and release of a row lock with its end by the server."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from jdbcstore.config import StoreConfig
+from jdbcstore.connection import Connection
+from jdbcstore.errors import StoreError
+from jdbcstore.lockers.database import SILENT_PERIODS, DatabaseLocker
+from jdbcstore.session import Session
+from tests.backends import Backend
+from tests.clock import FakeClock
+from tests.databases import Database
+from tests.polling import wait_until
+
+LENGTH = 3
+PERIOD = 60.0
+"""Longer than any test: only what the test does ends a lock."""
+STEPS = [f"{who} {what}" for who in "AB" for what in ("obtains", "renews", "releases", "expires")]
+OWN_ID = {"postgresql": "SELECT pg_backend_pid()", "mariadb": "SELECT CONNECTION_ID()"}
+END = {"postgresql": "SELECT pg_terminate_backend({})", "mariadb": "KILL {}"}
+IS_THERE = {
+    "postgresql": "SELECT pid FROM pg_stat_activity WHERE pid = {}",
+    "mariadb": "SELECT ID FROM information_schema.PROCESSLIST WHERE ID = {}",
+}
+
+
+class Holder:
+    """A locker, and the server's name of the connection that has its lock."""
+
+    def __init__(self, name: str, session: Session, database: Database, vendor: str) -> None:
+        self.clock = FakeClock()
+        self.locker = DatabaseLocker(name=name, clock=self.clock, lock_keep_alive_period=PERIOD)
+        self.locker.configure(session)
+        self._database = database
+        self._vendor = vendor
+        self._connection: int | None = None
+
+    def obtains(self) -> bool:
+        held = self.locker.do_start(0.0)
+        self._connection = self.locker._line.run(self._ask) if held else None
+        return held
+
+    def renews(self) -> bool:
+        try:
+            return self.locker.keep_alive()
+        except StoreError:
+            return False
+
+    def releases(self) -> None:
+        self.locker.do_stop()
+        self._wait_for_end()
+
+    def expires(self) -> None:
+        """It was silent for too long, and the server has ended its connection."""
+        self.clock.advance(SILENT_PERIODS * PERIOD)
+        if self._connection is not None and self.locker._line.is_open:
+            self._database.execute(END[self._vendor].format(self._connection))
+            self._wait_for_end()
+
+    def believes(self) -> bool:
+        return self.locker._line.is_open and self.clock.monotonic() < self.locker.held_until
+
+    def _ask(self, connection: Connection) -> int:
+        connection.cursor.execute(OWN_ID[self._vendor])
+        return int(connection.cursor.fetchone()[0])
+
+    def _wait_for_end(self) -> None:
+        if self._connection is not None:
+            query = IS_THERE[self._vendor].format(self._connection)
+            wait_until(lambda: self._database.rows(query) == [], 30.0, "that the connection is gone")
+            self._connection = None
+
+
+class Model:
+    """Who has the row."""
+
+    def __init__(self) -> None:
+        self.holder: str | None = None
+
+    def step(self, who: str, what: str) -> bool | None:
+        mine = self.holder == who
+        if what == "obtains":
+            # An attempt gives back what one before it may have left.
+            if self.holder in (None, who):
+                self.holder = who
+            return self.holder == who
+        if what == "renews":
+            return mine
+        if mine:
+            self.holder = None
+        return None
+
+
+@pytest.mark.backends("postgresql", "mariadb")
+def test_every_interleaving(backend: Backend, database: Database) -> None:
+    session = Session(database.url, StoreConfig(cleanup_period=0.0))
+    holders = {who: Holder(who, session, database, backend.id) for who in "AB"}
+    # Both are alike, so A may be the first to obtain it.
+    for rest in itertools.product(STEPS, repeat=LENGTH - 1):
+        steps, model = ("A obtains", *rest), Model()
+        for step in steps:
+            who, what = step.split()
+            expected = model.step(who, what)
+            assert getattr(holders[who], what)() == expected, steps
+            believers = {name for name, holder in holders.items() if holder.believes()}
+            assert believers == ({model.holder} - {None}), steps
+        for holder in holders.values():
+            holder.releases()
+    session.close()
