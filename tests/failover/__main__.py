@@ -71,7 +71,8 @@ def run(backend: Backend, arrangement: Arrangement, seed: int, seconds: float) -
 def _late(takeover: Takeover) -> str:
     return (
         f"{takeover.fault}: the next master began after {takeover.epoch:.2f} s and stored after"
-        f" {takeover.write:.2f} s, while processes waited for a processor {takeover.pressure:.0%} of the time"
+        f" {takeover.write:.2f} s, while processes waited for a processor {takeover.pressure:.0%} of the"
+        f" time; said meanwhile: {'; '.join(takeover.events)}"
     )
 
 

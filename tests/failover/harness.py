@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import jdbcstore
 from tests.databases import Database
@@ -43,6 +44,16 @@ class Arrangement:
     """How far a process's clock may be from the database's and still judge the lease, in seconds."""
 
 
+class _Deposed(NamedTuple):
+    """A master that a fault has taken away; ``began`` is when, by the wall clock."""
+
+    fault: str
+    epoch: int
+    began: float
+    pressure: float
+    events: list[str]
+
+
 @dataclass(frozen=True)
 class Takeover:
     """A fault that took the master away, and what followed, in seconds since the fault."""
@@ -54,6 +65,8 @@ class Takeover:
     """When its first message was stored."""
     pressure: float
     """The part of the time in which some process of this machine waited for a processor."""
+    events: list[str]
+    """What the processes said meanwhile."""
 
 
 class Harness:
@@ -67,8 +80,7 @@ class Harness:
         self.history = History()
         self.faults = Faults(database, server, LEASE, self._random)
         self.done: Counter[str] = Counter()
-        self._deposed: list[tuple[str, float, float, float]] = []
-        """The fault, the master's epoch, when by the wall clock, and the pressure then."""
+        self._deposed: list[_Deposed] = []
         jdbcstore.open(database.url, cleanup_period=0.0).close()
         record(database, server.name)
         self._members: list[Member] = []
@@ -143,16 +155,18 @@ class Harness:
     def _break(self, kind: str, target: Member, master: Member, second: str | None) -> None:
         fault = self.faults.kinds[kind]
         epoch = self.history.epoch_of(target.name)
-        began, pressure = time.time(), _pressure()
+        moment, began, pressure = time.monotonic(), time.time(), _pressure()
         self.done[kind] += 1
         fault.do(target)
         if second is not None:
             self.done[second] += 1
             self.faults.kinds[second].do(self._random.choice(self._members))
         elif target is master and self._arrangement.locker in fault.deposes:
-            self.history.wait_followed(epoch, WAIT)
+            followed = self.history.wait_followed(epoch, WAIT)
             share = (_pressure() - pressure) / (time.time() - began)
-            self._deposed.append((kind, epoch, began, share))
+            self._deposed.append(
+                _Deposed(kind, epoch, began, share, self.history.events(moment, followed.when))
+            )
 
     def finish(self) -> list[str]:
         """End all processes; what must not be."""
@@ -170,11 +184,10 @@ class Harness:
         for change in recording.stored:
             writes.setdefault(change.epoch, change.at)
         found = []
-        for kind, epoch, began, pressure in self._deposed:
-            following = [(at, number) for number, at in recording.epochs if number > epoch]
-            at, _ = min(following)
-            write = min(writes[number] for number in writes if number > epoch)
-            found.append(Takeover(kind, at - began, write - began, pressure))
+        for one in self._deposed:
+            at = min(at for number, at in recording.epochs if number > one.epoch)
+            write = min(at for number, at in writes.items() if number > one.epoch)
+            found.append(Takeover(one.fault, at - one.began, write - one.began, one.pressure, one.events))
         return [takeover for takeover in found if takeover.epoch >= 0]  # else it was none then
 
     def close(self) -> None:

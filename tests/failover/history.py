@@ -31,6 +31,8 @@ class History:
         self.first: dict[int, Said] = {}
         """Each epoch's first message that was known to be stored."""
         self.masters: list[Said] = []
+        self._events: list[tuple[float, str, str]] = []
+        """What was said but for messages."""
         self.claims: dict[str, set[int]] = defaultdict(set)
         """The epochs in which a message was about to be acknowledged."""
         self.names: dict[str, set[str]] = defaultdict(set)
@@ -41,7 +43,10 @@ class History:
         moment, verb, *rest = line.split()
         when = float(moment)
         with self._changed:
-            self._heard[who] = when
+            if verb in ("tried", "added"):
+                self._heard[who] = when
+            if verb not in ("added", "acking", "acked"):
+                self._events.append((when, who, " ".join([verb, *rest])))
             if verb in ("born", "lost"):
                 self._epochs[who] = 0
             elif verb == "master":
@@ -60,6 +65,15 @@ class History:
         """That of the mastership which this process has begun last, 0 if it is none, or has ended."""
         with self._changed:
             return self._epochs[who]
+
+    def events(self, since: float, until: float) -> list[str]:
+        """What was said in this time, but for messages, with the seconds since its begin."""
+        with self._changed:
+            return [
+                f"{when - since:.2f} s, {who}: {what}"
+                for when, who, what in self._events
+                if since <= when <= until
+            ]
 
     def wait_for(self, found: Callable[[], T | None], timeout: float, what: str) -> T:
         """What ``found`` returns, once that is anything.
@@ -82,8 +96,8 @@ class History:
         )
 
     def wait_heard(self, who: str, moment: float, timeout: float) -> None:
-        """Wait until a process has said anything after this moment."""
-        self.wait_for(lambda: self._heard[who] > moment or None, timeout, f"any word from {who}")
+        """Wait until a process has tried to be the master, or has been it, after this moment."""
+        self.wait_for(lambda: self._heard[who] > moment or None, timeout, who)
 
     def wait_followed(self, epoch: int, timeout: float) -> Said:
         """Wait until somebody has stored a message in a later epoch; the first who did."""
