@@ -16,11 +16,11 @@ BODY = os.urandom(1024)
 SECONDS = 3.0
 
 
-def blocking(store: Store, threads: int, seconds: float = SECONDS) -> float:
+def blocking(store: Store, threads: int) -> float:
     """Adds per second of so many threads, each waiting for each commit."""
     queue = store.queue("BENCHMARK")
     counts = [0] * threads
-    end = time.perf_counter() + seconds
+    end = time.perf_counter() + SECONDS
 
     def produce(number: int) -> None:
         while time.perf_counter() < end:
@@ -30,7 +30,7 @@ def blocking(store: Store, threads: int, seconds: float = SECONDS) -> float:
     return _timed(lambda: _run([partial(produce, number) for number in range(threads)]), lambda: sum(counts))
 
 
-def futures(store: Store, window: int, seconds: float = SECONDS) -> float:
+def futures(store: Store, window: int) -> float:
     """Adds per second of one thread that has so many futures under way."""
     queue = store.queue("BENCHMARK")
     waiting: deque[Future[MessageReference]] = deque()
@@ -38,7 +38,7 @@ def futures(store: Store, window: int, seconds: float = SECONDS) -> float:
 
     def produce() -> None:
         nonlocal count
-        end = time.perf_counter() + seconds
+        end = time.perf_counter() + SECONDS
         while time.perf_counter() < end:
             for _ in range(100):
                 if len(waiting) >= window:
