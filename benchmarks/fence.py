@@ -1,7 +1,7 @@
 """``python -m benchmarks.fence``: what the fence costs, as a Markdown table.
 
-A store without a locker and one with a lease, both open on one database, commit in turns, in one thread. What is
-printed is the time that nine in ten commits exceed, so that it says little of what else the machine does.
+A store without a locker and one with a lease, both open on one database, commit in turns, in one thread.
+What is printed is the time that nine in ten commits exceed, which says little of what else the machine does.
 """
 
 from __future__ import annotations
