@@ -180,3 +180,5 @@ COLUMNS = (
 )
 TIMES = frozenset({"timestamp", "arrival", "broker_in_time", "broker_out_time"})
 """Columns of epoch milliseconds that Spark shows as a timestamp; 0 is none."""
+YEAR_1_MS, YEAR_10000_MS = -62_135_596_800_000, 253_402_300_800_000
+"""A producer may set any 64 bits; beyond these, neither Spark nor Python has a timestamp."""

@@ -12,10 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from pyspark.sql.pandas.functions import arrow_udf
 
 from jdbcstore.analytics.batch import Batch
-from jdbcstore.analytics.columns import COLUMNS, TIMES, Column
-
-_YEAR_1_MS, _YEAR_10000_MS = -62_135_596_800_000, 253_402_300_800_000
-"""A producer may set any 64 bits; beyond these, neither Spark nor Python has a timestamp."""
+from jdbcstore.analytics.columns import COLUMNS, TIMES, YEAR_1_MS, YEAR_10000_MS, Column
 
 _batches: list[Batch] = []
 """The batch decoded last. Spark gives the columns of one batch the same bytes, one after the other."""
@@ -51,6 +48,6 @@ def decoded(column: Column, blob: SparkColumn) -> SparkColumn:
     """One of :data:`COLUMNS`, decoded from the column MSG when a query needs it."""
     value = _function(column)(blob)
     if column.name in TIMES:
-        known = (value != 0) & value.between(_YEAR_1_MS, _YEAR_10000_MS - 1)
+        known = (value != 0) & value.between(YEAR_1_MS, YEAR_10000_MS - 1)
         value = F.timestamp_millis(F.when(known, value))
     return value.alias(column.name)

@@ -45,6 +45,8 @@ def spark(event_log: Path) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.maxMetadataStringLength": "2000",
+        # Of the wait for a Python to start, on a machine that has much else to do.
+        "spark.python.authenticate.socketTimeout": "120s",
     }
     try:
         session = analytics.session("local[2]", **settings)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jdbcstore.analytics.batch import Batch
-from jdbcstore.analytics.columns import COLUMNS, TIMES
+from jdbcstore.analytics.columns import COLUMNS, TIMES, YEAR_1_MS, YEAR_10000_MS
 from jdbcstore.destination import DestinationKind
 from jdbcstore.xa.column import ADDED, decode_flag
 
@@ -18,7 +18,6 @@ _TABLE = (
     " msgid_seq BIGINT, expiration BIGINT, priority BIGINT, xid STRING, message_size BIGINT"
 )
 _KINDS = frozenset(DestinationKind)
-_LATEST = 2**63 // 1000
 
 
 def schema(*, decoded: bool) -> str:
@@ -72,7 +71,7 @@ def _decoded(blobs: pa.Array) -> list[pa.Array]:
 
 
 def _time(milliseconds: pa.Array) -> pa.Array:
-    """A timestamp; null for 0, which is none, and for what damage has made of one."""
-    possible = pc.and_(pc.greater(milliseconds, -_LATEST), pc.less(milliseconds, _LATEST))
-    kept = pc.if_else(pc.and_(possible, pc.not_equal(milliseconds, 0)), milliseconds, None)
-    return kept.cast(pa.timestamp("ms", "UTC"))
+    """A timestamp; null for 0, which is none, and for what is beyond the calendar."""
+    calendar = pc.and_(pc.greater_equal(milliseconds, YEAR_1_MS), pc.less(milliseconds, YEAR_10000_MS))
+    known = pc.if_else(pc.and_(calendar, pc.not_equal(milliseconds, 0)), milliseconds, None)
+    return known.cast(pa.timestamp("ms", "UTC"))
