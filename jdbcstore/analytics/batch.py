@@ -106,22 +106,21 @@ class Batch:
         rows = self.known & names.name.present
         if not rows.any():
             return self.patched(pa.nulls(len(self), pa.string()), lambda m: _text_of(value(m)))
-        numbers = names.number.tolist()
-        pieces = self.pieces(names.name, rows).to_pylist()
-        found: dict[tuple[int, bytes], str | Malformed] = {}
-        column: list[str | None] = []
-        for row, (number, piece) in enumerate(zip(numbers, pieces, strict=True)):
-            if piece is None:
-                column.append(None)
-                continue
-            name = found.get((number, piece))
-            if name is None:
-                name = found[number, piece] = _qualified_name(number, piece)
-            if isinstance(name, Malformed):
-                self.problem(row, name)
-                name = None
-            column.append(name)
-        return self.patched(pa.array(column, pa.string()), lambda message: _text_of(value(message)))
+        column = pa.nulls(len(self), pa.string())
+        for number in np.unique(names.number[rows]).tolist():
+            # Few destinations have many messages.
+            found = self.pieces(names.name, rows & (names.number == number)).dictionary_encode()
+            read = [_qualified_name(number, piece) for piece in found.dictionary.to_pylist()]
+            for place, name in enumerate(read):
+                if isinstance(name, Malformed):
+                    self._problems_at(pc.equal(found.indices, place), name)
+            texts = pa.array([None if isinstance(name, Malformed) else name for name in read], pa.string())
+            column = pc.coalesce(column, texts.take(found.indices))
+        return self.patched(column, lambda message: _text_of(value(message)))
+
+    def _problems_at(self, rows: pa.Array, error: Malformed) -> None:
+        for row in pc.indices_nonzero(rows).to_pylist():
+            self.problem(row, error)
 
     def producers(self, producer: Producer, value: Callable[[Message], Any]) -> pa.Array:
         rows = self.known & producer.connection.present

@@ -145,6 +145,8 @@ def _error(batch: Batch) -> pa.Array:
     for column in COLUMNS[:-1]:
         batch.column(column.decode)
     batch.names(batch.envelopes.destination, lambda _: None)
+    if not batch.problems:
+        return pa.nulls(len(batch), pa.string())
     return pa.array([batch.problems.get(row) for row in range(len(batch))], pa.string())
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from jdbcstore.analytics.pieces import numbers
+from jdbcstore.analytics.pieces import MOST, numbers
 from jdbcstore.body import BodyType
 from jdbcstore.openwire.types import DESTINATION_KINDS, MESSAGE_ID, MESSAGE_TYPES, PRODUCER_ID
 
@@ -92,8 +92,9 @@ def _bytes_of(blobs: pa.BinaryArray) -> tuple[Any, Any, Any]:
     _, offsets, data = blobs.buffers()
     width = np.int64 if pa.types.is_large_binary(blobs.type) else np.int32
     bounds = np.frombuffer(offsets, width)[blobs.offset : blobs.offset + len(blobs) + 1].astype(np.int64)
-    # One byte at least, so that a place behind the end can be moved to the last one.
-    flat = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    flat = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+    if len(flat) < MOST:
+        flat = np.concatenate([flat, np.zeros(MOST, np.uint8)])
     return flat, bounds[:-1], bounds[1:]
 
 
@@ -144,10 +145,7 @@ class _Walk:
         return self._string_if(self.present())
 
     def _string_if(self, present: Any) -> Spans:
-        high, low = (
-            self._data[np.minimum(self._at + place, self._last)].astype(np.int64) for place in (0, 1)
-        )
-        return self._span(present, 2, high << 8 | low)
+        return self._span(present, 2, numbers(self._data, self._at, "u2").astype(np.int64))
 
     def binary(self) -> Spans:
         present = self.present()
