@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from jdbcstore.analytics.scratch import scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +25,7 @@ def register_sqlite(spark: SparkSession) -> None:
     application = spark.sparkContext.applicationId
     if application in _registered:
         return
-    jar = Path(tempfile.mkdtemp(prefix="jdbcstore-dialect-")) / "dialect.jar"
+    jar = scratch("dialect") / "dialect.jar"
     java: Any = spark._jvm
     loader = java.java.lang.Thread.currentThread().getContextClassLoader()
     _compile(java, loader, jar)

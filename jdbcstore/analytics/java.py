@@ -7,10 +7,10 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from jdbcstore.analytics.scratch import scratch
 from jdbcstore.errors import ConfigurationError
 
 OLDEST = 17
@@ -91,7 +91,7 @@ def _java(home: Path, origin: str) -> Java | None:
 
 def make_shim(java: Java) -> Path:
     """A JAVA_HOME for Spark, whose ``bin/java`` leaves out what this one does not know."""
-    shim = Path(tempfile.mkdtemp(prefix="jdbcstore-java-"))
+    shim = scratch("java")
     program = shim / "bin" / "java"
     program.parent.mkdir()
     unknown = "|".join(argument for argument, since in _UNKNOWN.items() if java.version >= since)

@@ -32,13 +32,14 @@ def define(reading: Reading, bounds: list[int]) -> dict[str, DataFrame]:
     """Each view's frame; ``bounds`` cut what reads the messages themselves into partitions."""
     session = reading.source.session
     tables, adapter = session.tables, session.adapter
-    lock = reading.table(tables.lock)
+    lock, messages = reading.table(tables.lock), reading.table(tables.messages)
     return {
-        "messages": _messages(reading.table(tables.messages)),
-        "messages_decoded": _decoded(reading.slices(tables.messages, bounds)),
+        "messages": _messages(messages),
+        # One statement is the catalog's, which pushes limits down: ten of a million are decoded.
+        "messages_decoded": _decoded(reading.slices(tables.messages, bounds) if bounds else messages),
         "subscriptions": reading.query(subscriptions(tables, ours=session.has_own_tables), _SUBSCRIPTIONS),
         "destinations": _destinations(reading.query(destinations(tables, adapter), _TOTALS)),
-        "in_doubt": _decoded(reading.slices(tables.messages, [])).where("xid IS NOT NULL"),
+        "in_doubt": _decoded(messages).where("xid IS NOT NULL"),
         "lock": lock.withColumn("time", _time(lock["time"])),
     }
 

@@ -1,0 +1,56 @@
+"""A table of messages for what reads: text of 1 KB with three properties, a hundred destinations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import psycopg
+from sqlalchemy import create_engine, text
+
+from jdbcstore import Destination, Message, openwire
+from jdbcstore.ids import MessageId, ProducerId
+
+COLUMNS = ("id", "container", "msgid_prod", "msgid_seq", "expiration", "msg", "priority", "xid")
+Row = tuple[int, str, str, int, int, bytes, int, None]
+_TEXT = "0123456789abcdef" * 64
+_NOW = 1_795_222_373_329
+_REGIONS = ("eu-west", "eu-north", "us-east", "ap-south")
+_INSERT = f"INSERT INTO ACTIVEMQ_MSGS ({', '.join(COLUMNS)}) VALUES ({', '.join(f':{c}' for c in COLUMNS)})"
+
+
+def rows(count: int) -> Iterator[Row]:
+    """``table`` has each number below 1,000 in one message of a thousand."""
+    queues = [Destination.queue(f"QUEUE.{number:03}") for number in range(100)]
+    producers = [ProducerId(f"ID:host-{number}-45303-1795222373329-3:1", 1, 1) for number in range(20)]
+    for id_ in range(1, count + 1):
+        queue, producer = queues[id_ * 7919 % 100], producers[id_ % 20]
+        properties = {"region": _REGIONS[id_ % 4], "table": id_ % 1000, "urgent": id_ % 10 == 0}
+        blob, _ = openwire.encode_for_store(
+            Message(_TEXT, properties=properties),
+            destination=queue,
+            message_id=MessageId(producer, id_),
+            timestamp_ms=_NOW + id_,
+        )
+        yield id_, str(queue), str(producer), id_, 0, blob, 0, None
+
+
+def insert(url: str, count: int) -> None:
+    """Into any database."""
+    engine, pending = create_engine(url), rows(count)
+    while some := [dict(zip(COLUMNS, row, strict=True)) for row in islice(pending, 5000)]:
+        with engine.begin() as connection:
+            connection.execute(text(_INSERT), some)
+    engine.dispose()
+
+
+def copy(url: str, count: int) -> None:
+    """Into PostgreSQL, which then knows what it has."""
+    types = ["int8", "varchar", "varchar", "int8", "int8", "bytea", "int8", "varchar"]
+    into = f"COPY activemq_msgs ({', '.join(COLUMNS)}) FROM STDIN (FORMAT BINARY)"
+    with psycopg.connect(url, autocommit=True) as connection:
+        with connection.cursor().copy(into) as sink:
+            sink.set_types(types)
+            for row in rows(count):
+                sink.write_row(row)
+        connection.execute("VACUUM ANALYZE")

@@ -1,0 +1,167 @@
+"""``python -m benchmarks.spark``: Spark's answers beside the database's own, as Markdown tables.
+
+In each round each of our figures follows its raw neighbours at once; a ratio is the median over the rounds
+of those of neighbours. CPU is all processes' together: Spark's, its workers', the database's.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from benchmarks import cpu, readers
+from jdbcstore import analytics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from benchmarks.readers import Source
+
+_ASKED = {
+    "count by destination": (
+        "SELECT destination, count(*) FROM messages GROUP BY destination",
+        "SELECT container, count(*) FROM ACTIVEMQ_MSGS GROUP BY container",
+    ),
+    "top 10 by age": (
+        "SELECT id, destination FROM messages ORDER BY id LIMIT 10",
+        "SELECT id, container FROM ACTIVEMQ_MSGS ORDER BY id LIMIT 10",
+    ),
+}
+"""What the database answers: Spark's query, and the same put to the database."""
+
+_SCANNED = {
+    "every MSG read": "SELECT destination, sum(message_size) FROM messages_decoded GROUP BY destination",
+    "a header of each": "SELECT max(timestamp) FROM messages_decoded",
+    "properties of all, filtered: count": (
+        "SELECT count(*) FROM messages_decoded WHERE properties['table'].long = 7"
+    ),
+    "properties of all, filtered: all columns of those": (
+        "SELECT * FROM messages_decoded WHERE properties['table'].long = 7"
+    ),
+    "all columns of all": "SELECT * FROM messages_decoded",
+}
+"""What every message has to be read for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one run took, in seconds."""
+
+    wall: float
+    cpu: float
+
+
+@dataclass
+class Measure:
+    """One of our figures, the raw ones beside it, and what each round took."""
+
+    what: str
+    ours: Callable[[], Any]
+    peers: dict[str, Callable[[], Any]]
+    costs: list[Cost] = field(default_factory=list)
+    peer_costs: dict[str, list[Cost]] = field(default_factory=dict)
+
+    def run(self) -> None:
+        for name, peer in self.peers.items():
+            self.peer_costs.setdefault(name, []).append(_cost(peer))
+        self.costs.append(_cost(self.ours))
+
+    def forget(self) -> None:
+        """Drop what was measured while all was cold."""
+        self.costs.clear()
+        self.peer_costs.clear()
+
+    def rows(self, count: int) -> list[str]:
+        """A row for each peer."""
+        wall, used = (median(getattr(cost, name) for cost in self.costs) for name in ("wall", "cpu"))
+        ours = f"| {self.what} | {wall:.2f} | {used:.2f} | {count / wall:,.0f} |"
+        return [f"{ours} {name} | {self._beside(costs)} |" for name, costs in self.peer_costs.items()]
+
+    def _beside(self, peers: list[Cost]) -> str:
+        pairs = list(zip(self.costs, peers, strict=True))
+        cells = [
+            *(median(getattr(peer, name) for peer in peers) for name in ("wall", "cpu")),
+            median(ours.wall - peer.wall for ours, peer in pairs),
+            median(ours.wall / peer.wall for ours, peer in pairs),
+            median(ours.cpu / max(peer.cpu, 0.01) for ours, peer in pairs),
+        ]
+        return " | ".join(f"{cell:.2f}" for cell in cells)
+
+
+def _cost(run: Callable[[], Any]) -> Cost:
+    used, start = cpu.seconds(), time.perf_counter()
+    run()
+    wall = time.perf_counter() - start
+    return Cost(wall, cpu.seconds() - used)
+
+
+@click.command(help=__doc__)
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--messages", "count", default=1_000_000, show_default=True)
+@click.option("--only", type=click.Choice(["postgresql", "sqlite", "mariadb"]), multiple=True)
+def main(rounds: int, count: int, only: tuple[str, ...]) -> None:
+    spark = analytics.session(f"local[{readers.READERS}]", **{"spark.driver.memory": "3g"})
+    for name, opened in (
+        ("postgresql", readers.postgresql),
+        ("sqlite", readers.sqlite),
+        ("mariadb", readers.mariadb),
+    ):
+        if only and name not in only:
+            continue
+        with tempfile.TemporaryDirectory() as folder, opened(Path(folder), count) as source:
+            measures = _measured(spark, source, rounds)
+        load = os.getloadavg()[0]
+        click.echo(f"\n### {name}\n\n{count:,} messages, {rounds} rounds, load {load:.1f} at the end\n")
+        click.echo("| | s | CPU s | messages/s | raw | s | CPU s | more by, s | ratio | ratio of CPU |")
+        click.echo("|---|---|---|---|---|---|---|---|---|---|")
+        for measure in measures:
+            click.echo("\n".join(measure.rows(count)))
+    spark.stop()
+
+
+def _measured(spark: SparkSession, source: Source, rounds: int) -> list[Measure]:
+    asked = [
+        Measure(what, _collects(spark, ours), {"the same, directly": _asks(source, raw)})
+        for what, (ours, raw) in _ASKED.items()
+    ]
+    best = dict([next(iter(source.scans.items()))])
+    scanned = [Measure(what, _drains(spark, query), best) for what, query in _SCANNED.items()]
+    scanned[0].peers = source.scans
+    with analytics.connect(spark, source.url) as mq:
+        _run(asked, rounds)
+        with mq.picture(partitions=readers.READERS):
+            _run(scanned, rounds)
+    return asked + scanned
+
+
+def _run(measures: list[Measure], rounds: int) -> None:
+    for number in range(1 + rounds):
+        for measure in measures:
+            measure.run()
+            if number == 0:
+                measure.forget()
+
+
+def _collects(spark: SparkSession, query: str) -> Callable[[], Any]:
+    return lambda: spark.sql(query).collect()
+
+
+def _drains(spark: SparkSession, query: str) -> Callable[[], Any]:
+    """Has each row made, and keeps none."""
+    return lambda: spark.sql(query).write.format("noop").mode("overwrite").save()
+
+
+def _asks(source: Source, query: str) -> Callable[[], Any]:
+    return lambda: source.ask(query)
+
+
+if __name__ == "__main__":
+    main()
