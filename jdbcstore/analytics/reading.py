@@ -82,14 +82,12 @@ class Reading:
         return _lower(self._reader.options(dbtable=f"({text}) answer", customSchema=types).load())
 
     def slices(self, table: Table, bounds: list[int]) -> DataFrame:
-        """A table in one partition more than there are bounds, which are IDs."""
+        """A table in one partition more than there are bounds, which are IDs; there is one at least."""
         prepare = self.source.session.engine.dialect.identifier_preparer
         name, id_ = prepare.format_table(table), prepare.format_column(table.c.id)
         exact = exact_names(table, self.source.session.adapter)
         if exact is not None:
             name = f"({as_text(exact, self.source.session.engine.dialect)}) exact_names"
-        if not bounds:
-            return _lower(self._reader.options(dbtable=name).load())
         starts, ends = [None, *bounds], [*bounds, None]
         predicates = []
         for start, end in zip(starts, ends, strict=True):

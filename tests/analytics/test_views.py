@@ -94,14 +94,32 @@ def test_a_subscription_lags_behind_what_it_has_not_acknowledged(
 @every_vendor
 @pytest.mark.usefixtures("recorded")
 def test_questions_are_pushed_down(plan: Plan) -> None:
-    counted = plan("SELECT destination, count(*) FROM messages GROUP BY destination")
-    assert "PushedAggregates: [COUNT(*)]" in counted
-    assert "HashAggregate" not in counted
-    oldest = plan("SELECT id, destination FROM messages ORDER BY id LIMIT 10")
-    assert "PushedTopN: ORDER BY [ID ASC NULLS FIRST] LIMIT 10" in oldest.replace("[id ", "[ID ")
-    some = plan("SELECT id FROM messages WHERE destination = 'queue://A' AND id > 5 AND priority = 4")
-    for each in ("container = 'queue://A'", "id > 5", "priority = 4"):
-        assert each in some.lower().replace("queue://a", "queue://A")
+    for view in ("messages", "messages_decoded"):
+        counted = plan(f"SELECT destination, count(*) FROM {view} WHERE id > 5 GROUP BY destination")
+        assert "PushedAggregates: [COUNT(*)]" in counted
+        assert "id > 5" in pushed_filters(counted)
+        assert "PushedGroupByExpressions: [CONTAINER]" in counted.replace("[container]", "[CONTAINER]")
+        assert "HashAggregate" not in counted
+        oldest = plan(f"SELECT id, destination FROM {view} ORDER BY id LIMIT 10")
+        assert "PushedTopN: ORDER BY [ID ASC NULLS FIRST] LIMIT 10" in oldest.replace("[id ", "[ID ")
+        assert "PushedLimit: LIMIT 5" in plan(f"SELECT id FROM {view} LIMIT 5")
+        some = plan(
+            f"SELECT id FROM {view} WHERE destination = 'queue://A' AND id > 5 AND priority = 4"
+            " AND expiration < 7 AND xid IS NULL"
+        )
+        for each in (
+            "container = 'queue://a'",
+            "id > 5",
+            "priority = 4",
+            "expiration < 7",
+            "xid is null",
+        ):
+            assert each in pushed_filters(some)
+
+
+def pushed_filters(plan: str) -> str:
+    """What the scan leaves to the database, in lower case."""
+    return plan.partition("PushedFilters: [")[2].partition("]")[0].lower()
 
 
 @every_vendor
@@ -109,12 +127,41 @@ def test_questions_are_pushed_down(plan: Plan) -> None:
 def test_msg_is_read_and_decoded_when_a_column_needs_it(plan: Plan) -> None:
     without = plan("SELECT id, destination, expiration FROM messages_decoded WHERE id > 5 AND expiration = 0")
     assert "ArrowEvalPython" not in without
-    assert "msg#" not in without.lower().replace("msgid", "")
-    assert "GreaterThan(id,5)" in without.replace("(ID,", "(id,")
-    assert "EqualTo(expiration,0)" in without.replace("(EXPIRATION,", "(expiration,")
+    assert "msg" not in fields_read(without)
+    sized = plan("SELECT id, message_size FROM messages_decoded")
+    assert "ArrowEvalPython" not in sized
     one = plan("SELECT body_text FROM messages_decoded WHERE destination = 'queue://A'")
     assert one.count("decode(") == 1
-    assert "queue://A" in one.split("PushedFilters")[1]
+    assert fields_read(one) == {"msg"}
+    assert "queue://a" in pushed_filters(one)
+    oldest = plan("SELECT id, body_text FROM messages_decoded ORDER BY id LIMIT 10")
+    decoding, _, scan = oldest.partition("ArrowEvalPython")
+    assert "Limit" not in decoding, "more are decoded than shown"
+    assert "PushedTopN" in scan
+
+
+def fields_read(plan: str) -> set[str]:
+    fields = plan.partition("ReadSchema: struct<")[2].partition(">")[0].lower()
+    return {field.partition(":")[0] for field in fields.split(",")}
+
+
+@every_vendor
+@pytest.mark.usefixtures("recorded")
+def test_what_a_filter_leaves_out_is_decoded_no_further(connect: Connect, plan: Plan) -> None:
+    question = (
+        "SELECT id, body_text, jms_type FROM messages_decoded WHERE properties['n'].long = 7 AND id > 1"
+    )
+
+    def check() -> None:
+        rest, between, first = plan(question).split("ArrowEvalPython")[0:3]
+        assert between.count("decode(") == 2
+        assert "Filter" in between
+        assert first.count("decode(") == 1
+        assert rest.count("decode(") == 0
+
+    check()
+    with connect().picture(partitions=3):
+        check()
 
 
 @pytest.mark.backends("postgresql", "mariadb")
