@@ -53,10 +53,9 @@ def postgresql(folder: Path, count: int) -> Iterator[Source]:
         pool = stack.enter_context(ProcessPoolExecutor(READERS, get_context("spawn")))
         connection = stack.enter_context(closing(psycopg.connect(plain, autocommit=True)))
         source = Source(url, lambda query: connection.execute(query).fetchall())
-        source.scans["COPY BINARY, 1 connection"] = partial(_copy, plain, _SCAN)
-        source.scans[f"COPY BINARY, {READERS} processes"] = lambda: list(
-            pool.map(partial(_copy, plain), parts)
-        )
+        copied = partial(_copy, plain)
+        source.scans[f"COPY BINARY, {READERS} processes"] = lambda: list(pool.map(copied, parts))
+        source.scans["COPY BINARY, 1 connection"] = lambda: copied(_SCAN)
         if importlib.util.find_spec("adbc_driver_postgresql") is not None:
             threads = stack.enter_context(ThreadPoolExecutor(READERS))
             source.scans[f"ADBC, {READERS} connections"] = lambda: list(

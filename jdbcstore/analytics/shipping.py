@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jdbcstore
+from jdbcstore.analytics.scratch import scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ def ship(spark: SparkSession) -> None:
     context = spark.sparkContext
     if str(context.master).partition("[")[0] == "local" or context.applicationId in _shipped:
         return
-    archive = Path(tempfile.mkdtemp(prefix="jdbcstore-package-")) / "jdbcstore.zip"
+    archive = scratch("package") / "jdbcstore.zip"
     package = Path(jdbcstore.__file__).parent
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
         for module in sorted(package.rglob("*.py")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +79,19 @@ def test_the_shim_leaves_out_what_java_does_not_know(tmp_path: Path, version: in
     done = subprocess.run([program, *arguments], capture_output=True, text=True, check=True)
     passed = ["-cp", "a b", *([opens] if version == 17 else []), "", "Main"]
     assert done.stdout.split("\n")[:-1] == passed
+
+
+def test_its_folder_goes_with_the_process(tmp_path: Path) -> None:
+    code = (
+        "import pathlib; from jdbcstore.analytics import java;"
+        " print((java.make_shim(pathlib.Path('/nowhere')) / 'bin' / 'java').exists())"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+    )
+    assert done.stdout == "True\n"
+    assert list(tmp_path.glob("jdbcstore-*")) == []
 
 
 def test_a_directory_of_jars_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

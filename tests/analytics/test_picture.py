@@ -12,6 +12,7 @@ import pytest
 
 from jdbcstore import Destination, Message, MessageId, ProducerId, openwire
 from tests.databases import Database
+from tests.polling import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 READS = 20
 FAR = 1_000_000
 """How far the two messages of a pair are apart, so that they are in different partitions."""
+KEPT = 100
+"""Pairs; those before are removed."""
+PACE = 0.002
+"""Seconds between transactions, so that what reads is left something of the processors."""
 QUEUE = Destination.queue("PAIRS")
 
 
@@ -45,11 +50,12 @@ class Writer(threading.Thread):
                 if self.stopped.is_set():
                     return
                 self._add(connection, pair)
-                if pair > 500:
-                    gone = (pair - 500, pair - 500 + FAR)
+                if pair > KEPT:
+                    gone = (pair - KEPT, pair - KEPT + FAR)
                     connection.execute("DELETE FROM activemq_msgs WHERE id IN (%s, %s)", gone)
                 connection.commit()
                 self.written = pair
+                self.stopped.wait(PACE)
 
     def _add(self, connection: psycopg.Connection, pair: int) -> None:
         columns = "id, container, msgid_prod, msgid_seq, expiration, msg, priority, xid"
@@ -72,11 +78,11 @@ def test_each_of_many_reads_is_one_moment(
     writer.start()
     seen = []
     try:
-        while writer.written < 200:
-            assert writer.is_alive()
+        wait_until(lambda: writer.written > 2 * KEPT or not writer.is_alive(), timeout=120)
+        with analytics.picture(partitions=4):
+            assert "numPartitions=4" in plan("SELECT body_text FROM messages_decoded")
         for _ in range(READS):
             with analytics.picture(partitions=4):
-                assert "numPartitions=4" in plan("SELECT body_text FROM messages_decoded")
                 pairs = [int(row.body_text) for row in ask("SELECT body_text FROM messages_decoded")]
                 others = [row.msgid_seq for row in ask("SELECT msgid_seq FROM messages")]
             assert len(pairs) == 2 * len(set(pairs)), "a pair was torn"
