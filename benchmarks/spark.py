@@ -80,9 +80,10 @@ class Measure:
         self.peer_costs.clear()
 
     def rows(self, count: int) -> list[str]:
-        """A row for each peer."""
+        """A row for each peer; ``count`` messages were read if the database did not answer itself."""
         wall, used = (median(getattr(cost, name) for cost in self.costs) for name in ("wall", "cpu"))
-        ours = f"| {self.what} | {wall:.2f} | {used:.2f} | {count / wall:,.0f} |"
+        rate = "" if self.what in _ASKED else f"{count / wall:,.0f}"
+        ours = f"| {self.what} | {wall:.2f} | {used:.2f} | {rate} |"
         return [f"{ours} {name} | {self._beside(costs)} |" for name, costs in self.peer_costs.items()]
 
     def _beside(self, peers: list[Cost]) -> str:
