@@ -84,7 +84,7 @@ def test_the_shim_leaves_out_what_java_does_not_know(tmp_path: Path, version: in
 def test_its_folder_goes_with_the_process(tmp_path: Path) -> None:
     code = (
         "import pathlib; from jdbcstore.analytics import java;"
-        " print((java.make_shim(pathlib.Path('/nowhere')) / 'bin' / 'java').exists())"
+        " print((java.make_shim(java.Java(pathlib.Path('/'), 17, '')) / 'bin' / 'java').exists())"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run(

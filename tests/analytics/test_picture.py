@@ -66,6 +66,7 @@ class Writer(threading.Thread):
             )
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.backends("postgresql")
 def test_each_of_many_reads_is_one_moment(
     database: Database,
