@@ -82,6 +82,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("-".join([item.path.parent.name, *backends])))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """With a pytest that pytest-xdist does not know, groups are not kept together, and nothing else says so."""
+    if getattr(session.config.option, "loadgroup", False):
+        for item in session.items:
+            if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
+                raise pytest.UsageError(f"pytest-xdist does not see the group of {item.nodeid}")
+
+
 @pytest.fixture(scope="session")
 def server_pool() -> Iterator[ServerPool]:
     pool = ServerPool()
