@@ -83,7 +83,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """With a pytest that pytest-xdist does not know, groups are not kept together, and nothing else says so."""
+    """Groups are not kept together with a pytest that pytest-xdist does not know; nothing else says so."""
     if getattr(session.config.option, "loadgroup", False):
         for item in session.items:
             if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
