@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL
@@ -11,6 +15,17 @@ from tests import docker
 from tests.backends import BACKENDS, Backend
 from tests.require import unavailable
 from tests.servers import Server, ServerMissing
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 - a file system
+_ENOUGH = 12 * 1024**3
+
+
+def _memory() -> Path | None:
+    """Where files are in memory, if there is plenty of it: tests do not wait for the disk then."""
+    if not os.access(_MEMORY, os.W_OK):
+        return None
+    [available] = re.findall(r"^MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return _MEMORY if min(shutil.disk_usage(_MEMORY).free, int(available) * 1024) > _ENOUGH else None
 
 
 class ServerPool:
@@ -46,7 +61,7 @@ class ServerPool:
             return ServerMissing("it has no private server")
         if backend.private not in self._private:
             try:
-                self._private[backend.private] = backend.private()
+                self._private[backend.private] = backend.private(_memory())
             except ServerMissing as missing:
                 self._private[backend.private] = missing
         return self._private[backend.private]

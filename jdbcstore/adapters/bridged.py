@@ -14,6 +14,7 @@ from jdbcstore.adapters.sqlstate import failure_of
 from jdbcstore.adapters.switched import SwitchedAdapter
 from jdbcstore.adapters.types import Worded
 from jdbcstore.adapters.urls import URL_PROPERTY, bridged
+from jdbcstore.config.placeholders import Template
 from jdbcstore.errors import ConfigurationError
 
 log = logging.getLogger(__name__)
@@ -90,6 +91,10 @@ class BridgedAdapter(SwitchedAdapter):
 
     def abort(self, connection: Any) -> None:
         connection.abort()
+
+    def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:
+        found: int | None = cursor.connection.describe(template.render(lambda *_: "?"))
+        return found if reads else None
 
     def max_message_size(self, cursor: Any) -> int:  # noqa: ARG002
         return 2**31 - 1

@@ -13,7 +13,10 @@ QUESTIONS = (
     "SELECT sum(properties['n'].long), count(DISTINCT body_text), count(error) FROM messages_decoded",
     "SELECT id, destination FROM messages ORDER BY id DESC LIMIT 2",
 )
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
+    "spark.driver.defaultJavaOptions": QUICK,
+    "spark.executor.defaultJavaOptions": QUICK,
     "spark.executor.memory": "768m",
     # Begin when both workers are there.
     "spark.scheduler.minRegisteredResourcesRatio": "1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -167,6 +167,15 @@ def test_debug_prints_the_traceback_and_no_secret(local: CommandLine, closed_por
     assert SECRET not in result.err
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """What a shell has started in the background ignores an interrupt, and so do its children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_leaves_what_was_stored(local: CommandLine, local_store: OpenLocal) -> None:
     local_store().close()
 

@@ -269,6 +269,7 @@ def test_a_new_message_under_an_old_id_is_not_taken_for_acknowledged(
 
 
 @pytest.mark.long
+@pytest.mark.variants
 def test_far_ahead_of_the_mark(topic: TopicMessageStore, database: Database) -> None:
     """Further than what is remembered of a window: the tables know the rest."""
     subscription = topic.subscribe("client", "ticker")

@@ -26,7 +26,11 @@ PAGE = "SELECT ID, MSG FROM ACTIVEMQ_MSGS WHERE CONTAINER=:container AND ID<:max
             ": the database refuses it: .*(?i:nowhere)",
         ),
         ("destinationMessageCountStatement", "SELEKT ? FROM ACTIVEMQ_MSGS", ": the database refuses it: "),
-        ("findNextMessagesStatement", f"{PAGE} ORDER BY", r": .* refuses it \(LIMIT \? is put behind it\): "),
+        (
+            "findNextMessagesStatement",
+            f"{PAGE} ORDER BY",
+            r": .* refuses it( \(LIMIT \? is put behind it\))?: ",
+        ),
         ("findMessageByIdStatement", "SELECT 1, MSG FROM ACTIVEMQ_MSGS WHERE ID=?", " returns 2 .* 1: MSG"),
     ],
 )

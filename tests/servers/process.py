@@ -49,14 +49,14 @@ class Server:
     stop_signal: ClassVar[signal.Signals]
     immediate_stop_signal: ClassVar[signal.Signals] = signal.SIGKILL
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self.host = "127.0.0.1"
         self.port = _free_port()
         self.username = "jdbcstore"
         self.password = f"pw-{secrets.token_hex(8)}"
         self.administrator_password = f"pw-{secrets.token_hex(8)}"
         self._find_programs()
-        self.directory = Path(tempfile.mkdtemp(prefix=f"jdbcstore-{self.name}-"))
+        self.directory = Path(tempfile.mkdtemp(prefix=f"jdbcstore-{self.name}-", dir=folder))
         self.log = self.directory / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
         try:

@@ -110,6 +110,15 @@ class Connection:
                 found.setQueryTimeout(self._query_timeout)
         return found
 
+    def describe(self, operation: str) -> int | None:
+        """Have the driver prepare a statement; how many columns it returns, None where it does not say."""
+        statement = self.java.prepareStatement(operation)
+        try:
+            columns = statement.getMetaData()
+            return None if columns is None else int(columns.getColumnCount())
+        finally:
+            statement.close()
+
     def give(self, operation: str, statement: Any) -> None:
         if len(self._prepared) < _PREPARED:
             self._prepared[operation] = statement
