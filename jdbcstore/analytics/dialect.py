@@ -31,8 +31,12 @@ def register_sqlite(spark: SparkSession) -> None:
     _compile(java, loader, jar)
     spark.sparkContext._jsc.sc().addJar(str(jar))  # for the tasks
     loader.addURL(java.java.io.File(str(jar)).toURI().toURL())  # for the planner
-    dialect = loader.loadClass(_CLASS).newInstance()
-    java.org.apache.spark.sql.jdbc.JdbcDialects.registerDialect(dialect)
+    dialects = java.org.apache.spark.sql.jdbc.JdbcDialects
+    before = dialects.get("jdbc:sqlite:")
+    if before.getClass().getName() == _CLASS:
+        # Of two that serve a URL Spark makes one, which pushes nothing down.
+        dialects.unregisterDialect(before)
+    dialects.registerDialect(loader.loadClass(_CLASS).newInstance())
     _registered.add(application)
 
 
