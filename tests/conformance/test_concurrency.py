@@ -24,8 +24,8 @@ from tests.conformance.messages import content, fill, sequences
 from tests.conftest import OpenStore
 from tests.databases import Database
 
-# Slow, and what names and types are in the text has no part in it.
-pytestmark = pytest.mark.variants("statements")
+# Slow, and what stands in the text has no part in it.
+pytestmark = pytest.mark.variants
 
 PRODUCERS = 16
 EACH = 300
@@ -189,7 +189,6 @@ def test_no_reader_misses_a_message(open_store: OpenStore) -> None:
     assert sequences(store.queue("ORDERS")) == [*added, store.last_sequence()]
 
 
-@pytest.mark.variants
 @pytest.mark.long
 def test_no_reader_in_another_session_misses_one(open_store: OpenStore, database: Database) -> None:
     """Another store, a raw connection and another process, all on keyset pages."""

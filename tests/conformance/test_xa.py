@@ -26,7 +26,7 @@ from tests.clock import FakeClock
 from tests.conformance.messages import PRODUCER, content, fill, message_id
 from tests.conftest import OpenStore
 
-pytestmark = pytest.mark.variants("sqlite-statements", "postgresql-statements", "mariadb-types")
+pytestmark = pytest.mark.variants("postgresql-statements")
 
 XID = XATransactionId(86, b"\x01\x02\x03\x04", b"\x09\x02")
 OTHER = XATransactionId(86, b"\x01\x02\x03\x04", b"\x09\x03")
