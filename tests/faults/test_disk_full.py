@@ -35,9 +35,9 @@ def test_a_full_disk_loses_nothing(url: str, monkeypatch: pytest.MonkeyPatch) ->
                     stored.append(future.result())
                 else:
                     assert isinstance(error, StoreUnavailable)
-                    assert "no room" in str(error)
+                    assert "no space left" in str(error)
                     full += 1
-        with pytest.raises(StoreUnavailable, match="no room"):
+        with pytest.raises(StoreUnavailable, match="no space left"):
             queue.add_messages([Message("x" * 5_000) for _ in range(PAGES)])
         assert [message.sequence for message in queue.recover()] == [one.sequence for one in stored]
 
