@@ -17,10 +17,13 @@
     ├── InvalidMessage              this message cannot be stored as it is
     │   └── MessageTooLarge         beyond what the database takes in one row
     ├── InvalidDestination          not a destination name
+    ├── InvalidSelector             not a JMS selector
     ├── InvalidSubscription         a client id, name or selector that the tables cannot hold
     ├── CorruptMessage              a MSG column that does not decode
     ├── TransactionError            a transaction that has ended, or cannot be done in this way
     │   └── TransactionNotFound     no such XA transaction is prepared
+    ├── NotAuthorized               this user may not do this, or the login is wrong
+    ├── DestinationFull             there is no room for a message, and it is not waited for
     ├── MessageNotFound
     ├── SubscriptionNotFound
     ├── SubscriptionExists          same name, other selector or destination
@@ -164,6 +167,25 @@ class MessageTooLarge(InvalidMessage):
 
 class InvalidDestination(StoreError, ValueError):
     """Not a destination name that ActiveMQ's tables can hold."""
+
+
+class InvalidSelector(StoreError, ValueError):
+    """Not a JMS selector. ``position`` is where it stops making sense, counted from 0; None if all of it."""
+
+    def __init__(self, selector: str, reason: str, *, position: int | None = None) -> None:
+        self.selector = selector
+        self.reason = reason
+        self.position = position
+        at = "" if position is None else f" at character {position + 1}"
+        super().__init__(f"the selector {selector!r} is wrong{at}: {reason}")
+
+
+class NotAuthorized(StoreError):
+    """The login is wrong, or the user may not do what was asked."""
+
+
+class DestinationFull(StoreError):
+    """A destination, or the broker, has no room for a message, and is not to wait until there is."""
 
 
 class InvalidSubscription(StoreError, ValueError):

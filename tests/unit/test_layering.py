@@ -16,8 +16,20 @@ PACKAGE = Path(__file__).parents[2] / "jdbcstore"
 # row without a cycle.
 ROWS = (
     {"errors"},
-    {"backoff", "body", "clock", "config", "destination", "headers", "ids", "message", "url", "values"},
-    {"abc", "names", "openwire"},
+    {
+        "backoff",
+        "body",
+        "clock",
+        "config",
+        "destination",
+        "headers",
+        "ids",
+        "message",
+        "patterns",
+        "url",
+        "values",
+    },
+    {"abc", "names", "openwire", "selector"},
     {"adapters"},
     {"tables"},
     {"schema", "schema_given", "statements", "xa_statements"},
@@ -44,8 +56,8 @@ ROWS = (
     },
     {"io_exceptions", "memory", "store", "transaction", "xa"},
     {"__init__"},
-    {"analytics", "transfer"},
-    {"archive", "doctor"},
+    {"analytics", "broker", "transfer"},
+    {"archive", "doctor", "plugins"},
     {"cli", "demo"},
     {"__main__"},
 )
@@ -54,10 +66,12 @@ CONTRACT = ROWS[0] | ROWS[1] | ROWS[2]
 # Parts that may see less than the rows above them.
 ONLY = {
     "memory": CONTRACT | {"adapters", "audit", "encoding", "paging", "timer"},
+    "broker": CONTRACT | {"__init__", "io_exceptions"},
+    "plugins": CONTRACT | {"__init__", "broker"},
     "analytics": CONTRACT | {"__init__", "adapters", "database", "session", "statements", "tables", "xa"},
     "archive": CONTRACT | {"__init__", "adapters", "analytics", "connection", "transfer"},
     "cli": CONTRACT
-    | {"__init__", "analytics", "archive", "cli", "database", "ddl", "demo", "doctor", "transfer"},
+    | {"__init__", "analytics", "archive", "broker", "cli", "database", "ddl", "demo", "doctor", "transfer"},
     "doctor": CONTRACT | {"adapters", "analytics", "database"},
     "demo": CONTRACT | {"__init__", "demo"},
 }
@@ -98,6 +112,11 @@ OUTSIDE = {
     "jinja2": {"analytics"},
     "plotly": {"analytics"},
     "prompt_toolkit": {"cli"},
+    "lark": {"selector"},
+    "aiohttp": {"broker"},
+    "argon2": {"broker"},
+    "coilmq": {"plugins"},
+    "stomp": {"demo"},
     "click": {"cli", "demo"},
     "rich": {"cli", "demo"},
 }

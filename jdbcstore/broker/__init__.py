@@ -1,0 +1,1 @@
+"""A message broker on a store: STOMP clients, queues and topics, one event loop."""
