@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
 from jdbcstore.destination import Destination
+
+T = TypeVar("T")
 
 ANY_CHILD = "*"
 ANY_DESCENDANT = ">"
@@ -29,8 +34,48 @@ class DestinationPattern:
             return destination.name == self.destination.name
         return _matches(self._elements, destination.name.split("."))
 
+    def covers(self, other: DestinationPattern) -> bool:
+        """Whether this matches whatever ``other`` matches."""
+        mine, others = self._elements, other._elements
+        if other.destination.kind is not self.destination.kind:
+            return False
+        if mine[-1] != ANY_DESCENDANT:
+            return others[-1] != ANY_DESCENDANT and _matches(mine, [*others])
+        if others[-1] == ANY_DESCENDANT:
+            others = others[:-1]
+        return _matches(mine, [*others])
+
     def __repr__(self) -> str:
         return f"DestinationPattern({str(self.destination)!r})"
+
+
+class DestinationMap(Generic[T]):
+    """A value for each destination, of the most specific pattern that matches it.
+
+    As in ActiveMQ, that is the destination's own name, else the pattern that lies within all others;
+    of those that only overlap, as ``A.*`` and ``*.B``, the first in alphabetical order. A composite
+    stands for each of its members. Of two equal patterns the first holds.
+    """
+
+    def __init__(self, entries: Iterable[tuple[Destination, T]]) -> None:
+        self._entries: dict[Destination, tuple[DestinationPattern, T]] = {}
+        for destination, value in entries:
+            for member in destination.members:
+                self._entries.setdefault(member, (DestinationPattern(member), value))
+
+    def find(self, destination: Destination) -> T | None:
+        """The value for a destination; None if no pattern matches it."""
+        exact = self._entries.get(destination)
+        if exact is not None:
+            return exact[1]
+        matching = [entry for entry in self._entries.values() if entry[0].matches(destination)]
+        innermost = [
+            entry
+            for entry in matching
+            if not any(entry is not other and entry[0].covers(other[0]) for other in matching)
+        ]
+        chosen = min(innermost, key=lambda entry: entry[0].destination.name, default=None)
+        return None if chosen is None else chosen[1]
 
 
 def is_wildcard(destination: Destination) -> bool:

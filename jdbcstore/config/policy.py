@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jdbcstore.config.fields import check, option
-from jdbcstore.errors import ConfigurationError
+from jdbcstore.destination import Destination
+from jdbcstore.errors import ConfigurationError, InvalidDestination
 
 QUEUE_CURSORS = ("storeCursor", "fileQueueCursor", "vmQueueCursor")
 DURABLE_CURSORS = ("storeDurableSubscriberCursor", "fileDurableSubscriberCursor", "vmDurableCursor")
@@ -75,6 +76,89 @@ DeadLetterStrategy = SharedDeadLetterStrategy | IndividualDeadLetterStrategy | D
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RedeliveryPolicy:
+    """How often, and how much later, a message comes again that a consumer has rejected."""
+
+    maximum_redeliveries: int = option(6, at_least=-1)
+    """-1 is no maximum. A message that has come again so often becomes a dead letter."""
+    initial_redelivery_delay: float = option(1.0, at_least=0, milliseconds=True)
+    """Before the first time."""
+    redelivery_delay: float = option(1.0, at_least=0, milliseconds=True)
+    """Before each further one, unless that grows."""
+    use_exponential_back_off: bool = False
+    """Whether each delay is the one before, times ``back_off_multiplier``."""
+    back_off_multiplier: float = option(5.0, at_least=0)
+    maximum_redelivery_delay: float | None = option(None, at_least=0, milliseconds=True)
+    """Beyond which no delay grows; None is no maximum."""
+    use_collision_avoidance: bool = False
+    """Whether delays vary by chance, up to ``collision_avoidance_percent`` either way."""
+    collision_avoidance_percent: int = option(15, at_least=0)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedCountSubscriptionRecoveryPolicy:
+    """The last messages of a topic, so many."""
+
+    type: ClassVar[str] = "fixedCountSubscriptionRecoveryPolicy"
+
+    maximum_size: int = option(100, at_least=1)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedSizedSubscriptionRecoveryPolicy:
+    """The last messages of a topic, up to so many bytes."""
+
+    type: ClassVar[str] = "fixedSizedSubscriptionRecoveryPolicy"
+
+    maximum_size: int = option(64 * 1024, at_least=0, size=True)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedSubscriptionRecoveryPolicy:
+    """The messages of a topic that are not older."""
+
+    type: ClassVar[str] = "timedSubscriptionRecoveryPolicy"
+
+    recover_duration: float = option(60.0, at_least=0, milliseconds=True)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastImageSubscriptionRecoveryPolicy:
+    """The last message of a topic."""
+
+    type: ClassVar[str] = "lastImageSubscriptionRecoveryPolicy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoSubscriptionRecoveryPolicy:
+    """Nothing that was sent before."""
+
+    type: ClassVar[str] = "noSubscriptionRecoveryPolicy"
+
+
+SubscriptionRecoveryPolicy = (
+    FixedCountSubscriptionRecoveryPolicy
+    | FixedSizedSubscriptionRecoveryPolicy
+    | TimedSubscriptionRecoveryPolicy
+    | LastImageSubscriptionRecoveryPolicy
+    | NoSubscriptionRecoveryPolicy
+)
+"""What a retroactive subscriber that is not durable gets of what was sent before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyEntry:
     """What holds for the queues or topics that a wildcard matches; for all others, without either."""
 
@@ -86,6 +170,9 @@ class PolicyEntry:
     pending_durable_subscriber_policy: str = option("storeDurableSubscriberCursor", choices=DURABLE_CURSORS)
     pending_subscriber_policy: str = option("fileCursor", choices=SUBSCRIBER_CURSORS)
     dead_letter_strategy: DeadLetterStrategy = SharedDeadLetterStrategy()
+    redelivery_policy: RedeliveryPolicy | None = None
+    """With None a rejected message becomes a dead letter at once, as in an ActiveMQ without the plug-in."""
+    subscription_recovery_policy: SubscriptionRecoveryPolicy = NoSubscriptionRecoveryPolicy()
     dispatch_policy: str = option("roundRobinDispatchPolicy", choices=DISPATCH_POLICIES)
     """Of topics."""
     pending_message_limit: int | None = option(None, at_least=0)
@@ -138,3 +225,15 @@ class PolicyEntry:
         check(self)
         if self.queue is not None and self.topic is not None:
             raise ConfigurationError("a policy is for queue or for topic; write two", option="topic")
+        try:
+            self.destination  # noqa: B018
+        except InvalidDestination as error:
+            option = "topic" if self.queue is None else "queue"
+            raise ConfigurationError(f"{option} names none: {error}", option=option) from error
+
+    @property
+    def destination(self) -> Destination | None:
+        """What this is for, mostly with wildcards; None is all that no other policy is for."""
+        if self.queue is not None:
+            return Destination.queue(self.queue)
+        return None if self.topic is None else Destination.topic(self.topic)

@@ -110,9 +110,16 @@ POLICY = {
     ),
     **dict.fromkeys(
         ("messageGroupMapFactory", "messageGroupMapFactoryType", "messageEvictionStrategy",
-         "slowConsumerStrategy", "subscriptionRecoveryPolicy"),
+         "slowConsumerStrategy"),
         "it is a strategy of ActiveMQ's broker that jdbcstore has no counterpart of",
     ),
 }  # fmt: skip
+
+REDELIVERY = {"preDispatchCheck": "it is the JMS client's, and the broker has no use for it"}
+
+REDELIVERY_PLUGIN = {
+    "fallbackToDeadLetter": "what no redelivery policy is for becomes a dead letter",
+    "sendToDlqIfMaxRetriesExceeded": "what has been redelivered too often becomes a dead letter",
+}
 
 OF_BROKER = "it is the broker's own business, and no part of the store"

@@ -72,6 +72,8 @@ class _Writer:
     def put_fields(self, table: TOMLDocument | Table, part: Any, path: str, password_variable: str) -> None:
         """The options of a dataclass, sections behind all others."""
         values = {one.name: getattr(part, one.name) for one in fields(part)}
+        absent = {one.name for one in fields(part) if one.default is None}
+        """Sections that are not there by default, and so are given even with defaults in them alone."""
         for name, value in values.items():
             if name == "password":
                 self._put_password(table, part, f"{path}password", password_variable)
@@ -79,7 +81,7 @@ class _Writer:
                 self._put_url(table, value, f"{path}url")
             elif isinstance(value, Mapping):
                 self._put_statements(table, name, value)
-            elif is_dataclass(value) and self._is_given(f"{path}{name}."):
+            elif is_dataclass(value) and (name in absent or self._is_given(f"{path}{name}.")):
                 table.add(name, self.table(value, f"{path}{name}."))
             elif f"{path}{name}" in self._sources and value is not None:
                 self.put(table, name, value, f"{path}{name}")

@@ -47,6 +47,21 @@ IN_TOML = [
         ", [[policies]] no. 1: pending_queue_policy",
         "one of storeCursor, fileQueueCursor, vmQueueCursor",
     ),
+    (
+        '[[policies]]\nqueue = ","',
+        ", [[policies]] no. 1: queue names none",
+        "name its members",
+    ),
+    (
+        "[[policies]]\nredelivery_policy = { maximum_redeliveries = -2 }",
+        ", [[policies]] no. 1, [policies.redelivery_policy]: maximum_redeliveries",
+        "at least -1",
+    ),
+    (
+        '[[policies]]\nsubscription_recovery_policy = { type = "lastImage" }',
+        ", [[policies]] no. 1, [policies.subscription_recovery_policy]: unknown type 'lastImage'",
+        "take one of fixedCountSubscriptionRecoveryPolicy",
+    ),
     (f'url = "no url {SECRET}"', ": the database URL cannot be parsed", "sqlite:///file.db"),
     (f'url = "frobnicate://u:{SECRET}@h/d"', ": no adapter for database", "use one of"),
     (f'url = "sqlite:///mq.db"\npassword = "{SECRET}"', ": Invalid SQLite URL", "leave out"),

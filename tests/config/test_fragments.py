@@ -20,9 +20,15 @@ from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig
 from jdbcstore.config.policy import (
     DiscardingDeadLetterStrategy,
+    FixedCountSubscriptionRecoveryPolicy,
+    FixedSizedSubscriptionRecoveryPolicy,
     IndividualDeadLetterStrategy,
+    LastImageSubscriptionRecoveryPolicy,
+    NoSubscriptionRecoveryPolicy,
     PolicyEntry,
+    RedeliveryPolicy,
     SharedDeadLetterStrategy,
+    TimedSubscriptionRecoveryPolicy,
 )
 from jdbcstore.errors import ConfigurationError
 from tests.cli.command_line import CommandLine
@@ -55,6 +61,18 @@ def configuration(data_source: DataSourceConfig, **more: Any) -> Configuration:
 def policies(*entries: PolicyEntry) -> Configuration:
     return Configuration(data_source=DERBY, policies=entries)
 
+
+SLOWLY = RedeliveryPolicy(
+    maximum_redeliveries=4,
+    initial_redelivery_delay=0.5,
+    redelivery_delay=10.0,
+    use_exponential_back_off=True,
+    back_off_multiplier=2.5,
+    maximum_redelivery_delay=60.0,
+    use_collision_avoidance=True,
+    collision_avoidance_percent=20,
+)
+ALWAYS = RedeliveryPolicy(maximum_redeliveries=-1)
 
 EXPECTED = {
     "derby": configuration(DataSourceConfig(url="jdbc:derby:derbydb;create=true")),
@@ -222,7 +240,29 @@ EXPECTED = {
             always_retroactive=True,
             dead_letter_strategy=DiscardingDeadLetterStrategy(),
             pending_message_limit=50,
+            subscription_recovery_policy=TimedSubscriptionRecoveryPolicy(recover_duration=360.0),
         ),
+    ),
+    "recovery": policies(
+        PolicyEntry(
+            topic="COUNT",
+            subscription_recovery_policy=FixedCountSubscriptionRecoveryPolicy(maximum_size=5),
+        ),
+        PolicyEntry(
+            topic="SIZE",
+            subscription_recovery_policy=FixedSizedSubscriptionRecoveryPolicy(maximum_size=2048),
+        ),
+        PolicyEntry(topic="LAST", subscription_recovery_policy=LastImageSubscriptionRecoveryPolicy()),
+        PolicyEntry(topic="NONE", subscription_recovery_policy=NoSubscriptionRecoveryPolicy()),
+        PolicyEntry(topic="QUERY"),
+    ),
+    "redelivery": policies(
+        PolicyEntry(queue="ORDERS.>", queue_prefetch=10, redelivery_policy=SLOWLY),
+        PolicyEntry(topic=">", topic_prefetch=5, redelivery_policy=RedeliveryPolicy(maximum_redeliveries=0)),
+        PolicyEntry(queue="ORDERS.NEW", queue_prefetch=10, redelivery_policy=RedeliveryPolicy()),
+        PolicyEntry(queue="BILLS", redelivery_policy=ALWAYS),
+        PolicyEntry(queue="PAID", redelivery_policy=ALWAYS),
+        PolicyEntry(redelivery_policy=RedeliveryPolicy(maximum_redeliveries=0)),
     ),
     "spring": Configuration(
         data_source=DataSourceConfig(
@@ -350,6 +390,13 @@ def test_what_is_dangerous_or_unknown_is_told() -> None:
     assert "READ COMMITTED" in notes("options", Kind.DANGEROUS)["3, transactionIsolation"]
 
 
+def test_a_recovery_policy_that_is_not_there_is_told() -> None:
+    [(place, text)] = notes("recovery", Kind.UNKNOWN).items()
+
+    assert place == "29, subscriptionRecoveryPolicy"
+    assert "no queryBasedSubscriptionRecoveryPolicy" in text
+
+
 def test_an_unknown_attribute_of_a_handler_is_told() -> None:
     [(place, text)] = notes("io-exception-handler-bean", Kind.UNKNOWN).items()
 
@@ -389,7 +436,13 @@ def test_what_has_no_meaning_is_told() -> None:
         "1, useJmx",
         "8, optimizedDispatch",
         "19, advisoryForConsumed",
-        "26, subscriptionRecoveryPolicy",
+    }
+    assert notes("recovery", Kind.IGNORED).keys() == {"1, useJmx", "15, useSharedBuffer"}
+    assert notes("redelivery", Kind.IGNORED).keys() == {
+        "1, useJmx",
+        "14, simpleAuthenticationPlugin",
+        "19, sendToDlqIfMaxRetriesExceeded",
+        "26, preDispatchCheck",
     }
 
 

@@ -17,7 +17,13 @@ from jdbcstore.config.locker import (
     LeaseDatabaseLockerConfig,
     SharedFileLockerConfig,
 )
-from jdbcstore.config.policy import DiscardingDeadLetterStrategy, IndividualDeadLetterStrategy, PolicyEntry
+from jdbcstore.config.policy import (
+    DiscardingDeadLetterStrategy,
+    FixedSizedSubscriptionRecoveryPolicy,
+    IndividualDeadLetterStrategy,
+    PolicyEntry,
+    RedeliveryPolicy,
+)
 from jdbcstore.errors import ConfigurationError
 
 FULL = """
@@ -53,6 +59,8 @@ dead_letter_strategy = { type = "individualDeadLetterStrategy", queue_prefix = "
 topic = ">"
 sendFailIfNoSpaceAfterTimeout = 3000
 dead_letter_strategy = { type = "discarding" }
+redelivery_policy = { maximum_redeliveries = -1, redeliveryDelay = 500 }
+subscription_recovery_policy = { type = "fixedSizedSubscriptionRecoveryPolicy", maximum_size = "1 kb" }
 """
 
 
@@ -108,6 +116,8 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
                 topic=">",
                 send_fail_if_no_space_after_timeout=3.0,
                 dead_letter_strategy=DiscardingDeadLetterStrategy(),
+                redelivery_policy=RedeliveryPolicy(maximum_redeliveries=-1, redelivery_delay=0.5),
+                subscription_recovery_policy=FixedSizedSubscriptionRecoveryPolicy(maximum_size=1024),
             ),
         ),
     )
@@ -130,6 +140,9 @@ def test_each_value_has_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert sources["locker.lock_acquire_sleep_interval"] == "jdbcstore.toml, [locker]"
     assert sources["locker.data_source.url"] == "jdbcstore.toml, [locker], [locker.data_source]"
     assert sources["policies[1].topic"] == "jdbcstore.toml, [[policies]] no. 2"
+    assert sources["policies[1].redelivery_policy.redelivery_delay"] == (
+        "jdbcstore.toml, [[policies]] no. 2, [policies.redelivery_policy]"
+    )
     assert sources["statements.removeMessageStatement"] == "jdbcstore.toml, [statements]"
     assert sources["pool_size"] == "JDBCSTORE_POOL_SIZE"
     assert sources["table_prefix"] == "argument"

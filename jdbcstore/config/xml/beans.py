@@ -34,6 +34,7 @@ _ELEMENTS = {
     "JDBCIOExceptionHandler": "jDBCIOExceptionHandler",
     "PolicyMap": "policyMap",
     "PolicyEntry": "policyEntry",
+    "RedeliveryPlugin": "redeliveryPlugin",
     "KahaDBPersistenceAdapter": "kahaDB",
 }
 """Of ActiveMQ's classes, by the last part of their names."""

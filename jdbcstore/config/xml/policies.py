@@ -1,9 +1,10 @@
-"""``destinationPolicy``: the policy entries with their cursors and dead letter strategies."""
+"""``destinationPolicy``: the policy entries with their cursors and strategies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from typing import Any
 
 from jdbcstore.config.fields import find_field
 from jdbcstore.config.given import Given, Kind, Section
@@ -13,9 +14,14 @@ from jdbcstore.config.policy import (
     QUEUE_CURSORS,
     SUBSCRIBER_CURSORS,
     DiscardingDeadLetterStrategy,
+    FixedCountSubscriptionRecoveryPolicy,
+    FixedSizedSubscriptionRecoveryPolicy,
     IndividualDeadLetterStrategy,
+    LastImageSubscriptionRecoveryPolicy,
+    NoSubscriptionRecoveryPolicy,
     PolicyEntry,
     SharedDeadLetterStrategy,
+    TimedSubscriptionRecoveryPolicy,
 )
 from jdbcstore.config.reasons import POLICY
 from jdbcstore.config.xml.beans import Bean, Document, Value
@@ -42,13 +48,45 @@ _CLASSES = {
     "SharedDeadLetterStrategy": "sharedDeadLetterStrategy",
     "IndividualDeadLetterStrategy": "individualDeadLetterStrategy",
     "DiscardingDeadLetterStrategy": "discarding",
+    "FixedCountSubscriptionRecoveryPolicy": "fixedCountSubscriptionRecoveryPolicy",
+    "FixedSizedSubscriptionRecoveryPolicy": "fixedSizedSubscriptionRecoveryPolicy",
+    "LastImageSubscriptionRecoveryPolicy": "lastImageSubscriptionRecoveryPolicy",
+    "NoSubscriptionRecoveryPolicy": "noSubscriptionRecoveryPolicy",
+    "TimedSubscriptionRecoveryPolicy": "timedSubscriptionRecoveryPolicy",
 }
+
+
+@dataclass(frozen=True)
+class _Strategies:
+    """What ActiveMQ lets users write in Java, and the few of it that are there."""
+
+    kinds: tuple[Any, ...]
+    default: str
+    """What is done where it is none of these."""
+    reasons: dict[str, str]
+    """Why attributes of some have no meaning for others."""
+
+
 _STRATEGIES = {
-    kind.type: kind
-    for kind in (SharedDeadLetterStrategy, IndividualDeadLetterStrategy, DiscardingDeadLetterStrategy)
+    "deadLetterStrategy": _Strategies(
+        (SharedDeadLetterStrategy, IndividualDeadLetterStrategy, DiscardingDeadLetterStrategy),
+        "one queue ActiveMQ.DLQ",
+        {"deadLetterQueue": "the messages are dropped all the same"},
+    ),
+    "subscriptionRecoveryPolicy": _Strategies(
+        (
+            FixedCountSubscriptionRecoveryPolicy,
+            FixedSizedSubscriptionRecoveryPolicy,
+            LastImageSubscriptionRecoveryPolicy,
+            NoSubscriptionRecoveryPolicy,
+            TimedSubscriptionRecoveryPolicy,
+        ),
+        "nothing that was sent before",
+        {"useSharedBuffer": "each topic has a buffer of its own, in ActiveMQ too"},
+    ),
 }
+TEMPORARY = ("tempQueue", "tempTopic")
 _MISSPELT = {"inactiveTimoutBeforeGC": "inactiveTimeoutBeforeGC"}
-_STRATEGY_ATTRIBUTES = {"deadLetterQueue": "the messages are dropped all the same"}
 
 
 def read_policies(document: Document, value: Value) -> Iterator[Section]:
@@ -67,14 +105,14 @@ def _read_entry(document: Document, bean: Bean) -> Section:
         option = _MISSPELT.get(name, name)
         if name in _CHOICES:
             _take_choice(document, name, value, section)
-        elif name == "deadLetterStrategy":
-            _take_strategy(document, value, section)
+        elif name in _STRATEGIES:
+            _take_strategy(document, name, value, section)
         elif name == "pendingMessageLimitStrategy":
             _take_limit(document, value, section)
         elif name == "destination":
-            _take_destination(document, value, section)
-        elif name in ("tempQueue", "tempTopic"):
-            document.note(Kind.IGNORED, value.line, name, "temporary destinations are never stored")
+            take_destination(document, value, section)
+        elif name in TEMPORARY:
+            document.note(Kind.IGNORED, value.line, name, "temporary destinations have the default policy")
         elif find_field(PolicyEntry, option):
             section[option] = document.scalar(name, value)
         else:
@@ -96,23 +134,24 @@ def _take_choice(document: Document, name: str, value: Value, section: Section) 
         document.tell(bean, inner, given, {inner: "the cursor always works as by ActiveMQ's default"})
 
 
-def _take_strategy(document: Document, value: Value, section: Section) -> None:
+def _take_strategy(document: Document, name: str, value: Value, section: Section) -> None:
+    strategies = _STRATEGIES[name]
     bean = document.referred(value) or Bean(value.text or "", value.line)
-    name = _CLASSES.get(bean.class_name, bean.kind)
-    kind = _STRATEGIES.get(name)
+    type_name = _CLASSES.get(bean.class_name, bean.kind)
+    kind = next((one for one in strategies.kinds if one.type == type_name), None)
     if kind is None:
-        text = f"{name} is a strategy of your own, in Java; the default is kept: one queue ActiveMQ.DLQ"
-        document.note(Kind.UNKNOWN, bean.line, "deadLetterStrategy", text)
+        text = f"jdbcstore has no {type_name or 'such thing'}; the default is kept: {strategies.default}"
+        document.note(Kind.UNKNOWN, bean.line, name, text)
         return
-    strategy: Section = {"type": Given(name, document.place(bean.line, name))}
+    strategy: Section = {"type": Given(type_name, document.place(bean.line, type_name))}
     for inner, given in bean.values.items():
         if inner == "deadLetterQueue" and find_field(kind, inner):
             strategy[inner] = _queue_name(document, given)
         elif find_field(kind, inner):
             strategy[inner] = document.scalar(inner, given)
         else:
-            document.tell(bean, inner, given, _STRATEGY_ATTRIBUTES, (one.name for one in fields(kind)))
-    section["deadLetterStrategy"] = strategy
+            document.tell(bean, inner, given, strategies.reasons, (one.name for one in fields(kind)))
+    section[name] = strategy
 
 
 def _queue_name(document: Document, value: Value) -> Given:
@@ -139,7 +178,8 @@ def _take_limit(document: Document, value: Value, section: Section) -> None:
     document.note(Kind.IGNORED, value.line, "pendingMessageLimitStrategy", text)
 
 
-def _take_destination(document: Document, value: Value, section: Section) -> None:
+def take_destination(document: Document, value: Value, section: Section) -> None:
+    """The ``queue`` or ``topic`` that a policy is for, written as an element."""
     bean = document.referred(value)
     name = bean.values.get("physicalName") if bean else None
     if bean is None or name is None or bean.kind not in ("queue", "topic"):

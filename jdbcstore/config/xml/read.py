@@ -14,6 +14,7 @@ from jdbcstore.config.xml.io_handler import read_io_handler
 from jdbcstore.config.xml.persistence import SQL, read_persistence
 from jdbcstore.config.xml.placeholders import Placeholders, Unresolved
 from jdbcstore.config.xml.policies import read_policies
+from jdbcstore.config.xml.redelivery import read_plugins, with_redelivery
 
 _CONFIGURERS = ("PropertyPlaceholderConfigurer", "PropertySourcesPlaceholderConfigurer",
                 "EncryptablePropertyPlaceholderConfigurer",
@@ -42,12 +43,15 @@ def _read_broker(document: Document) -> Section:
     broker = _the_broker(document)
     section: Section = {}
     adapter: Bean | None = None
+    policies: list[Section] = []
+    redeliveries: list[Section] = []
     for name, value in broker.values.items():
         if name in ("persistenceAdapter", "persistenceFactory"):
             adapter = _the_adapter(document, value)
         elif name == "destinationPolicy":
             policies = [*read_policies(document, value)]
-            section |= {"policies": policies} if policies else {}
+        elif name == "plugins":
+            redeliveries = read_plugins(document, value)
         elif name == "ioExceptionHandler":
             handler = read_io_handler(document, value)
             section |= {"ioExceptionHandler": handler} if handler else {}
@@ -55,6 +59,8 @@ def _read_broker(document: Document) -> Section:
             section["brokerName"] = document.scalar(name, value)
         elif name != "persistent":
             document.note(Kind.IGNORED, value.line, name, OF_BROKER)
+    policies = with_redelivery(policies, redeliveries)
+    section |= {"policies": policies} if policies else {}
     if adapter is not None:
         section |= read_persistence(document, adapter)
     persistent = broker.values.get("persistent")
