@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from jdbcstore.config.broker import BrokerConfig
 from jdbcstore.config.data_source import DataSourceConfig
 from jdbcstore.config.fields import camel, check, convert, find_field, is_camel, snake, types_of, unknown
 from jdbcstore.config.given import Given, Note, Section
@@ -49,6 +50,7 @@ class Configuration:
     policies: tuple[PolicyEntry, ...] = ()
     io_exception_handler: IOExceptionHandlerConfig | None = None
     """What the broker does when the store fails; None is the default handler."""
+    broker: BrokerConfig = field(default_factory=BrokerConfig)
 
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     """Where each option was given that has not its default, by its path: ``locker.directory``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 
+from jdbcstore.config.broker import BrokerConfig
 from jdbcstore.config.data_source import DataSourceConfig
 from jdbcstore.config.fields import types_of, unknown
 from jdbcstore.config.given import Given, Kind, Note, Section
@@ -26,6 +27,7 @@ _OTHERS = (f"{PREFIX}TEST_", f"{PREFIX}REQUIRE", f"{PREFIX}JDBC_JARS", CONFIG_VA
 _SECTIONS = {
     "locker": (DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig, CustomLockerConfig),
     "journal": (JournalConfig,),
+    "broker": (BrokerConfig,),
     "io_exception_handler": (DefaultIOExceptionHandlerConfig, LeaseLockerIOExceptionHandlerConfig),
 }
 

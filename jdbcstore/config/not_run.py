@@ -24,12 +24,6 @@ def not_run(configuration: Configuration) -> Iterator[Note]:
             " in there; give up one of the two, or put the journal's directory on a shared disk"
         )
         yield Note(Kind.DANGEROUS, _source(configuration, "journal."), text)
-    if configuration.io_exception_handler is not None:
-        text = "what is to be done when the store fails is a broker's affair, which plugs the handler in"
-        yield Note(Kind.NOT_RUN, _source(configuration, "io_exception_handler."), text)
-    if configuration.policies:
-        text = "destination policies are a broker's, and jdbcstore has none that could obey them"
-        yield Note(Kind.NOT_RUN, _source(configuration, "policies["), text)
 
 
 def _source(configuration: Configuration, path: str) -> str:

@@ -1,4 +1,4 @@
-"""Destination policies, with ActiveMQ's defaults. They are a broker's, and nothing runs them yet."""
+"""Destination policies, with ActiveMQ's defaults: what ``jdbcstore broker`` goes by."""
 
 from __future__ import annotations
 

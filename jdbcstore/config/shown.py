@@ -17,7 +17,7 @@ def shown_options(configuration: Configuration) -> Options:
     yield from _inside("", configuration.data_source)
     yield "broker_name", configuration.broker_name
     yield from _inside("", configuration.store)
-    for part in ("locker", "journal", "io_exception_handler"):
+    for part in ("locker", "journal", "io_exception_handler", "broker"):
         value = getattr(configuration, part)
         yield from [(part, None)] if value is None else _inside(f"{part}.", value)
     for number, policy in enumerate(configuration.policies):
@@ -37,5 +37,8 @@ def _inside(prefix: str, part: Any) -> Options:
             yield from _inside(f"{path}.", value)
         elif isinstance(value, Mapping):
             yield from ((f"{path}.{name}", text) for name, text in value.items())
+        elif isinstance(value, tuple):
+            for number, element in enumerate(value):
+                yield from _inside(f"{path}[{number}].", element)
         else:
             yield path, value

@@ -9,6 +9,12 @@ from typing import Any
 from jdbcstore.config.given import Given, Section
 from jdbcstore.errors import ConfigurationError
 
+_PATHS = (
+    *("password_file", "users_file", "tmp_data_directory"),
+    *("certificate", "private_key", "trusted_certificates"),
+)
+"""Options whose value is a path, which starts at the folder of the file."""
+
 
 def read_toml(path: Path, data: bytes) -> Section:
     """What a TOML file gives.
@@ -35,6 +41,6 @@ def _value(value: Any, key: str, section: str, place: str, folder: Path) -> Give
             _section(one, inner, f"{place}, [[{inner}]] no. {number}", folder)
             for number, one in enumerate(value, 1)
         ]
-    if key == "password_file" and isinstance(value, str):
+    if key in _PATHS and isinstance(value, str):
         value = str(folder / value)
     return Given(value, place)

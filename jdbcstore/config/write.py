@@ -43,11 +43,9 @@ def to_toml(configuration: Configuration, origin: str) -> str:
         part = getattr(configuration, name)
         if part is not None:
             document.add(name, writer.table(part, f"{name}."))
-    if configuration.policies:
-        policies = tomlkit.aot()
-        for number, policy in enumerate(configuration.policies):
-            policies.append(writer.table(policy, f"policies[{number}]."))
-        document.add("policies", policies)
+    if writer.is_given("broker."):
+        document.add("broker", writer.table(configuration.broker, "broker."))
+    writer.put_list(document, "policies", configuration.policies, "policies")
     _add_notes(document, configuration.notes)
     return tomlkit.dumps(document)
 
@@ -81,10 +79,22 @@ class _Writer:
                 self._put_url(table, value, f"{path}url")
             elif isinstance(value, Mapping):
                 self._put_statements(table, name, value)
-            elif is_dataclass(value) and (name in absent or self._is_given(f"{path}{name}.")):
+            elif isinstance(value, tuple):
+                self.put_list(table, name, value, f"{path}{name}")
+            elif is_dataclass(value) and (name in absent or self.is_given(f"{path}{name}.")):
                 table.add(name, self.table(value, f"{path}{name}."))
             elif f"{path}{name}" in self._sources and value is not None:
                 self.put(table, name, value, f"{path}{name}")
+
+    def put_list(self, table: TOMLDocument | Table, name: str, parts: tuple[Any, ...], path: str) -> None:
+        """A section for each of them."""
+        import tomlkit
+
+        if parts:
+            sections = tomlkit.aot()
+            for number, part in enumerate(parts):
+                sections.append(self.table(part, f"{path}[{number}]."))
+            table.add(name, sections)
 
     def put(self, table: TOMLDocument | Table, name: str, value: Any, path: str, told: str = "") -> None:
         import tomlkit
@@ -115,7 +125,7 @@ class _Writer:
                 self.put(inner, key, list(value) if isinstance(value, tuple) else value, f"{name}.{key}")
             table.add(name, inner)
 
-    def _is_given(self, path: str) -> bool:
+    def is_given(self, path: str) -> bool:
         return any(given.startswith(path) for given in self._sources)
 
 

@@ -23,7 +23,7 @@ def test_the_defaults(invoke: Invoke) -> None:
 
 def test_values_sources_and_notes(invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jdbcstore.toml").write_text(
-        'table_prefix = "X_"\n[locker]\ntype = "database-locker"\n[[policies]]\nqueue = "A.>"'
+        'table_prefix = "X_"\n[locker]\ntype = "database-locker"\n[[policies]]\nqueue = "A.>"\n[journal]'
     )
     monkeypatch.setenv("JDBCSTORE_POOL_SIZE", "3")
 
@@ -37,7 +37,8 @@ def test_values_sources_and_notes(invoke: Invoke, tmp_path: Path, monkeypatch: p
     assert options["locker.type"] == ("database-locker", "jdbcstore.toml, [locker]")
     assert options["policies[0].queue"] == ("A.>", "jdbcstore.toml, [[policies]] no. 1")
     assert [(note["kind"], note["place"]) for note in shown["notes"]] == [
-        ("not run yet", "jdbcstore.toml, [[policies]] no. 1"),
+        ("not run yet", "configuration"),
+        ("not obeyed", "configuration"),
     ]
 
 

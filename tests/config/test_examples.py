@@ -8,6 +8,7 @@ import pytest
 
 from jdbcstore import Configuration, StoreConfig
 from jdbcstore.config import DataSourceConfig, Kind, load_file, to_toml
+from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import DatabaseLockerConfig
 from jdbcstore.config.policy import PolicyEntry
@@ -35,6 +36,7 @@ ON_SQL = {
         data_source=DataSourceConfig(url="jdbc:derby:../data/derbydb;create=true"),
         locker=DatabaseLockerConfig(),
         journal=JournalConfig(directory="../data/journal", journal_log_files=5),
+        broker=BrokerConfig(connectors=(ConnectorConfig(uri="stomp://localhost:61613"),)),
     ),
 }
 

@@ -15,6 +15,7 @@ import jdbcstore
 from jdbcstore import Configuration, Message, StoreConfig, load_config
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.config import DataSourceConfig, Kind, load_file, shown_options, to_toml
+from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
 from jdbcstore.config.io_handler import DefaultIOExceptionHandlerConfig, LeaseLockerIOExceptionHandlerConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig
@@ -299,6 +300,24 @@ EXPECTED = {
             ignore_sql_exceptions=False, sql_exception_message="deadlock"
         ),
     ),
+    "broker": Configuration(
+        data_source=DERBY,
+        broker_name="one",
+        broker=BrokerConfig(
+            memory_limit=20 << 20,
+            tmp_data_directory="/data/mq",
+            connectors=(
+                ConnectorConfig(
+                    uri="stomp://0.0.0.0:61613",
+                    name="stomp",
+                    maximum_connections=5,
+                    max_frame_size=1 << 20,
+                    connect_attempt_timeout=5.0,
+                ),
+                ConnectorConfig(uri="stomp://[::1]:61614"),
+            ),
+        ),
+    ),
     "artemis": Configuration(
         data_source=DataSourceConfig(
             url="jdbc:postgresql://localhost:5432/activemq",
@@ -404,6 +423,21 @@ def test_an_unknown_attribute_of_a_handler_is_told() -> None:
     assert text.endswith("did you mean ignoreAllErrors?")
 
 
+def test_what_a_broker_does_not_take_is_told() -> None:
+    assert notes("broker", Kind.IGNORED).keys() == {
+        "8, sendFailIfNoSpace",
+        "10, storeUsage",
+        "11, percentLimit",
+        "14, sslContext",
+        "16, uri",
+        "17, trace",
+        "17, updateClusterClients",
+    }
+    assert "clients of tcp cannot connect" in notes("broker", Kind.IGNORED)["16, uri"]
+    assert "PEM" in notes("broker", Kind.MISSING)["20, uri"]
+    assert notes("broker", Kind.UNKNOWN).keys() == {"21, wrong"}
+
+
 def test_a_lease_that_would_expire_is_told() -> None:
     [(place, text)] = notes("lease-minimal", Kind.DANGEROUS).items()
 
@@ -417,7 +451,7 @@ def test_what_has_no_meaning_is_told() -> None:
         "3, changeAutoCommitAllowed",
         "3, maxRows",
         "3, lockKeepAlivePeriod",
-        "8, transportConnectors",
+        "9, uri",
     }
     assert notes("database-locker", Kind.IGNORED).keys() == {
         "8, driverClassName",

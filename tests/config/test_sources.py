@@ -199,8 +199,7 @@ def test_what_is_not_run_is_told(tmp_path: Path) -> None:
     texts = [str(note) for note in load(write(tmp_path, FULL)).notes]
 
     assert [text.split(":")[0] for text in texts] == [
-        f"{tmp_path}/jdbcstore.toml, {section}"
-        for section in ("[journal]", "[journal]", "[[policies]] no. 1")
+        f"{tmp_path}/jdbcstore.toml, {section}" for section in ("[journal]", "[journal]")
     ]
 
 

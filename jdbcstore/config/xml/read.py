@@ -9,6 +9,7 @@ from jdbcstore.config.given import Given, Kind, Note, Section
 from jdbcstore.config.reasons import OF_BROKER
 from jdbcstore.config.xml.artemis import is_artemis, read_artemis
 from jdbcstore.config.xml.beans import Bean, Document, Value
+from jdbcstore.config.xml.broker import read_connectors, read_usage, tell_tls
 from jdbcstore.config.xml.document import Element, parse_xml
 from jdbcstore.config.xml.io_handler import read_io_handler
 from jdbcstore.config.xml.persistence import SQL, read_persistence
@@ -42,6 +43,7 @@ def read_xml(path: Path, data: bytes, environment: Mapping[str, str]) -> tuple[S
 def _read_broker(document: Document) -> Section:
     broker = _the_broker(document)
     section: Section = {}
+    own: Section = {}
     adapter: Bean | None = None
     policies: list[Section] = []
     redeliveries: list[Section] = []
@@ -57,16 +59,34 @@ def _read_broker(document: Document) -> Section:
             section |= {"ioExceptionHandler": handler} if handler else {}
         elif name == "brokerName":
             section["brokerName"] = document.scalar(name, value)
-        elif name != "persistent":
+        elif not _take_of_broker(document, name, value, own):
             document.note(Kind.IGNORED, value.line, name, OF_BROKER)
     policies = with_redelivery(policies, redeliveries)
     section |= {"policies": policies} if policies else {}
+    section |= {"broker": own} if own else {}
     if adapter is not None:
         section |= read_persistence(document, adapter)
     persistent = broker.values.get("persistent")
     if adapter is None or (persistent and _is_false(document, "persistent", persistent)):
         section["url"] = _no_database(document, broker, persistent)
     return section
+
+
+def _take_of_broker(document: Document, name: str, value: Value, section: Section) -> bool:
+    """Whether the broker of jdbcstore has this, too; then it is taken."""
+    match name:
+        case "persistent" | "tmpDataDirectory":
+            section[name] = document.scalar(name, value)
+        case "transportConnectors":
+            connectors = [*read_connectors(document, value)]
+            section |= {"connectors": connectors} if connectors else {}
+        case "systemUsage":
+            section |= read_usage(document, value)
+        case "sslContext":
+            tell_tls(document, value)
+        case _:
+            return False
+    return True
 
 
 def _is_false(document: Document, name: str, value: Value) -> bool:

@@ -1,0 +1,57 @@
+"""Liveness and readiness over HTTP, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aiohttp import web
+
+from jdbcstore.config.broker import Address
+
+Obstacle = Callable[[], str | None]
+"""Why the broker does not serve now; None if it does."""
+
+
+class HealthServer:
+    """``/live`` is 200 while the event loop turns; ``/ready`` while the broker serves, else 503 and why.
+
+    A slave is alive and not ready, so that a load balancer finds the master and nobody restarts the slave.
+    """
+
+    def __init__(self, address: Address, obstacle: Obstacle) -> None:
+        self._address = address
+        self._obstacle = obstacle
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> Address:
+        """Listen; the address, with the port that was chosen.
+
+        :raises OSError: it cannot
+        """
+        application = web.Application()
+        application.router.add_get("/live", self._live)
+        application.router.add_get("/ready", self._ready)
+        runner = web.AppRunner(application, access_log=None, handle_signals=False)
+        await runner.setup()
+        site = web.TCPSite(runner, self._address.host, self._address.port)
+        try:
+            await site.start()
+        except BaseException:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+        return Address(*runner.addresses[0][:2])
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _live(self, _request: web.Request) -> web.Response:
+        return web.Response(text="live\n")
+
+    async def _ready(self, _request: web.Request) -> web.Response:
+        obstacle = self._obstacle()
+        if obstacle is None:
+            return web.Response(text="ready\n")
+        return web.Response(status=503, text=f"{obstacle}\n")

@@ -1,0 +1,180 @@
+"""Who may log in, and what they may read and write."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from jdbcstore.config.users import UserEntry, read_users
+from jdbcstore.destination import Destination
+from jdbcstore.errors import ConfigurationError, NotAuthorized
+from jdbcstore.patterns import ANY_DESCENDANT, DestinationPattern
+
+log = logging.getLogger(__name__)
+
+_HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+"""About a fiftieth of a second, and 19 MiB: what many logins at once take is bounded by the threads."""
+_THREADS = 2
+_WRONG_LOGIN = "the user name or the password is wrong"
+
+
+class Principal(Protocol):
+    """Who a connection belongs to."""
+
+    @property
+    def name(self) -> str: ...
+
+    def may_read(self, destination: Destination) -> bool:
+        """Whether it may consume from a destination, all that its wildcards match, every member of it."""
+
+    def may_write(self, destination: Destination) -> bool:
+        """Whether it may send there."""
+
+
+class Security(Protocol):
+    """What a connector asks."""
+
+    async def login(self, name: str | None, password: str | None) -> Principal:
+        """Let somebody in.
+
+        :raises NotAuthorized: the login is wrong
+        """
+
+    def close(self) -> None: ...
+
+
+class OpenDoor:
+    """Everybody may do everything: there is no users file."""
+
+    async def login(self, name: str | None, password: str | None) -> Principal:  # noqa: ARG002
+        return _Anyone(name or "")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Anyone:
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def may_read(self, destination: Destination) -> bool:  # noqa: ARG002
+        return True
+
+    def may_write(self, destination: Destination) -> bool:  # noqa: ARG002
+        return True
+
+
+class User:
+    """Somebody of the users file. Temporary destinations are everybody's, who knows their names."""
+
+    __slots__ = ("_read", "_write", "name")
+
+    def __init__(self, name: str, entry: UserEntry) -> None:
+        self.name = name
+        self._read = [*map(DestinationPattern, entry.read)]
+        self._write = [*map(DestinationPattern, entry.write)]
+
+    def may_read(self, destination: Destination) -> bool:
+        return all(_is_covered(one, self._read) for one in destination.members)
+
+    def may_write(self, destination: Destination) -> bool:
+        return all(_is_covered(one, self._write) for one in destination.members)
+
+
+class Users:
+    """The users file. It is read again when it has changed, so that a new password counts at once.
+
+    Passwords are verified by threads of its own: it takes a while, by intent.
+
+    :raises ConfigurationError: the file cannot be read, or is not one
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._changed: tuple[int, ...] = ()
+        self._users: Mapping[str, UserEntry] = {}
+        self._no_user = _HASHER.hash("")
+        """What the password of somebody unknown is held against, so that it takes as long."""
+        self._changed = self._last_change()
+        self._users = read_users(path)
+        self._threads = ThreadPoolExecutor(_THREADS, "jdbcstore-login")
+
+    async def login(self, name: str | None, password: str | None) -> Principal:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._login, name or "", password or "")
+
+    def close(self) -> None:
+        """End the threads; nobody may be logging in."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _login(self, name: str, password: str) -> User:
+        self._read_again()
+        entry = self._users.get(name)
+        try:
+            _HASHER.verify(self._no_user if entry is None else entry.password_hash, password)
+        except InvalidHashError:
+            log.error("the password of %s in %s is no argon2 hash; set it with jdbcstore passwd",
+                      name, self._path)  # fmt: skip
+            raise NotAuthorized(_WRONG_LOGIN) from None
+        except VerificationError:
+            raise NotAuthorized(_WRONG_LOGIN) from None
+        if entry is None:
+            raise NotAuthorized(_WRONG_LOGIN)
+        return User(name, entry)
+
+    def _read_again(self) -> None:
+        changed = self._last_change()
+        if changed == self._changed:
+            return
+        self._changed = changed
+        try:
+            self._users = read_users(self._path)
+        except ConfigurationError as error:
+            log.error("the users stay as they were: %s", error)
+        else:
+            log.info("%s was read again", self._path)
+
+    def _last_change(self) -> tuple[int, ...]:
+        try:
+            status = self._path.stat()
+        except OSError:
+            return ()
+        return status.st_mtime_ns, status.st_ino, status.st_size
+
+
+def make_security(users_file: str | None) -> Security:
+    """What the configuration asks for.
+
+    :raises ConfigurationError: the users file cannot be read
+    """
+    return OpenDoor() if users_file is None else Users(Path(users_file))
+
+
+def hash_password(password: str) -> str:
+    """The argon2id hash of a password, as the users file holds it."""
+    return _HASHER.hash(password)
+
+
+def _is_covered(destination: Destination, patterns: Iterable[DestinationPattern]) -> bool:
+    """Whether some pattern matches all that a name with wildcards matches."""
+    if destination.is_temporary:
+        return True
+    *elements, last = destination.name.split(".")
+    if last != ANY_DESCENDANT:
+        return any(pattern.matches(destination) for pattern in patterns)
+    endless = [one for one in patterns if one.destination.name.split(".")[-1] == ANY_DESCENDANT]
+    if not elements:
+        return any(
+            one.destination.name == ANY_DESCENDANT and one.destination.kind is destination.kind
+            for one in endless
+        )
+    return any(one.matches(Destination(destination.kind, ".".join(elements))) for one in endless)

@@ -1,0 +1,49 @@
+"""Liveness and readiness."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+import pytest
+
+from jdbcstore.broker.health import HealthServer
+from jdbcstore.config.broker import Address
+
+
+async def answers(address: Address, *paths: str) -> list[tuple[int, str]]:
+    async with aiohttp.ClientSession() as session:
+        found = []
+        for path in paths:
+            async with session.get(f"http://{address}{path}") as response:
+                found.append((response.status, (await response.text()).strip()))
+        return found
+
+
+def test_what_it_says() -> None:
+    async def main() -> None:
+        reason: str | None = "waiting for the lock"
+        server = HealthServer(Address("127.0.0.1", 0), lambda: reason)
+        address = await server.start()
+        try:
+            assert await answers(address, "/live", "/ready") == [(200, "live"), (503, "waiting for the lock")]
+            reason = None
+            assert await answers(address, "/live", "/ready") == [(200, "live"), (200, "ready")]
+            assert [code for code, _ in await answers(address, "/", "/status")] == [404, 404]
+        finally:
+            await server.stop()
+        with pytest.raises(aiohttp.ClientError):
+            await answers(address, "/live")
+
+    asyncio.run(main())
+
+
+def test_an_address_that_is_taken() -> None:
+    async def main() -> None:
+        first = HealthServer(Address("127.0.0.1", 0), lambda: None)
+        address = await first.start()
+        with pytest.raises(OSError, match="address already in use"):
+            await HealthServer(address, lambda: None).start()
+        await first.stop()
+
+    asyncio.run(main())

@@ -1,0 +1,185 @@
+"""Logins and rights."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jdbcstore.broker.security import OpenDoor, Principal, Security, Users, hash_password, make_security
+from jdbcstore.config.users import EVERYTHING, read_users, write_user
+from jdbcstore.destination import Destination
+from jdbcstore.errors import ConfigurationError, NotAuthorized
+
+SECRET = "two pints, please"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "users.toml"
+    write_user(path, "alice", hash_password(SECRET), ["queue://ORDERS.>", "PRICES", "topic://>"], ["*.IN"])
+    return path
+
+
+@pytest.fixture
+def users(file: Path) -> Iterator[Users]:
+    users = Users(file)
+    yield users
+    users.close()
+
+
+def login(security: Security, name: str | None, password: str | None) -> Principal:
+    return asyncio.run(security.login(name, password))
+
+
+def test_a_login(users: Users) -> None:
+    assert login(users, "alice", SECRET).name == "alice"
+
+
+@pytest.mark.parametrize(
+    ("name", "password"),
+    [("alice", "wrong"), ("alice", ""), ("alice", None), ("bob", SECRET), ("", ""), (None, None)],
+)
+def test_a_wrong_login_says_nothing_of_what_is_wrong(
+    users: Users, name: str | None, password: str | None
+) -> None:
+    with pytest.raises(NotAuthorized, match=r"^the user name or the password is wrong$"):
+        login(users, name, password)
+
+
+def test_a_hash_that_is_none(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_user(file, "alice", SECRET)
+    users = Users(file)
+    with pytest.raises(NotAuthorized):
+        login(users, "alice", SECRET)
+    users.close()
+
+    assert "alice" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_the_loop_turns_while_passwords_are_verified(users: Users) -> None:
+    async def main() -> int:
+        logins = [asyncio.create_task(users.login("alice", SECRET)) for _ in range(10)]
+        turns = 0
+        while not all(one.done() for one in logins):
+            await asyncio.sleep(0)
+            turns += 1
+        await asyncio.gather(*logins)
+        return turns
+
+    # If one were verified on the loop, it would not turn meanwhile.
+    assert asyncio.run(main()) > 50
+
+
+def test_rights(users: Users) -> None:
+    alice = login(users, "alice", SECRET)
+
+    def reads(text: str) -> bool:
+        return alice.may_read(Destination.parse(text))
+
+    def writes(text: str) -> bool:
+        return alice.may_write(Destination.parse(text))
+
+    assert all(map(reads, ["ORDERS", "ORDERS.NEW", "ORDERS.>", "ORDERS.*.>", "PRICES", "topic://>"]))
+    assert not any(map(reads, ["INVOICES", ">", "*", "*.>", "PRICES.>", "PRICES.X", "topic.X"]))
+    assert all(map(writes, ["A.IN", "*.IN"]))
+    assert not any(map(writes, ["A.B.IN", "A.*", "A.>", ">", "topic://A.IN", "ORDERS"]))
+    assert reads("ORDERS,topic://X")
+    assert not reads("ORDERS,INVOICES")
+    assert reads("temp-queue://ID:x:1")
+    assert writes("temp-topic://ID:x:1")
+
+
+def test_all_rights(file: Path) -> None:
+    write_user(file, "root", hash_password(SECRET))
+    assert tuple(map(str, read_users(file)["root"].read)) == EVERYTHING
+    users = Users(file)
+    root = login(users, "root", SECRET)
+    users.close()
+
+    assert all(root.may_read(Destination.parse(one)) for one in (">", "topic://>", "A.B", "A.>", "*"))
+
+
+def test_no_rights_without_any(file: Path) -> None:
+    file.write_text(f'[users.bob]\npassword = "{hash_password(SECRET)}"\n')
+    users = Users(file)
+    bob = login(users, "bob", SECRET)
+    users.close()
+
+    assert not bob.may_read(Destination.parse("ORDERS"))
+    assert not bob.may_write(Destination.parse("ORDERS"))
+
+
+def test_a_changed_file_counts_at_once(users: Users, file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_user(file, "bob", hash_password(SECRET))
+    assert login(users, "bob", SECRET).name == "bob"
+
+    file.write_text("this is not TOML")
+    assert login(users, "bob", SECRET).name == "bob"
+    assert "the users stay as they were" in caplog.text
+
+
+def test_without_a_file_everybody_may_do_everything() -> None:
+    door = make_security(None)
+
+    assert isinstance(door, OpenDoor)
+    anyone = login(door, None, None)
+    assert anyone.may_read(Destination.parse(">"))
+    assert anyone.may_write(Destination.parse("A"))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("x = 1", r"it has sections \[users\.NAME\]"),
+        ("[users.bob]\nread = []", r"\[users\.bob\]: a user needs a password"),
+        ('[users.bob]\npassword = "x"\nraed = []', "a user has no raed"),
+        ('[users.bob]\npassword = "x"\nread = "A"', "a list of texts is needed"),
+        ('[users.bob]\npassword = "x"\nread = [""]', "needs a name"),
+        ("[", "this is not TOML"),
+    ],
+)
+def test_a_wrong_file(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "users.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=complaint):
+        Users(path)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="jdbcstore passwd"):
+        make_security(str(tmp_path / "users.toml"))
+
+
+def test_writing_keeps_the_rest(file: Path) -> None:
+    file.write_text(f"# ours\n{file.read_text()}")
+    file.chmod(0o640)
+
+    assert write_user(file, "alice", hash_password("other")) is False
+    assert write_user(file, "o'neil.x", hash_password("other"), write=[]) is True
+
+    assert file.read_text().startswith("# ours\n")
+    found = read_users(file)
+    assert [*map(str, found["alice"].write)] == ["queue://*.IN"]
+    assert (found["o'neil.x"].write, len(found["o'neil.x"].read)) == ((), 2)
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert SECRET not in repr(found) + file.read_text()
+    assert "argon2" not in repr(found)
+
+
+def test_a_new_file_is_its_owner_s(file: Path) -> None:
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_login_of_nobody_takes_as_long(users: Users) -> None:
+    def seconds(name: str) -> float:
+        began = time.perf_counter()
+        with pytest.raises(NotAuthorized):
+            login(users, name, "wrong")
+        return time.perf_counter() - began
+
+    assert min(seconds("nobody") for _ in range(3)) > min(seconds("alice") for _ in range(3)) / 10
