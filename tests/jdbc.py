@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import jpype
-from sqlalchemy import URL, Engine, NullPool, create_engine
+from sqlalchemy import URL, Engine, NullPool, QueuePool, create_engine
 
 from jdbcstore.adapters import adapter_for
 
@@ -22,10 +22,11 @@ def jdbc_url(address: URL, *, login: bool = True) -> str:
     return f"{text};user={address.username};password={address.password}" if login else text
 
 
-def jdbc_engine(url: str) -> Engine:
-    """Opens a connection for each use, in autocommit mode."""
+def jdbc_engine(url: str, *, pooled: bool = False) -> Engine:
+    """Opens a connection for each use, or keeps them with ``pooled``, in autocommit mode."""
     if not jpype.isJVMStarted():
         # As the store would, but compiled once and quickly: no test runs for long.
         jpype.startJVM("-Xrs", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", interrupt=False)
     _, target = adapter_for(url)
-    return create_engine(target, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    pool = QueuePool if pooled else NullPool
+    return create_engine(target, poolclass=pool, isolation_level="AUTOCOMMIT")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 
 from jdbcstore.adapters.base import Failure
+from jdbcstore.backoff import Backoff
 from jdbcstore.clock import Clock
 from jdbcstore.connection import Connection
 from jdbcstore.errors import NotMaster, StoreUnavailable
@@ -18,6 +20,7 @@ from jdbcstore.session import Session
 log = logging.getLogger(__name__)
 
 _LOCK_WAIT = 1.0
+_LONGEST_PAUSE = 0.5
 
 
 class Mastership:
@@ -42,6 +45,7 @@ class Mastership:
         :raises StoreError: the lock cannot be taken
         """
         deadline = float("inf") if timeout is None else self._clock.monotonic() + timeout
+        backoff = Backoff(_LONGEST_PAUSE)
         while True:
             left = None if timeout is None else max(0.0, deadline - self._clock.monotonic())
             self._locker.start(left)
@@ -56,6 +60,8 @@ class Mastership:
             self._locker.stop()
             if self._clock.monotonic() >= deadline:
                 raise NotMaster("the lock was lost while it was being taken; try again")
+            # A lock that is not in the database is there at once, however long the database is away.
+            time.sleep(backoff.pause())
         log.info("the master from now on: %s of %s, epoch %d", self._locker.type, self._session.place, epoch)
         return self._keep(epoch)
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jdbcstore.clock import SystemClock
 from jdbcstore.config import StoreConfig
-from jdbcstore.errors import StoreError
+from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.lockers import LockState
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.lockers.database import DatabaseLocker
 from jdbcstore.lockers.lease import LeaseDatabaseLocker
 from jdbcstore.lockers.mastership import Mastership
+from jdbcstore.lockers.shared_file import SharedFileLocker
 from jdbcstore.session import Session
 from tests.backends import Backend
 from tests.clock import FakeClock
@@ -163,3 +166,25 @@ def wait_for(locker: AbstractLocker, database: Database) -> bool:
         return locker.do_start(1.0)
 
     return wait_until(takes)
+
+
+@pytest.mark.backends("sqlite", "postgresql")
+def test_a_lock_outside_the_database_does_not_hammer_it(tmp_path: Path, database: Database) -> None:
+    """While the database is away such a lock can be had at once, again and again."""
+    attempts = 0
+
+    class Counting(SharedFileLocker):
+        def do_start(self, patience: float) -> bool:
+            nonlocal attempts
+            attempts += 1
+            return super().do_start(patience)
+
+    session = Session(database.url, StoreConfig())
+    mastership = Mastership(session, Counting(name="one", directory=str(tmp_path)), SystemClock())
+    calls = Calls(session)
+    calls.arm(Fault.LOST, 1, lasting=True, done=False)
+    with pytest.raises(NotMaster):
+        mastership.acquire(1.0)
+    calls.mend()
+    assert 2 < attempts < 50
+    session.close()
