@@ -177,7 +177,8 @@ class InvalidSelector(StoreError, ValueError):
         self.reason = reason
         self.position = position
         at = "" if position is None else f" at character {position + 1}"
-        super().__init__(f"the selector {selector!r} is wrong{at}: {reason}")
+        shown = selector if len(selector) <= 250 else f"{selector[:250]}..."
+        super().__init__(f"the selector {shown!r} is wrong{at}: {reason}")
 
 
 class NotAuthorized(StoreError):

@@ -1,0 +1,150 @@
+"""The grammar of selectors, and what is said of a text that is not one."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from lark import Lark, Token, Tree, UnexpectedCharacters, UnexpectedToken
+
+from jdbcstore.errors import InvalidSelector
+
+RESERVED = frozenset(("NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"))
+_UNSUPPORTED = {
+    "XPATH": "XPATH asks for the XML of a body, which is not supported; select by properties",
+    "XQUERY": "XQUERY asks for the XML of a body, which is not supported; select by properties",
+}
+
+# Comparisons do not chain, and NOT takes a whole comparison, as in SQL.
+_GRAMMAR = r"""
+?start: disjunction
+?disjunction: conjunction (_OR conjunction)*
+?conjunction: negation (_AND negation)*
+?negation: _NOT negation                            -> negation
+    | test
+?test: sum
+    | sum COMPARISON sum                            -> comparison
+    | sum _IS _NULL                                 -> is_null
+    | sum _IS _NOT _NULL                            -> is_not_null
+    | sum _BETWEEN sum _AND sum                     -> between
+    | sum _NOT _BETWEEN sum _AND sum                -> not_between
+    | sum _LIKE TEXT [_ESCAPE TEXT]                 -> like
+    | sum _NOT _LIKE TEXT [_ESCAPE TEXT]            -> not_like
+    | sum _IN "(" TEXT ("," TEXT)* ")"              -> in_
+    | sum _NOT _IN "(" TEXT ("," TEXT)* ")"         -> not_in
+?sum: product
+    | sum (PLUS | MINUS) product                    -> arithmetic
+?product: unary
+    | product (TIMES | BY | REST) unary             -> arithmetic
+?unary: MINUS unary                                 -> minus
+    | PLUS unary                                    -> plus
+    | atom
+?atom: NUMBER                                       -> number
+    | TEXT                                          -> quoted
+    | TRUE                                          -> true
+    | FALSE                                         -> false
+    | NAME                                          -> identifier
+    | "(" disjunction ")"
+
+COMPARISON: "=" | "<>" | "<=" | ">=" | "<" | ">"
+PLUS: "+"
+MINUS: "-"
+TIMES: "*"
+BY: "/"
+REST: "%"
+NUMBER: /0[xX][0-9a-fA-F]+[lL]?|[0-9]+\.[0-9]*([eE][+-]?[0-9]+)?[fFdD]?|\.[0-9]+([eE][+-]?[0-9]+)?[fFdD]?|[0-9]+[eE][+-]?[0-9]+[fFdD]?|[0-9]+[fFdDlL]?/
+TEXT: /'([^']|'')*'/
+NAME: /[^\W\d$][\w$]*|\$[\w$]*/
+%ignore /[ \t\r\n\f]+/
+%declare _OR _AND _NOT _IS _NULL _BETWEEN _LIKE _ESCAPE _IN TRUE FALSE
+"""  # noqa: E501 - a regular expression
+
+
+def parse(text: str, begin: int) -> Tree[Token]:
+    """The syntax tree of the selector that is in the text from ``begin`` on; positions are the text's.
+
+    :raises InvalidSelector: it is none
+    """
+    try:
+        # Blanks keep the place of what the selector is not.
+        return _parser().parse(" " * begin + text[begin:])
+    except UnexpectedToken as error:
+        reason, position = _explain(error, text)
+    except UnexpectedCharacters as error:
+        position = error.pos_in_stream or 0
+        reason = _explain_character(text, position)
+    raise InvalidSelector(text, reason, position=position)
+
+
+@cache
+def _parser() -> Lark:
+    return Lark(_GRAMMAR, parser="lalr", lexer="basic", lexer_callbacks={"NAME": _keyword})
+
+
+def _keyword(token: Token) -> Token:
+    """A word of the language, however it is written, or else an identifier."""
+    word = token.upper()
+    if word in ("TRUE", "FALSE"):
+        return token.update(type=word)
+    if word in RESERVED:
+        return token.update(type=f"_{word}")
+    if word in _UNSUPPORTED:
+        return token.update(type=word)
+    return token
+
+
+def _explain(error: UnexpectedToken, text: str) -> tuple[str, int]:
+    found, accepted = error.token, error.accepts or error.expected
+    if found.type == "$END":
+        return f"it ends where {_wanted(accepted)} should follow", len(text)
+    position = found.start_pos or 0
+    if found.type in _UNSUPPORTED:
+        return _UNSUPPORTED[found.type], position
+    return _explain_token(found, text[:position].rstrip(), accepted), position
+
+
+def _explain_character(text: str, position: int) -> str:
+    character = text[position]
+    if character == "'":
+        return "the text that begins here has no end; a quote inside a text is doubled: 'it''s'"
+    if character == '"':
+        return "texts are put into single quotes: 'red'"
+    if character == "!":
+        return "unequal is written <>, and not is written NOT"
+    if character == ";":
+        return "a selector is one condition, without a ; at its end"
+    return f"{character!r} means nothing in a selector"
+
+
+def _explain_token(found: Token, before: str, accepted: set[str]) -> str:
+    if found.type == "LPAR" and before and (before[-1].isalnum() or before[-1] in "_$"):
+        return "selectors have no functions"
+    if found.startswith("=") and before.endswith("="):
+        return "equal is written with a single ="
+    word = found.upper()
+    if word == "NULL":
+        return "NULL stands only in IS NULL and IS NOT NULL"
+    if word in RESERVED and "NAME" in accepted:
+        return f"{word} is a reserved word, so it cannot be the name of a property here"
+    shown = found if len(found) <= 40 else f"{found[:40]}..."
+    return f"{shown} stands where {_wanted(accepted)} should"
+
+
+def _wanted(accepted: set[str]) -> str:
+    if "NAME" in accepted:
+        return "a property, a number or a text in single quotes"
+    if accepted == {"TEXT"}:
+        return "a text in single quotes"
+    if accepted == {"LPAR"}:
+        return "a list in parentheses"
+    if "COMMA" in accepted:
+        return "a comma or a closing parenthesis"
+    if accepted <= {"_NULL", "_NOT"}:
+        return "NULL or NOT NULL"
+    if accepted <= {"_LIKE", "_IN", "_BETWEEN"}:
+        return "LIKE, IN or BETWEEN"
+    wanted = ["an operator"]
+    if "RPAR" in accepted:
+        wanted.append("a closing parenthesis")
+    if "$END" in accepted:
+        wanted.append("the end")
+    return " or ".join(wanted)
