@@ -159,6 +159,13 @@ class Message(MessageFields):
             _set(self, "_properties", properties)
         return properties
 
+    @property
+    def body_size(self) -> int:
+        """Bytes of a stored body, characters or elements of another; the body is not read for it."""
+        if self._body is UNREAD:
+            return self._source.body_size if self._source else 0
+        return len(self._body or ())
+
     def replace(self, **changes: Any) -> Message:
         """This message with some of the constructor's arguments changed.
 
@@ -196,11 +203,10 @@ class Message(MessageFields):
         return hash((self.message_id, self.destination, self.body_type, self.timestamp_ms))
 
     def __repr__(self) -> str:
-        body = self._source.body_size if self._body is UNREAD and self._source else len(self._body or ())
         stored = "" if self.sequence is None else f" sequence={self.sequence}"
         return (
             f"<Message {self.message_id or 'without id'} to {self.destination or 'nowhere'}"
-            f" {self.body_type} of {body}{stored}>"
+            f" {self.body_type} of {self.body_size}{stored}>"
         )
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -1,0 +1,99 @@
+"""What is under way to the store, and how its ends come back to the loop.
+
+The store completes futures on a thread of its own, hundreds in a burst. They are collected in a
+deque and the loop is woken once; what is waiting for them runs on the loop, in the store's order.
+"""
+
+from __future__ import annotations
+
+import logging
+from asyncio import AbstractEventLoop
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future as StoreFuture
+from functools import partial
+from typing import Any
+
+from jdbcstore.errors import StoreError
+
+log = logging.getLogger(__name__)
+
+Start = Callable[[], "StoreFuture[Any]"]
+End = Callable[[Any, BaseException | None], None]
+"""(result, None) or (None, what went wrong), on the loop."""
+
+
+class StoreLine:
+    """Hands work to the store in order, never so much that the store's own queue is full and blocks.
+
+    For the loop alone. What does not fit waits here.
+    """
+
+    def __init__(self, loop: AbstractEventLoop, max_count: int, max_bytes: int) -> None:
+        self._loop = loop
+        self._max_count = max_count
+        self._max_bytes = max_bytes
+        self._count = 0
+        self._bytes = 0
+        self._deferred: deque[tuple[Start, int, End]] = deque()
+        self._done: deque[tuple[int, End, StoreFuture[Any]]] = deque()
+        self._woken = False
+        self._idle: Callable[[], None] | None = None
+
+    def submit(self, start: Start, size: int, end: End) -> None:
+        """Call ``start`` when there is room, and ``end`` once its future is done."""
+        if self._deferred or self._count >= self._max_count or self._bytes >= self._max_bytes:
+            self._deferred.append((start, size, end))
+        else:
+            self._start(start, size, end)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._count and not self._deferred
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call back once, when nothing is under way any more."""
+        self._idle = callback
+        self._tell_idle()
+
+    def _start(self, start: Start, size: int, end: End) -> None:
+        try:
+            future = start()
+        except StoreError as error:
+            end(None, error)
+            return
+        self._count += 1
+        self._bytes += size
+        future.add_done_callback(partial(self._completed, size, end))
+
+    def _completed(self, size: int, end: End, future: StoreFuture[Any]) -> None:
+        """On a thread of the store's: appended first, so that a drain that is about to run sees it."""
+        self._done.append((size, end, future))
+        if not self._woken:
+            self._woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._drain)
+            except RuntimeError:
+                log.debug("the loop was closed before the store was done")
+
+    def _drain(self) -> None:
+        self._woken = False
+        done = self._done
+        for _ in range(len(done)):
+            size, end, future = done.popleft()
+            self._count -= 1
+            self._bytes -= size
+            error = future.exception()
+            try:
+                end(None if error else future.result(), error)
+            except Exception:
+                log.exception("the end of a write was not handled")
+        while self._deferred and self._count < self._max_count and self._bytes < self._max_bytes:
+            self._start(*self._deferred.popleft())
+        if self._idle is not None:
+            self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        if self.is_idle and self._idle is not None:
+            callback, self._idle = self._idle, None
+            callback()

@@ -1,0 +1,103 @@
+"""Where messages wait for consumers.
+
+A :class:`MessageCursor` holds what has come and was not delivered yet, in delivery order: by priority
+(9 first) where the destination is prioritised, then by sequence. Implementations differ in where they
+hold it: the store's pages, memory, a temporary file. A :class:`Backlog` is a cursor, and before it
+what consumers gave back.
+
+Everything runs on the loop. A cursor that has to fetch something from elsewhere does it in the
+background: :meth:`MessageCursor.head` is None meanwhile, and the cursor calls the ``on_ready`` it was
+made with once there is a head again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from jdbcstore.broker.cursors.lanes import Lanes
+from jdbcstore.broker.entry import Entry
+from jdbcstore.broker.memory import MemoryUsage
+
+
+class MessageCursor(Protocol):
+    """Entries that wait, in delivery order.
+
+    A cursor takes the memory (:class:`~jdbcstore.broker.memory.MemoryUsage`) of each entry that it has
+    in memory; from :meth:`pop` on the source that the entry is of has to release it at its end.
+    """
+
+    def push(self, entry: Entry) -> None:
+        """One has come, behind all that came before it (with its priority). Never refused."""
+
+    def head(self) -> Entry | None:
+        """The next one, which stays; None if there is none, or none in memory yet."""
+
+    def pop(self) -> Entry:
+        """Take the head, which must be there."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether producers should wait, for what has come is more than it may hold."""
+
+    def close(self) -> None:
+        """Forget all, and free what it took. What is read in the background goes nowhere."""
+
+
+class MemoryCursor:
+    """All in memory, without a limit of its own."""
+
+    def __init__(self, memory: MemoryUsage, lanes: int = 1) -> None:
+        self._memory = memory
+        self._lanes = Lanes(lanes)
+
+    def push(self, entry: Entry) -> None:
+        self._lanes.append(entry)
+        self._memory.take(entry.size)
+
+    def head(self) -> Entry | None:
+        return self._lanes.head()
+
+    def pop(self) -> Entry:
+        return self._lanes.pop()
+
+    @property
+    def is_full(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self._memory.release(self._lanes.size)
+        self._lanes.clear()
+
+
+class Backlog:
+    """What waits in a cursor, and what was given back, each in its place."""
+
+    __slots__ = ("_returned", "cursor")
+
+    def __init__(self, cursor: MessageCursor, lanes: int = 1) -> None:
+        self.cursor = cursor
+        self._returned = Lanes(lanes)
+
+    def head(self) -> Entry | None:
+        """The next entry, which stays; None if none is in memory."""
+        returned = self._returned.head()
+        if returned is None:
+            return self.cursor.head()
+        waiting = self.cursor.head()
+        return returned if waiting is None or self._returned.is_before(returned, waiting) else waiting
+
+    def pop(self, head: Entry) -> None:
+        """Take what :meth:`head` has just shown."""
+        if self._returned.head() is head:
+            self._returned.pop()
+        else:
+            self.cursor.pop()
+
+    def give_back(self, entries: Sequence[Entry]) -> None:
+        """Entries that were taken before wait again."""
+        self._returned.insert(entries)
+
+    def close(self) -> None:
+        self._returned.clear()
+        self.cursor.close()

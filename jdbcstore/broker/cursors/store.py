@@ -1,0 +1,150 @@
+"""The store-based cursor: a window in memory on what the store holds.
+
+While consumers keep up, what is committed goes straight into the window. When the window is full, what
+comes after is left to the store, and pages of it are read as the window empties. The last page says
+that nothing more was stored when it was read; what was committed meanwhile is kept for that moment,
+and then the window is up to date again. Sequences are committed in order, so nothing is skipped, and
+``positions`` says what was in the window already, so nothing comes twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from jdbcstore.abc import Cursor, Page
+from jdbcstore.backoff import Backoff
+from jdbcstore.broker.cursors.lanes import Lanes
+from jdbcstore.broker.entry import Entry
+from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.errors import StoreClosed
+from jdbcstore.message import Message
+
+log = logging.getLogger(__name__)
+
+ReadPage = Callable[[int, Cursor], "asyncio.Future[Page]"]
+"""``recover(limit, after)`` in another thread."""
+
+_LONGEST_PAUSE = 5.0
+
+
+class StoreCursor:
+    """See :class:`jdbcstore.broker.cursors.MessageCursor`. Memory is bounded by the page size."""
+
+    def __init__(
+        self,
+        read: ReadPage,
+        make_entry: Callable[[Message], Entry],
+        on_ready: Callable[[], None],
+        *,
+        memory: MemoryUsage,
+        page_size: int,
+        lanes: int = 1,
+        is_empty: bool = False,
+    ) -> None:
+        self._read_page = read
+        self._make_entry = make_entry
+        self._on_ready = on_ready
+        self._memory = memory
+        self._page_size = page_size
+        self._window = Lanes(lanes)
+        self._positions = [-1] * lanes
+        """By lane: what is up to here has been in the window."""
+        self._caching = is_empty
+        """Nothing is stored behind the positions."""
+        self._reading = False
+        self._meanwhile: list[Entry] = []
+        """What was committed while a page was being read."""
+        self._missed = False
+        """Not all of that is there."""
+        self._closed = False
+        self._backoff = Backoff(_LONGEST_PAUSE)
+
+    def push(self, entry: Entry) -> None:
+        lane = self._window.lane_of(entry)
+        if entry.sequence <= self._positions[lane]:
+            return  # a page was faster
+        if self._caching:
+            if self._has_room():
+                self._positions[lane] = entry.sequence
+                self._append(entry)
+                return
+            self._caching = False
+        elif self._reading:
+            if len(self._meanwhile) < self._page_size:
+                self._meanwhile.append(entry)
+            else:
+                self._missed = True
+
+    def lose_sight(self) -> None:
+        """Something may have been stored that nobody pushes: look for it."""
+        self._caching = False
+        self._missed = True
+
+    def head(self) -> Entry | None:
+        window = self._window
+        if not self._caching and not self._reading and window.count * 2 <= self._page_size:
+            self._read()
+        return window.head()
+
+    def pop(self) -> Entry:
+        return self._window.pop()
+
+    @property
+    def is_full(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self._closed = True
+        self._memory.release(self._window.size)
+        self._window.clear()
+        self._meanwhile.clear()
+
+    def _has_room(self) -> bool:
+        # Half a page is for every cursor, or those who came late would starve.
+        count = self._window.count
+        return count < self._page_size // 2 or (count < 5 * self._page_size and not self._memory.is_high)
+
+    def _append(self, entry: Entry) -> None:
+        self._window.append(entry)
+        self._memory.take(entry.size)
+
+    def _read(self) -> None:
+        self._reading, self._missed = True, False
+        page = self._read_page(self._page_size, Cursor(tuple(self._positions)))
+        page.add_done_callback(self._page_is_read)
+
+    def _page_is_read(self, future: asyncio.Future[Page]) -> None:
+        if self._closed or future.cancelled():
+            return
+        meanwhile, self._meanwhile = self._meanwhile, []
+        error = future.exception()
+        if error is not None:
+            self._try_again(error)
+            return
+        self._reading = False
+        self._backoff.reset()
+        self._take_page(future.result())
+        if future.result().at_end and not self._missed:
+            self._caching = True
+            for entry in meanwhile:
+                self.push(entry)
+        self._on_ready()
+
+    def _take_page(self, page: Page) -> None:
+        for message in page:
+            self._append(self._make_entry(message))
+        self._positions = [max(pair) for pair in zip(self._positions, page.cursor.positions, strict=True)]
+
+    def _try_again(self, error: BaseException) -> None:
+        if isinstance(error, StoreClosed):
+            return
+        pause = self._backoff.pause()
+        log.warning("cannot read a page, trying again in %.1f s: %s", pause, error)
+        asyncio.get_running_loop().call_later(pause, self._look_again)
+
+    def _look_again(self) -> None:
+        self._reading = False
+        if not self._closed:
+            self._on_ready()

@@ -1,0 +1,82 @@
+"""What the destinations of one broker share."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from asyncio import AbstractEventLoop, Future
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Protocol, TypeVar
+
+from jdbcstore.abc import Store
+from jdbcstore.broker.completions import StoreLine
+from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.clock import Clock
+
+T = TypeVar("T")
+_READERS = 4
+
+
+class Turn(Protocol):
+    """Has something to do at the end of a turn of the loop."""
+
+    def turn(self) -> None: ...
+
+
+class Parts:
+    """Loop, store, clock, memory; and what is collected over a turn of the loop."""
+
+    def __init__(
+        self, loop: AbstractEventLoop, store: Store, clock: Clock, line: StoreLine, memory: MemoryUsage
+    ) -> None:
+        self.loop = loop
+        self.store = store
+        self.clock = clock
+        self.line = line
+        self.memory = memory
+        self.last_sequence = 0
+        """The highest that was in the store when the broker started."""
+        self.numbers = itertools.count(1)
+        """Order entries that are not stored."""
+        self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="jdbcstore-broker")
+        self._touched: dict[Turn, None] = {}
+
+    def run(self, function: Callable[[], T]) -> Future[T]:
+        """Run what blocks, in a thread."""
+        return asyncio.ensure_future(self.loop.run_in_executor(self._pool, function), loop=self.loop)
+
+    def touch(self, what: Turn) -> None:
+        """Call its ``turn`` once, when what is ready now has run."""
+        if not self._touched:
+            self.loop.call_soon(self._turn)
+        self._touched[what] = None
+
+    def _turn(self) -> None:
+        touched, self._touched = self._touched, {}
+        for what in touched:
+            what.turn()
+
+    def done(self) -> Future[None]:
+        """A future that is done."""
+        future: Future[None] = self.loop.create_future()
+        future.set_result(None)
+        return future
+
+    def failed(self, error: BaseException) -> Future[None]:
+        """A future that has failed."""
+        future: Future[None] = self.loop.create_future()
+        future.set_exception(error)
+        return future
+
+    async def settled(self) -> None:
+        """Wait until nothing is under way to the store any more."""
+        while self._touched or not self.line.is_idle:
+            settled: Future[None] = self.loop.create_future()
+            # What was touched is written in the turn that follows.
+            self.loop.call_soon(self.line.when_idle, partial(settled.set_result, None))
+            await settled
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,160 @@
+"""The broker's end of a consumer: what is with it, and how much more it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from asyncio import AbstractEventLoop, Future
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
+
+from jdbcstore.broker.api import Consumer, Delivery, SubscriptionRequest
+from jdbcstore.broker.entry import Entry, Source
+from jdbcstore.message import Message
+
+log = logging.getLogger(__name__)
+
+
+class BaseSubscription:
+    """A :class:`jdbcstore.broker.api.Subscription` on any number of sources, with one prefetch.
+
+    A source asks for :attr:`room` and calls :meth:`deliver`; it is told by ``has_room`` when there is
+    room again. ``on_close`` is called once, last of all.
+    """
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        request: SubscriptionRequest,
+        consumer: Consumer,
+        prefetch: int,
+        matches: Callable[[Message], bool] | None = None,
+    ) -> None:
+        self.loop = loop
+        self.request = request
+        self.consumer = consumer
+        self.prefetch = max(prefetch, 1)
+        self.matches = matches
+        """The selector, if there is one."""
+        self.sources: list[Source] = []
+        self.held: dict[Entry, None] = {}
+        """What is with the consumer, in the order of delivery."""
+        self.extension = 0
+        """How much of that an open transaction has acknowledged: it takes no room."""
+        self.paused = False
+        self.closed = False
+        self.on_close: Callable[[BaseSubscription], None] = _nothing
+
+    @property
+    def room(self) -> int:
+        """How many more messages the consumer takes."""
+        return 0 if self.paused or self.closed else self.prefetch + self.extension - len(self.held)
+
+    def deliver(self, entry: Entry) -> None:
+        """Give the consumer a message, for which there must be room."""
+        entry.holder = self
+        self.held[entry] = None
+        try:
+            self.consumer.deliver(entry)
+        except Exception as error:
+            log.exception("a consumer of %s failed and is closed", entry.destination)
+            self.end(error)
+
+    def acknowledge(self, deliveries: Sequence[Delivery]) -> Future[None]:
+        return self._settle(deliveries, lambda source, entries: source.acknowledge(entries))
+
+    def reject(self, deliveries: Sequence[Delivery]) -> Future[None]:
+        return self._settle(deliveries, lambda source, entries: source.reject(entries, self))
+
+    def _settle(
+        self, deliveries: Sequence[Delivery], settle: Callable[[Source, list[Entry]], Future[None]]
+    ) -> Future[None]:
+        entries = self.taken(deliveries)
+        for entry in entries:
+            del self.held[entry]
+            entry.holder = None
+        done = [settle(source, mine) for source, mine in by_source(entries)]
+        if entries:
+            self.tell_room()
+        return done[0] if len(done) == 1 else all_done(self.loop, done)
+
+    def taken(self, deliveries: Sequence[Delivery]) -> list[Entry]:
+        """Those that are still with this consumer, and in no transaction."""
+        entries = cast("Sequence[Entry]", deliveries)
+        return [entry for entry in entries if entry.holder is self and entry.transaction is None]
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        if self.paused:
+            self.paused = False
+            self.tell_room()
+
+    def tell_room(self) -> None:
+        """Tell the sources that there is room, if there is."""
+        if self.room > 0:
+            for source in self.sources:
+                source.has_room(self)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        for source in self.sources:
+            source.leave(self)
+        # What a transaction acknowledges stays until that is decided.
+        self.give_back([entry for entry in self.held if entry.transaction is None])
+        self.on_close(self)
+
+    def give_back(self, entries: Sequence[Entry]) -> None:
+        """They were with the consumer, and are for another one."""
+        for entry in entries:
+            del self.held[entry]
+            entry.holder = None
+            entry.redelivered = True
+        for source, mine in by_source(entries):
+            source.give_back(mine)
+
+    def end(self, error: Exception) -> None:
+        """The broker closes the subscription."""
+        if not self.closed:
+            self.close()
+            self.consumer.end(error)
+
+
+def _nothing(_subscription: BaseSubscription) -> None:
+    return None
+
+
+def by_source(entries: Iterable[Entry]) -> list[tuple[Source, list[Entry]]]:
+    """The entries of each source."""
+    found: dict[int, tuple[Source, list[Entry]]] = {}
+    for entry in entries:
+        source = entry.source
+        mine = found.get(id(source))
+        if mine is None:
+            found[id(source)] = mine = (source, [])
+        mine[1].append(entry)
+    return list(found.values())
+
+
+def all_done(loop: AbstractEventLoop, futures: Sequence[Future[None]]) -> Future[None]:
+    """Done when all are; fails as the first of them that fails."""
+    result: Future[None] = loop.create_future()
+    if not futures:
+        result.set_result(None)
+        return result
+    together = asyncio.gather(*futures, return_exceptions=True)
+
+    def finish(done: Future[list[BaseException | None]]) -> None:
+        if result.done():
+            return
+        errors = [error for error in done.result() if isinstance(error, BaseException)]
+        if errors:
+            result.set_exception(errors[0])
+        else:
+            result.set_result(None)
+
+    together.add_done_callback(finish)
+    return result

@@ -1,0 +1,146 @@
+"""Sends and acknowledgements that happen together: one transaction of the store."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+from jdbcstore.abc import MessageReference, Transaction
+from jdbcstore.broker.api import Delivery, Subscription
+from jdbcstore.broker.entry import Entry, size_of
+from jdbcstore.broker.parts import Parts
+from jdbcstore.broker.subscription import BaseSubscription, by_source
+from jdbcstore.errors import DestinationFull, OutcomeUnknown, StoreError, TransactionError
+from jdbcstore.message import Message
+
+_OVER = "this transaction has ended; begin another one"
+
+
+class Target(Protocol):
+    """A queue or a topic, to a transaction that sends to it."""
+
+    def stage(self, transaction: Transaction, message: Message) -> bool:
+        """Add the message to a transaction of the store; False if it is not stored."""
+
+    def arrive(self, message: Message, reference: MessageReference | None) -> None:
+        """What was staged is committed under this reference; None if it was not stored."""
+
+    def lose_sight(self) -> None:
+        """What was staged may have been committed or not."""
+
+
+Route = Callable[[Message], "Sequence[tuple[Target, Message]]"]
+"""Where a message goes: each destination, and what it gets."""
+
+
+class EngineTransaction:
+    """See :class:`jdbcstore.broker.api.BrokerTransaction`."""
+
+    def __init__(self, parts: Parts, route: Route) -> None:
+        self._parts = parts
+        self._route = route
+        self._written: Transaction | None = parts.store.transaction()
+        self._sends: list[tuple[Target, Message, bool]] = []
+        self._holders: dict[BaseSubscription, list[Entry]] = {}
+        self._size = 0
+
+    @property
+    def _open(self) -> Transaction:
+        if self._written is None:
+            raise TransactionError(_OVER)
+        return self._written
+
+    def send(self, message: Message) -> Future[None]:
+        try:
+            written = self._open
+            self._size += size_of(message)
+            if self._size > self._parts.memory.limit:
+                raise DestinationFull(
+                    "the transaction is beyond the broker's memory limit; commit more often"
+                )
+            for target, routed in self._route(message):
+                self._sends.append((target, routed, target.stage(written, routed)))
+        except StoreError as error:
+            return self._parts.failed(error)
+        return self._parts.done()
+
+    def acknowledge(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> None:
+        _ = self._open
+        holder = cast(BaseSubscription, subscription)
+        entries = holder.taken(deliveries)
+        for entry in entries:
+            entry.transaction = self
+        self._holders.setdefault(holder, []).extend(entries)
+        holder.extension += len(entries)
+        holder.tell_room()
+
+    def commit(self) -> Future[None]:
+        if self._written is None:
+            return self._parts.failed(TransactionError(_OVER))
+        written, self._written = self._written, None
+        entries = [entry for mine in self._holders.values() for entry in mine]
+        is_written = any(stored for _, _, stored in self._sends)
+        for source, mine in by_source(entries):
+            is_written |= source.stage_acknowledgement(written, mine)
+        if not is_written:
+            self._committed([])
+            return self._parts.done()
+        promise: Future[None] = self._parts.loop.create_future()
+
+        def end(references: list[MessageReference], error: BaseException | None) -> None:
+            if error is None:
+                self._committed(references)
+            else:
+                self._failed(error)
+            if not promise.done():
+                if error is None:
+                    promise.set_result(None)
+                else:
+                    promise.set_exception(error)
+
+        self._parts.line.submit(written.commit_async, self._size, end)
+        return promise
+
+    def _committed(self, references: list[MessageReference]) -> None:
+        stored = iter(references)
+        for target, message, is_stored in self._sends:
+            target.arrive(message, next(stored) if is_stored else None)
+        entries = self._release()
+        for source, mine in by_source(entries):
+            source.acknowledged(mine)
+
+    def _failed(self, error: BaseException) -> None:
+        if isinstance(error, OutcomeUnknown):
+            for target, _, is_stored in self._sends:
+                if is_stored:
+                    target.lose_sight()
+        self._give_up()
+
+    def rollback(self) -> None:
+        if self._written is not None:
+            self._written.rollback()
+            self._written = None
+            self._give_up()
+
+    def _release(self) -> list[Entry]:
+        """Take what was acknowledged from its consumers."""
+        entries = []
+        for holder, mine in self._holders.items():
+            holder.extension -= len(mine)
+            for entry in mine:
+                entry.transaction = entry.holder = None
+                del holder.held[entry]
+            entries.extend(mine)
+        self._holders.clear()
+        return entries
+
+    def _give_up(self) -> None:
+        """The deliveries stay with their consumers; those of consumers that are gone go back."""
+        holders, self._holders = self._holders, {}
+        for holder, mine in holders.items():
+            holder.extension -= len(mine)
+            for entry in mine:
+                entry.transaction = None
+            if holder.closed:
+                holder.give_back(mine)

@@ -1,0 +1,149 @@
+"""Queues: order, competing consumers, acknowledgements, what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from jdbcstore import Store
+from jdbcstore.config.policy import PolicyEntry
+from tests.broker.consuming import consume, message, quiet, running, send
+from tests.conftest import OpenStore
+
+pytestmark = pytest.mark.backends("memory", "sqlite")
+
+
+def test_a_queue_delivers_in_order_and_forgets_what_is_acknowledged(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            await send(engine, *[message(str(n)) for n in range(10)])
+            consumer = await consume(engine, "Q")
+            await send(engine, *[message(str(n)) for n in range(10, 20)])
+            await consumer.got(20)
+            assert consumer.bodies == [str(n) for n in range(20)]
+            assert not any(delivery.redelivered for delivery in consumer.deliveries)
+            assert store.queue("Q").message_count() == 20
+            await consumer.acknowledge()
+            assert store.queue("Q").message_count() == 0
+
+    asyncio.run(main())
+
+
+def test_consumers_take_turns_up_to_their_prefetch(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            one, two = await consume(engine, "Q", prefetch=2), await consume(engine, "Q", prefetch=3)
+            await send(engine, *[message(n) for n in "abcdefgh"])
+            await one.got(2)
+            await two.got(3)
+            await quiet()
+            assert (one.bodies, two.bodies) == (["a", "c"], ["b", "d", "e"])
+            await one.acknowledge()
+            await one.got(4)
+            assert one.bodies == ["a", "c", "f", "g"]
+
+    asyncio.run(main())
+
+
+def test_what_a_closed_consumer_had_goes_back_in_its_place(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            one, two = await consume(engine, "Q", prefetch=2), await consume(engine, "Q", prefetch=2)
+            await send(engine, *[message(n) for n in "abcdef"])
+            await one.got(2)
+            await two.got(2)
+            one.subscription.close()
+            two.subscription.close()
+            three = await consume(engine, "Q")
+            await three.got(6)
+            assert three.bodies == ["a", "b", "c", "d", "e", "f"]
+            assert [delivery.redelivered for delivery in three.deliveries] == [True] * 4 + [False] * 2
+            # It is no more theirs.
+            await one.subscription.acknowledge(one.deliveries)
+            assert store.queue("Q").message_count() == 6
+
+    asyncio.run(main())
+
+
+def test_what_is_not_persistent_never_touches_the_store(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            await send(engine, *[message(n, persistent=False) for n in "abc"])
+            assert store.last_sequence() == 0
+            consumer = await consume(engine, "Q")
+            await consumer.got(3)
+            consumer.subscription.close()
+            consumer = await consume(engine, "Q")
+            await consumer.got(3)
+            assert consumer.bodies == ["a", "b", "c"]
+            await consumer.acknowledge()
+        async with running(store) as engine:
+            consumer = await consume(engine, "Q")
+            await quiet()
+            assert consumer.deliveries == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("priorities", [False, True])
+def test_a_backlog_is_read_in_pages_while_producers_go_on(store: Store, priorities: bool) -> None:
+    policy = PolicyEntry(queue="Q", max_page_size=10, prioritized_messages=priorities)
+
+    async def main() -> None:
+        async with running(store, policy) as engine:
+            await send(engine, *[message(n, priority=4) for n in map(str, range(300))])
+            consumer = await consume(engine, "Q", prefetch=25)
+            for first in range(300, 600, 10):
+                await send(engine, *[message(str(n)) for n in range(first, first + 10)])
+                await consumer.acknowledge(*consumer.deliveries)
+            while len(consumer.deliveries) < 600:
+                await consumer.acknowledge(*consumer.deliveries)
+                await consumer.got(len(consumer.deliveries) + 1)
+            assert consumer.bodies == [str(n) for n in range(600)]
+
+    asyncio.run(main())
+
+
+@pytest.mark.backends("sqlite")
+def test_after_a_restart_everything_comes_again_marked(open_store: OpenStore) -> None:
+    async def before(store: Store) -> None:
+        async with running(store) as engine:
+            consumer = await consume(engine, "Q")
+            await send(engine, *[message(n) for n in "abc"])
+            await consumer.got(3)
+            await consumer.acknowledge(consumer.deliveries[1])
+
+    async def after(store: Store) -> None:
+        async with running(store) as engine:
+            await send(engine, message("d"))
+            consumer = await consume(engine, "Q")
+            await consumer.got(3)
+            assert consumer.bodies == ["a", "c", "d"]
+            assert [delivery.redelivered for delivery in consumer.deliveries] == [True, True, False]
+
+    store = open_store()
+    asyncio.run(before(store))
+    store.close()
+    asyncio.run(after(open_store()))
+
+
+def test_a_consumer_of_a_wildcard_gets_from_all_queues(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            await send(engine, message("a", "A.1"), message("x", "B"))
+            consumer = await consume(engine, "A.>", prefetch=2)
+            await consumer.got(1)
+            await send(engine, message("b", "A.2"))
+            await consumer.got(2)
+            await send(engine, message("c", "A.1"))
+            await quiet()
+            assert consumer.bodies == ["a", "b"]
+            assert [str(delivery.destination) for delivery in consumer.deliveries] == [
+                "queue://A.1",
+                "queue://A.2",
+            ]
+            await consumer.acknowledge()
+            await consumer.got(3)
+
+    asyncio.run(main())

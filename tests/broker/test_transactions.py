@@ -1,0 +1,82 @@
+"""Transactions: sends and acknowledgements happen together, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from jdbcstore import Store
+from jdbcstore.errors import TransactionError
+from tests.broker.consuming import consume, message, quiet, running, send
+
+pytestmark = pytest.mark.backends("memory", "sqlite")
+
+
+def test_a_transaction_sends_and_acknowledges_at_once(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            await send(engine, message("a", "IN"), message("b", "IN", persistent=False))
+            source, target = await consume(engine, "IN"), await consume(engine, "OUT")
+            await source.got(2)
+            transaction = engine.begin("test")
+            await transaction.send(message("A", "OUT"))
+            await transaction.send(message("B", "OUT", persistent=False))
+            transaction.acknowledge(source.subscription, source.deliveries)
+            await quiet()
+            assert target.bodies == []
+            assert store.queue("IN").message_count() == 1
+            await transaction.commit()
+            await target.got(2)
+            assert sorted(target.bodies) == ["A", "B"]
+            assert store.queue("IN").message_count() == 0
+            with pytest.raises(TransactionError):
+                await transaction.commit()
+
+    asyncio.run(main())
+
+
+def test_after_a_rollback_deliveries_stay_with_their_consumer(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            await send(engine, message("a", "IN"), message("b", "IN"))
+            consumer = await consume(engine, "IN", prefetch=1)
+            await consumer.got(1)
+            transaction = engine.begin("test")
+            await transaction.send(message("A", "OUT"))
+            transaction.acknowledge(consumer.subscription, consumer.deliveries)
+            # What a transaction has acknowledged makes room.
+            await consumer.got(2)
+            transaction.rollback()
+            await quiet()
+            assert consumer.bodies == ["a", "b"]
+            assert store.queue("OUT").message_count() == 0
+            await consumer.acknowledge()
+            assert store.queue("IN").message_count() == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_consumer_that_closes_before_its_transaction_ends(store: Store, commits: bool) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            await send(engine, message("a"), message("b"))
+            consumer = await consume(engine, "Q")
+            await consumer.got(2)
+            transaction = engine.begin("test")
+            transaction.acknowledge(consumer.subscription, consumer.deliveries[:1])
+            consumer.subscription.close()
+            other = await consume(engine, "Q")
+            await other.got(1)
+            await quiet()
+            assert other.bodies == ["b"]
+            if commits:
+                await transaction.commit()
+                assert store.queue("Q").message_count() == 1
+            else:
+                transaction.rollback()
+                await other.got(2)
+                assert other.bodies == ["b", "a"]
+
+    asyncio.run(main())
