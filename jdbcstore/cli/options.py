@@ -14,7 +14,8 @@ from jdbcstore.cli.output import note
 from jdbcstore.config import Kind
 from jdbcstore.database import Database
 from jdbcstore.destination import Destination
-from jdbcstore.errors import ConfigurationError, InvalidDestination
+from jdbcstore.errors import ConfigurationError, InvalidDestination, InvalidSelector
+from jdbcstore.selector import Selector
 
 DEFAULT_FILE = Path("activemq-data", "jdbcstore.db")
 DEFAULT_URL = f"sqlite:///{DEFAULT_FILE}"
@@ -128,6 +129,20 @@ class DestinationType(click.ParamType[Destination]):
         try:
             return Destination.parse(value)
         except InvalidDestination as error:
+            self.fail(str(error), param, ctx)
+
+
+class SelectorType(click.ParamType[Selector]):
+    """A JMS selector."""
+
+    name = "selector"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Selector:
+        if isinstance(value, Selector):
+            return value
+        try:
+            return Selector(value)
+        except InvalidSelector as error:
             self.fail(str(error), param, ctx)
 
 

@@ -13,11 +13,18 @@ from jdbcstore import JdbcStore, pages
 from jdbcstore.abc import Cursor, Page, Recoverable, Reference
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.cli.messages import BlockPrinter, Facts, JsonPrinter, Printer, TablePrinter, facts_of
-from jdbcstore.cli.options import Command, Settings, destination_argument, subscription_options
+from jdbcstore.cli.options import (
+    Command,
+    SelectorType,
+    Settings,
+    destination_argument,
+    subscription_options,
+)
 from jdbcstore.cli.output import counted, note
 from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import Message
+from jdbcstore.selector import Selector
 
 _PAGE = 100
 """Messages in memory at a time; they may be large."""
@@ -32,6 +39,7 @@ class Consumable(Recoverable, Protocol):
 @click.command(cls=Command)
 @destination_argument
 @subscription_options
+@click.option("--selector", type=SelectorType(), metavar="TEXT", help="Only what this JMS selector selects.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N messages; else all.")
 @click.pass_obj
 def browse(
@@ -39,6 +47,7 @@ def browse(
     destination: Destination,
     client_id: str | None,
     subscription: str | None,
+    selector: Selector | None,
     limit: int | None,
 ) -> int:
     """Show messages and leave them where they are.
@@ -46,7 +55,7 @@ def browse(
     Of a topic, every stored message; with --client-id and --subscription, what that durable
     subscription has not acknowledged.
     """
-    reader = _Reader()
+    reader = _Reader(selector=selector)
     printer: Printer = JsonPrinter() if settings.json else TablePrinter()
     shown = 0
     with settings.open(read_only=True) as store:
@@ -57,7 +66,7 @@ def browse(
             if shown == limit:
                 break
     if not shown and not reader.corrupt:
-        note(f"no messages in {destination}")
+        note(f"no {'such ' if selector else ''}messages in {destination}")
     return reader.exit_code
 
 
@@ -146,8 +155,9 @@ def _source(
 class _Reader:
     """Reads what is in pages, and reports the rows that do not decode."""
 
-    def __init__(self, *, skip_expired: bool = False) -> None:
+    def __init__(self, *, skip_expired: bool = False, selector: Selector | None = None) -> None:
         self._skip_expired = skip_expired
+        self._selector = selector
         self.corrupt = 0
         self.expired = 0
 
@@ -164,7 +174,8 @@ class _Reader:
                 self.expired += 1
                 continue
             try:
-                found.append((message, facts_of(message)))
+                if self._selector is None or self._selector.matches(message):
+                    found.append((message, facts_of(message)))
             except CorruptMessage as error:
                 self._report([error])
         return found

@@ -115,6 +115,25 @@ def test_limit_counts_what_is_shown(invoke: Invoke, local_store: OpenLocal, loca
     assert result.code == 7
 
 
+def test_a_selector_chooses(invoke: Invoke, local_store: OpenLocal, local_url: str) -> None:
+    numbered = (
+        Message(f"{number}", properties={"even": number % 2 == 0, "n": number}) for number in range(9)
+    )
+    add(local_store, *numbered)
+    damage(local_url, 9, b"even", b"\xff\xff\xff\xff")
+
+    result = invoke("browse", "Q", "--json", "--selector", "even AND n > 1", "--limit", "2")
+    none = invoke("browse", "Q", "--selector", "JMSPriority > 7")
+    corrupt = invoke("browse", "Q", "--json", "--selector", "n > 5")
+    wrong = invoke("browse", "Q", "--selector", "n > ")
+
+    assert [line["body"] for line in result.lines] == ["2", "4"]
+    assert (none.code, none.err) == (0, "jdbcstore: no such messages in queue://Q\n")
+    assert ([line["body"] for line in corrupt.lines], corrupt.code) == (["6", "7"], 7)
+    assert wrong.code == 2
+    assert "at character 5: it ends where" in wrong.err
+
+
 def test_an_empty_queue(invoke: Invoke, local_store: OpenLocal) -> None:
     local_store().close()
 

@@ -150,6 +150,11 @@ class Peer:
         serialized: Json = self.call("serialize", value=value)
         return serialized
 
+    def select(self, selectors: Iterable[str], message: Json) -> list[str]:
+        """What each selector makes of the message: true, false, unknown, error, exception."""
+        results: list[str] = self.call("select", selectors=list(selectors), message=message)
+        return results
+
     def broker(self, jdbc_url: str, user: str, password: str, **options: Any) -> Broker:
         """Start the broker on a database; a context manager stops it."""
         started = self.call("start", jdbc_url=jdbc_url, user=user, password=password, **options)

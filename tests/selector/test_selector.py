@@ -161,6 +161,13 @@ def test_like_agrees_with_its_definition() -> None:
             assert [is_like(text) for text in texts] == [defined(pattern, text) for text in texts], pattern
 
 
+def test_like_tries_no_way_twice() -> None:
+    """ActiveMQ takes minutes for this: it tries every way to cut the text."""
+    text = "a" * 5_000
+    assert not like("%a%a%a%a%a%a%a%a%b", None)(text)
+    assert not like("%" + "_%" * 2_500 + "b%", None)(text)
+
+
 def test_threads_share_one() -> None:
     def ask(number: int) -> bool:
         return Selector(f"count + {number % 7} = {7 + number % 7}").matches(MESSAGE)

@@ -39,6 +39,7 @@ public final class Peer {
             case "durable_receive": return client.durableReceive(request);
             case "unsubscribe": return client.unsubscribe(request);
             case "serialize": return Messages.serialized(Values.toJava(request.get("value")));
+            case "select": return Selectors.evaluate(request);
             case "xa_prepare": return new XaClient(broker).prepare(request);
             case "xa_finish": return new XaClient(broker).finish(request);
             case "bench": return new Bench(broker).run(request);
