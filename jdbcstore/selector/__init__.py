@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 from jdbcstore.errors import InvalidSelector
 from jdbcstore.message import Message
-from jdbcstore.selector.compiler import Compiler
 from jdbcstore.selector.conditions import Condition
-from jdbcstore.selector.grammar import parse
 
 __all__ = ["MAX_LENGTH", "Selector"]
 
@@ -72,6 +70,10 @@ class _Compiled(NamedTuple):
 
 
 def _compile(text: str) -> _Compiled:
+    # The parser takes a while to load, and who imports this need not have a selector.
+    from jdbcstore.selector.compiler import Compiler
+    from jdbcstore.selector.grammar import parse
+
     converting = text.startswith(_CONVERTING)
     begin = len(_CONVERTING) if converting else 0
     if not text[begin:].strip():
