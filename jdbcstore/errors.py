@@ -24,6 +24,7 @@
     │   └── TransactionNotFound     no such XA transaction is prepared
     ├── NotAuthorized               this user may not do this, or the login is wrong
     ├── DestinationFull             there is no room for a message, and it is not waited for
+    ├── SpillFailed                 a temporary file for messages that wait in a broker
     ├── MessageNotFound
     ├── SubscriptionNotFound
     ├── SubscriptionExists          same name, other selector or destination
@@ -187,6 +188,17 @@ class NotAuthorized(StoreError):
 
 class DestinationFull(StoreError):
     """A destination, or the broker, has no room for a message, and is not to wait until there is."""
+
+
+class SpillFailed(StoreError):
+    """A temporary file for messages that wait for consumers cannot be written, or not be read back."""
+
+    def __init__(self, folder: str, what: str) -> None:
+        self.folder = folder
+        super().__init__(
+            f"a temporary file in {folder} for messages that wait for consumers {what}; make room there, or"
+            " name another folder in TMPDIR"
+        )
 
 
 class InvalidSubscription(StoreError, ValueError):

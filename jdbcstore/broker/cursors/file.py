@@ -1,0 +1,172 @@
+"""A cursor in memory up to a limit, and behind that in temporary files."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from struct import Struct
+
+from jdbcstore import openwire
+from jdbcstore.broker.cursors.spill import Spill
+from jdbcstore.broker.entry import Entry, Source
+from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.errors import SpillFailed
+
+log = logging.getLogger(__name__)
+
+_PAGE_BYTES = 64 << 10
+"""Read back at once, at most."""
+_head = Struct(">qB")  # the entry's sequence, and what else is true of it
+_STORED, _REDELIVERED, _NUMBERED = 1, 2, 4
+
+
+class FileCursor:
+    """A :class:`jdbcstore.broker.cursors.MessageCursor`. Nothing of it survives its process.
+
+    When the disk is full, what comes stays in memory, the error is logged, and the cursor is full until
+    it can be written. When what was written cannot be read back, it is lost, which is logged and told
+    to ``on_lost``; entries that are stored are still in the store.
+
+    :param memory: until this is high, entries stay in memory; what is read back comes on top
+    :param folder: where the files are; None is the system's folder for temporary files
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        memory: MemoryUsage,
+        *,
+        lanes: int = 1,
+        folder: Path | None = None,
+        on_lost: Callable[[SpillFailed], None] | None = None,
+    ) -> None:
+        self._source = source
+        self._memory = memory
+        self._folder = folder
+        self._on_lost = on_lost
+        self._lanes = [_Lane() for _ in range(lanes)]
+        self._failed = False
+        self._size = 0
+        self.count = 0
+        """Of entries, wherever they are."""
+        self.count_in_memory = 0
+
+    def push(self, entry: Entry) -> None:
+        """As in :class:`jdbcstore.broker.cursors.MessageCursor`.
+
+        :raises InvalidMessage: the message was never stored, and cannot be
+        """
+        lane = self._lanes[entry.message.priority if len(self._lanes) > 1 else 0]
+        if lane.spill is None and not self._memory.is_high:
+            self._hold(lane, entry)
+        else:
+            record = _record(entry)
+            lane.spill = lane.spill or Spill(self._folder)
+            self._try(lane.spill.append, record)
+        self.count += 1
+
+    def head(self) -> Entry | None:
+        lane = self._first_lane()
+        return None if lane is None else lane.memory[0]
+
+    def pop(self) -> Entry:
+        lane = self._first_lane()
+        if lane is None:
+            raise IndexError("nothing waits here")
+        entry = lane.memory.popleft()
+        self.count -= 1
+        self.count_in_memory -= 1
+        self._size -= entry.size
+        return entry
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk takes nothing more; it is asked again."""
+        if self._failed:
+            stuck = [lane.spill for lane in self._lanes if lane.spill is not None and lane.spill.is_stuck]
+            for spill in stuck:
+                self._try(spill.flush)
+            self._failed = any(spill.is_stuck for spill in stuck)
+        return self._failed
+
+    def _try(self, write: Callable[..., None], *records: bytes) -> None:
+        try:
+            write(*records)
+        except SpillFailed as error:
+            if not self._failed:
+                log.error("%s waits in memory, and producers wait too: %s", self._source.destination, error)
+            self._failed = True
+
+    def close(self) -> None:
+        for lane in self._lanes:
+            lane.clear()
+        self._memory.release(self._size)
+        self._size = self.count = self.count_in_memory = 0
+        self._failed = False
+
+    def _first_lane(self) -> _Lane | None:
+        """The lane with the head, which is in memory then."""
+        if not self.count:
+            return None
+        for lane in reversed(self._lanes):
+            if lane.spill is not None and not lane.memory:
+                self._read_back(lane, lane.spill)
+            if lane.memory:
+                return lane
+        return None
+
+    def _read_back(self, lane: _Lane, spill: Spill) -> None:
+        try:
+            for record in spill.read(_PAGE_BYTES):
+                self._hold(lane, _entry(record, self._source))
+        except SpillFailed as error:
+            self.count -= len(spill)
+            log.error("%d messages of %s are lost: %s", len(spill), self._source.destination, error)
+            spill.close()
+            if self._on_lost is not None:
+                self._on_lost(error)
+        if not spill:
+            spill.close()
+            lane.spill = None
+
+    def _hold(self, lane: _Lane, entry: Entry) -> None:
+        lane.memory.append(entry)
+        self.count_in_memory += 1
+        self._size += entry.size
+        self._memory.take(entry.size)
+
+
+class _Lane:
+    """The entries of one priority: first those in memory, then those in files."""
+
+    __slots__ = ("memory", "spill")
+
+    def __init__(self) -> None:
+        self.memory: deque[Entry] = deque()
+        self.spill: Spill | None = None
+
+    def clear(self) -> None:
+        self.memory.clear()
+        if self.spill is not None:
+            self.spill.close()
+            self.spill = None
+
+
+def _record(entry: Entry) -> bytes:
+    message = entry.message
+    flags = (
+        (_STORED if entry.stored else 0)
+        | (_REDELIVERED if entry.redelivered else 0)
+        | (_NUMBERED if message.sequence is not None else 0)
+    )
+    return _head.pack(entry.sequence, flags) + openwire.encode(message)
+
+
+def _entry(record: bytes, source: Source) -> Entry:
+    sequence, flags = _head.unpack_from(record)
+    message = openwire.decode(record[_head.size :], sequence=sequence if flags & _NUMBERED else None)
+    return Entry(
+        message, source, sequence, stored=bool(flags & _STORED), redelivered=bool(flags & _REDELIVERED)
+    )

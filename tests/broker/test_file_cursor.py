@@ -1,0 +1,305 @@
+"""Cursors that go on in temporary files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+from asyncio import Future
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from jdbcstore.broker.cursors.file import FileCursor
+from jdbcstore.broker.cursors.spill import Spill
+from jdbcstore.broker.entry import Entry
+from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.broker.subscription import BaseSubscription
+from jdbcstore.destination import Destination
+from jdbcstore.errors import InvalidMessage, SpillFailed
+from jdbcstore.message import Message, MessageId
+
+HERE = Destination.queue("HERE")
+LIMIT = 200_000
+NO_ROOM = MemoryUsage(0)
+
+
+def room(limit: int = LIMIT) -> MemoryUsage:
+    return MemoryUsage(limit, high_water_mark=100)
+
+
+class Nowhere:
+    """A source of entries that nobody consumes."""
+
+    destination = HERE
+
+    def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
+        raise NotImplementedError
+
+    def reject(self, entries: Sequence[Entry], subscription: BaseSubscription) -> Future[None]:
+        raise NotImplementedError
+
+    def give_back(self, entries: Sequence[Entry]) -> None: ...
+
+    def has_room(self, subscription: BaseSubscription) -> None: ...
+
+    def leave(self, subscription: BaseSubscription) -> None: ...
+
+
+SOURCE = Nowhere()
+
+
+def entry(number: int, body: str | bytes = "x" * 1000, priority: int = 4) -> Entry:
+    message_id = MessageId.parse(f"ID:a-1:1:1:{number}")
+    message = Message(
+        body,
+        destination=HERE,
+        message_id=message_id,
+        producer_id=message_id.producer_id,
+        priority=priority,
+        timestamp_ms=number,
+        properties={"number": number},
+    )
+    return Entry(message, SOURCE, number, stored=False)
+
+
+def drained(cursor: FileCursor) -> Iterator[Entry]:
+    while (head := cursor.head()) is not None:
+        taken = cursor.pop()
+        assert taken is head
+        yield head
+
+
+def files(folder: Path) -> list[int]:
+    """The descriptors of the files that this process has in a folder; they have no names."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            place = os.readlink(f"/proc/self/fd/{name}")
+        except FileNotFoundError:
+            continue  # the one that lists them
+        if place.startswith(str(folder)):
+            found.append(int(name))
+    return found
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Nothing can be written at any place of any file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_what_fits_stays_in_memory(tmp_path: Path) -> None:
+    cursor = FileCursor(SOURCE, room(), folder=tmp_path)
+    entries = [entry(number) for number in range(30)]
+    for one in entries:
+        cursor.push(one)
+
+    assert files(tmp_path) == []
+    assert [*drained(cursor)] == entries  # the very same objects
+
+
+def test_memory_is_bounded_and_the_order_kept(tmp_path: Path) -> None:
+    memory = room()
+    cursor = FileCursor(SOURCE, memory, folder=tmp_path)
+    for number in range(3000):
+        cursor.push(entry(number))
+    assert cursor.count == 3000
+    assert cursor.count_in_memory <= LIMIT // entry(0).size + 1
+    assert memory.used == cursor.count_in_memory * entry(0).size
+    assert len(files(tmp_path)) == 1
+    assert os.listdir(tmp_path) == []
+
+    for number, one in enumerate(drained(cursor)):
+        memory.release(one.size)
+        assert memory.used <= LIMIT
+        assert (one.sequence, one.message) == (number, entry(number).message)
+
+    assert number == 2999
+    assert memory.used == 0
+    assert (cursor.count, cursor.count_in_memory, files(tmp_path)) == (0, 0, [])
+
+
+def test_it_goes_on_in_files_until_they_are_empty(tmp_path: Path) -> None:
+    cursor = FileCursor(SOURCE, room(), folder=tmp_path)
+    chance = Random(5)
+    waiting: list[int] = []
+    pushed = 0
+    for _ in range(6000):
+        if chance.random() < 0.5 + 0.3 * (pushed < 1500):
+            cursor.push(entry(pushed))
+            waiting.append(pushed)
+            pushed += 1
+        elif waiting:
+            head = cursor.head()
+            assert head is not None
+            assert head.sequence == waiting.pop(0)
+            cursor.pop()
+        assert cursor.count == len(waiting)
+
+    assert [one.sequence for one in drained(cursor)] == waiting
+
+
+def test_higher_priorities_come_first(tmp_path: Path) -> None:
+    cursor = FileCursor(SOURCE, room(), lanes=10, folder=tmp_path)
+    for number in range(1000):
+        cursor.push(entry(number, priority=number % 3 + 3))
+
+    found = [*drained(cursor)]
+
+    assert [(one.message.priority, one.sequence) for one in found] == sorted(
+        ((one.message.priority, one.sequence) for one in found), key=lambda key: (-key[0], key[1])
+    )
+    assert len(found) == 1000
+    assert files(tmp_path) == []
+
+
+def test_an_entry_comes_back_as_it_was(tmp_path: Path) -> None:
+    cursor = FileCursor(SOURCE, NO_ROOM, folder=tmp_path)
+    stored = entry(7).message.replace(sequence=7, redelivery_counter=2, expiration_ms=5, persistent=False)
+    cursor.push(Entry(stored, SOURCE, 7, stored=True, redelivered=True))
+    cursor.push(Entry(entry(8).message, SOURCE, 8, stored=False))
+
+    first, second = drained(cursor)
+
+    assert first.message == stored
+    assert (first.sequence, first.message.sequence, first.stored, first.redelivered) == (7, 7, True, True)
+    assert (second.sequence, second.message.sequence, second.stored, second.redelivered) == (
+        8,
+        None,
+        False,
+        False,
+    )
+    assert first.source is SOURCE
+
+
+def test_a_message_may_be_larger_than_everything(tmp_path: Path) -> None:
+    cursor = FileCursor(SOURCE, room(1000), folder=tmp_path)
+    bodies = [bytes([number]) * size for number, size in enumerate((10, 3_000_000, 10, 700_000, 10))]
+    for number, body in enumerate(bodies):
+        cursor.push(entry(number, body))
+
+    assert [one.message.body for one in drained(cursor)] == bodies
+
+
+def test_a_message_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    cursor = FileCursor(SOURCE, NO_ROOM, folder=tmp_path)
+
+    with pytest.raises(InvalidMessage):
+        cursor.push(Entry(entry(1).message.replace(correlation_id="x" * 70_000), SOURCE, 1, stored=False))
+
+    assert (cursor.count, cursor.head()) == (0, None)
+
+
+def test_space_is_given_back_while_it_goes_on(tmp_path: Path) -> None:
+    spill = Spill(tmp_path, segment_bytes=10_000, buffer_bytes=1000)
+    record = b"x" * 500
+    for _ in range(20):
+        spill.append(record)
+    for _ in range(500):
+        spill.append(record)
+        assert spill.read(1) == [record]
+        assert spill.file_bytes <= 30_000
+
+    assert len(files(tmp_path)) <= 3
+    assert len(spill) == 20
+    spill.close()
+    assert files(tmp_path) == []
+
+
+def test_close_gives_the_disk_back(tmp_path: Path) -> None:
+    memory = room(10_000)
+    cursor = FileCursor(SOURCE, memory, folder=tmp_path)
+    for number in range(100):
+        cursor.push(entry(number))
+    assert memory.used >= 10_000
+    assert files(tmp_path) != []
+
+    cursor.close()
+
+    assert memory.used == 0
+
+    assert files(tmp_path) == []
+    assert (cursor.count, cursor.head()) == (0, None)
+
+
+def test_a_full_disk_is_told_once_and_loses_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cursor = FileCursor(SOURCE, room(), folder=tmp_path)
+    for number in range(200):
+        cursor.push(entry(number))
+    assert not cursor.is_full
+    with full_disk():
+        for number in range(200, 400):
+            cursor.push(entry(number))
+        assert cursor.is_full
+    [record] = caplog.records
+    assert record.levelno == logging.ERROR
+    assert "queue://HERE waits in memory" in record.message
+    assert f"{tmp_path} for messages that wait for consumers cannot be written" in record.message
+    assert "make room there" in record.message
+
+    assert not cursor.is_full  # the disk has room again
+    assert [one.sequence for one in drained(cursor)] == [*range(400)]
+    assert not cursor.is_full
+
+
+def test_a_full_disk_is_no_reason_not_to_go_on(tmp_path: Path) -> None:
+    cursor = FileCursor(SOURCE, room(), folder=tmp_path)
+    with full_disk():
+        for number in range(400):
+            cursor.push(entry(number))
+        assert [one.sequence for one in drained(cursor)] == [*range(400)]
+        assert not cursor.is_full
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cursor = FileCursor(SOURCE, NO_ROOM, folder=tmp_path / "none")
+    for number in range(100):
+        cursor.push(entry(number))
+
+    assert cursor.is_full
+    assert "No such file" in caplog.text
+    assert [one.sequence for one in drained(cursor)] == [*range(100)]
+
+
+@pytest.mark.parametrize("place", [0, 6, 2000])
+def test_damage_is_told_with_what_is_lost(
+    tmp_path: Path, place: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost: list[SpillFailed] = []
+    cursor = FileCursor(SOURCE, room(20_000), folder=tmp_path, on_lost=lost.append)
+    for number in range(200):
+        cursor.push(entry(number))
+    [file] = files(tmp_path)
+    os.pwrite(file, b"damaged", place)
+
+    found = [one.sequence for one in drained(cursor)]
+
+    assert found == [*range(len(found))]
+    assert 0 < len(found) < 100
+    assert len(lost) == 1
+    assert f"{200 - len(found)} messages of queue://HERE are lost" in caplog.text
+    assert cursor.count == 0
+    cursor.push(entry(200))
+    assert [one.sequence for one in drained(cursor)] == [200]
+
+
+def test_a_file_that_is_cut_off_is_told(tmp_path: Path) -> None:
+    spill = Spill(tmp_path, buffer_bytes=1000)
+    for _ in range(10):
+        spill.append(b"x" * 500)
+    [file] = files(tmp_path)
+    os.truncate(file, 700)
+
+    assert spill.read(100) == [b"x" * 500]
+    with pytest.raises(SpillFailed, match="is damaged"):
+        spill.read(100)
+    spill.close()
