@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 
+from jdbcstore.abc import Transaction
 from jdbcstore.broker.cursors.file import FileCursor
 from jdbcstore.broker.cursors.spill import Spill
 from jdbcstore.broker.entry import Entry
@@ -41,6 +42,11 @@ class Nowhere:
 
     def reject(self, entries: Sequence[Entry], subscription: BaseSubscription) -> Future[None]:
         raise NotImplementedError
+
+    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
+        raise NotImplementedError
+
+    def acknowledged(self, entries: Sequence[Entry]) -> None: ...
 
     def give_back(self, entries: Sequence[Entry]) -> None: ...
 
