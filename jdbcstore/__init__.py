@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -76,6 +77,7 @@ def open(  # noqa: A001
     *,
     clock: Clock | None = None,
     lock_timeout: float | None = None,
+    give_up: threading.Event | None = None,
     **options: Any,
 ) -> Store:
     """Open the store of a URL or of a :class:`Configuration`, with :class:`StoreConfig`'s options.
@@ -85,17 +87,19 @@ def open(  # noqa: A001
     :class:`MemoryStore`. An option given here wins over that of ``config`` or of the configuration.
 
     A configuration with a locker opens a store once it is the master, for which it waits at most
-    ``lock_timeout`` seconds, or as long as it takes.
+    ``lock_timeout`` seconds, or as long as it takes, and not once ``give_up`` is set.
 
     :raises ConfigurationError: the URL or an option cannot work
     :raises StoreUnavailable: the database does not answer
     :raises SchemaError: the tables are absent, or are not ActiveMQ's
     :raises NotMaster: another holds the lock, and is waited for no longer
+    :raises StoreClosed: another held it when the wait was given up
     """
     if isinstance(where, Configuration):
         config = (config or where.store).replace(**options)
         if where.data_source.url != "memory:":
-            return JdbcStore.configured(replace(where, store=config), clock=clock, lock_timeout=lock_timeout)
+            where = replace(where, store=config)
+            return JdbcStore.configured(where, clock=clock, lock_timeout=lock_timeout, give_up=give_up)
         return MemoryStore(config, clock=clock)
     config = (config or StoreConfig()).replace(**options)
     if where == "memory:":

@@ -54,6 +54,11 @@ class Database:
         self.driver_errors: tuple[type[Exception], ...] = ()
         """What the driver raises; known once there is an engine."""
 
+    @property
+    def lock_directory(self) -> str | None:
+        """Where the lock of a database is that is a file of this machine; None for a server's."""
+        return self.adapter.lock_directory(self._target)
+
     def connect_with(self, *, limited: bool = False, **pool: Any) -> Engine:
         """An engine whose connections are in autocommit mode, with SQLAlchemy's options of a pool.
 

@@ -37,9 +37,9 @@ class JdbcStore:
 
     One process at a time should write to a set of tables: that keeps the order promised to readers.
     Others may read. With a ``locker``, opening waits until this store is the master, for ``lock_timeout``
-    seconds if that is given, and no write passes once another is: each is then :class:`LockLost`. Without,
-    nothing keeps a second writer away. It loses nothing and stores nothing twice, but it has sequences of
-    its own, and a reader that pages behind a cursor may skip the lower ones.
+    seconds if that is given, or until ``give_up`` is set, and no write passes once another is: each is then
+    :class:`LockLost`. Without, nothing keeps a second writer away. It loses nothing and stores nothing twice,
+    but it has sequences of its own, and a reader that pages behind a cursor may skip the lower ones.
 
     ``user`` and ``password`` are used in place of the URL's.
 
@@ -49,6 +49,7 @@ class JdbcStore:
     :raises StoreUnavailable: the database does not answer
     :raises SchemaError: the tables are absent and are not to be created, or are not ActiveMQ's
     :raises NotMaster: another holds the lock, and is waited for no longer
+    :raises StoreClosed: another held it when the wait was given up
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class JdbcStore:
         read_only: bool = False,
         locker: AbstractLocker | None = None,
         lock_timeout: float | None = None,
+        give_up: threading.Event | None = None,
     ) -> None:
         self.config = config or StoreConfig()
         self._clock = clock or SystemClock()
@@ -73,7 +75,7 @@ class JdbcStore:
             if locker is not None:
                 self._mastership = Mastership(self._session, locker, self._clock)
             if self._mastership is not None and not read_only:
-                self.fence = self._mastership.acquire(lock_timeout)
+                self.fence = self._mastership.acquire(lock_timeout, give_up)
             self._writer = self._make_writer(read_only)
         except BaseException:
             self._release()
@@ -103,6 +105,7 @@ class JdbcStore:
         clock: Clock | None = None,
         read_only: bool = False,
         lock_timeout: float | None = None,
+        give_up: threading.Event | None = None,
     ) -> Self:
         """The store of a configuration, whose notes are logged.
 
@@ -124,6 +127,7 @@ class JdbcStore:
                 read_only=read_only,
                 locker=make_locker(locker, configuration.broker_name, clock) if locker else None,
                 lock_timeout=lock_timeout,
+                give_up=give_up,
             )
 
     @property

@@ -88,6 +88,10 @@ class Adapter(Locking):
     index_hint: ClassVar[str] = ""
     """What follows a table's name so that a query takes ``{index}``, where the planner would not."""
 
+    def lock_directory(self, url: URL) -> str | None:  # noqa: ARG002
+        """Where the lock of a database is that is a file of this machine; None for a server's."""
+        return None
+
     @classmethod
     def url_from_jdbc(cls, text: str) -> URL:
         """What to connect to, for a JDBC URL of this vendor.

@@ -45,6 +45,10 @@ class SqliteAdapter(Adapter):
         if url.database and url.database != ":memory:" and not Path(url.database).exists():
             raise SchemaError(f"there is no SQLite file {url.database}; run jdbcstore init to make it")
 
+    def lock_directory(self, url: URL) -> str | None:
+        # Beside the file itself, by whichever link it is reached, and not in the way of another one.
+        return f"{Path(url.database).resolve()}-lock" if url.database else None
+
     def engine_options(self, url: URL) -> dict[str, Any]:
         if not url.database or url.database == ":memory:":
             raise ConfigurationError(

@@ -13,6 +13,7 @@ import click
 from jdbcstore.cli.archiving import archive, restore
 from jdbcstore.cli.asking import sql
 from jdbcstore.cli.configuring import config
+from jdbcstore.cli.dead_letters import dlq
 from jdbcstore.cli.deciding import xa
 from jdbcstore.cli.diagnosing import doctor
 from jdbcstore.cli.failures import ExitCode, PipeClosed, exit_code
@@ -27,6 +28,7 @@ from jdbcstore.cli.reporting import report
 from jdbcstore.cli.sending import send
 from jdbcstore.cli.showing import demo
 from jdbcstore.cli.subscribing import subscribe, subscriptions, unsubscribe
+from jdbcstore.cli.users import passwd
 from jdbcstore.errors import StoreError
 
 
@@ -74,8 +76,9 @@ working directory.
 """
 
 for _command in (
-    init, status, send, browse, consume, purge, subscriptions, subscribe, unsubscribe, cleanup, xa, migrate,
-    schema, copy, audit, archive, restore, lock, wait_master, config, sql, report, doctor, demo,
+    init, status, passwd, send, browse, consume, purge, subscriptions, subscribe, unsubscribe, dlq,
+    cleanup, xa, migrate, schema, copy, audit, archive, restore, lock, wait_master, config, sql, report,
+    doctor, demo,
 ):  # fmt: skip
     commands.add_command(_command)
 

@@ -12,6 +12,7 @@ import click
 from jdbcstore import Configuration, JdbcStore, load_config
 from jdbcstore.cli.output import note
 from jdbcstore.config import Kind
+from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
 from jdbcstore.database import Database
 from jdbcstore.destination import Destination
 from jdbcstore.errors import ConfigurationError, InvalidDestination, InvalidSelector
@@ -43,13 +44,30 @@ class Settings:
             return configuration
         return replace(configuration, data_source=replace(configuration.data_source, url=DEFAULT_URL))
 
-    def open(self, *, read_only: bool = False) -> JdbcStore:
+    def guarded(self) -> Configuration:
+        """The same, with the locker of a broker where none is named: no second one can serve then.
+
+        For an SQLite file that is a locked file beside it, which whoever starts after a crash gets at once,
+        for a server a lease, which clients of every machine see.
+        """
+        configuration = self.configuration()
+        if configuration.locker is not None or configuration.data_source.url == "memory:":
+            return configuration
+        directory = self._database(configuration).lock_directory
+        if directory is None:
+            return replace(configuration, locker=LeaseDatabaseLockerConfig())
+        return replace(configuration, locker=SharedFileLockerConfig(directory=directory))
+
+    def open(self, *, read_only: bool = False, guarded: bool = False, audited: bool = True) -> JdbcStore:
         """The store that they name.
 
-        Read-only, it is used as it was found: nothing is created in it.
+        Read-only, it is used as it was found: nothing is created in it. Guarded, it is opened only while no
+        broker serves it. Not audited, it takes messages that it has had before, whatever is configured.
         """
         # A command is over before a first cleanup in the background would be due.
-        configuration = self.configuration().replace(cleanup_period=0.0)
+        configuration = (self.guarded() if guarded else self.configuration()).replace(cleanup_period=0.0)
+        if not audited:
+            configuration = configuration.replace(enable_audit=False)
         if configuration.data_source.url == DEFAULT_URL and not read_only:
             make_folder(DEFAULT_FILE.parent)
         # One attempt: a command does not wait until a broker ends.
@@ -63,6 +81,9 @@ class Settings:
         configuration = self.configuration()
         if configuration.data_source.url == DEFAULT_URL and not must_exist:
             make_folder(DEFAULT_FILE.parent)
+        return self._database(configuration, must_exist=must_exist)
+
+    def _database(self, configuration: Configuration, *, must_exist: bool = False) -> Database:
         with configuration.placing():
             url, user, password = configuration.login()
             return Database(url, configuration.store, user=user, password=password, must_exist=must_exist)

@@ -80,12 +80,11 @@ class ConnectorConfig:
 
     def __post_init__(self) -> None:
         check(self)
-        scheme, _, rest = self.uri.partition("://")
-        if scheme not in (STOMP, STOMP_TLS):
+        if self.scheme not in (STOMP, STOMP_TLS):
             raise ConfigurationError(
                 f"uri must be {STOMP}://HOST:PORT or {STOMP_TLS}://HOST:PORT, not {self.uri!r}", option="uri"
             )
-        Address.parse(rest, "uri")
+        Address.parse(self.uri.partition("://")[2], "uri")
         if self.is_tls and self.certificate is None:
             raise ConfigurationError(f"{self.uri} needs a certificate: a PEM file", option="certificate")
         if self.need_client_auth and self.trusted_certificates is None:
@@ -99,8 +98,12 @@ class ConnectorConfig:
         return Address.parse(self.uri.partition("://")[2], "uri")
 
     @property
+    def scheme(self) -> str:
+        return self.uri.partition("://")[0]
+
+    @property
     def is_tls(self) -> bool:
-        return self.uri.startswith(f"{STOMP_TLS}:")
+        return self.scheme == STOMP_TLS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,13 +113,20 @@ class AbstractLocker:
     def state(self) -> LockState:
         return self._state
 
-    def start(self, timeout: float | None = None, *, blocking: bool = True) -> bool:
+    def start(
+        self,
+        timeout: float | None = None,
+        *,
+        blocking: bool = True,
+        give_up: threading.Event | None = None,
+    ) -> bool:
         """Wait until the lock is held; whether it is.
 
-        With a ``timeout`` it is waited for so many seconds, 0 for one attempt. Not ``blocking``, a thread
-        goes on waiting, and :meth:`wait` tells how it ended.
+        With a ``timeout`` it is waited for so many seconds, 0 for one attempt, and not once ``give_up`` is
+        set. Not ``blocking``, a thread goes on waiting, and :meth:`wait` tells how it ended.
 
         :raises NotMaster: another holds the lock, and ``fail_if_locked`` or the timeout says not to wait
+        :raises StoreClosed: the wait was given up
         :raises StoreError: it cannot be taken
         """
         with self._lock:
@@ -129,11 +136,12 @@ class AbstractLocker:
             self._stopping.clear()
             self._decided.clear()
             self._failure = None
+        stopping = give_up or self._stopping
         if blocking:
-            self._acquire(timeout)
+            self._acquire(timeout, stopping)
             return self.wait(0)
         self._waiter = threading.Thread(
-            target=self._acquire, args=(timeout,), name="jdbcstore-locker", daemon=True
+            target=self._acquire, args=(timeout, stopping), name="jdbcstore-locker", daemon=True
         )
         self._waiter.start()
         return False
@@ -160,10 +168,10 @@ class AbstractLocker:
             self._release()
             self._decided.set()
 
-    def _acquire(self, timeout: float | None) -> None:
+    def _acquire(self, timeout: float | None, stopping: threading.Event) -> None:
         try:
             self.pre_start()
-            self._attempt_until(timeout)
+            self._attempt_until(timeout, stopping)
             self._state = LockState.MASTER
         except BaseException as error:
             self._state = LockState.STOPPED
@@ -174,7 +182,7 @@ class AbstractLocker:
         finally:
             self._decided.set()
 
-    def _attempt_until(self, timeout: float | None) -> None:
+    def _attempt_until(self, timeout: float | None, stopping: threading.Event) -> None:
         deadline = float("inf") if timeout is None else self.clock.monotonic() + timeout
         told = False
         while True:
@@ -195,7 +203,7 @@ class AbstractLocker:
                 told = True
             # What the attempt itself has waited counts.
             pause = self._pause_after(failure) - (self.clock.monotonic() - began)
-            if self._stopping.wait(max(0.0, min(pause, deadline - self.clock.monotonic()))):
+            if stopping.wait(max(0.0, min(pause, deadline - self.clock.monotonic()))):
                 raise StoreClosed("the locker was stopped before it had the lock")
 
     def _patience(self, deadline: float) -> float:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
 
 from jdbcstore.adapters.base import Failure
 from jdbcstore.backoff import Backoff
 from jdbcstore.clock import Clock
 from jdbcstore.connection import Connection
-from jdbcstore.errors import NotMaster, StoreUnavailable
+from jdbcstore.errors import NotMaster, StoreClosed, StoreUnavailable
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.lockers.fence import Fence
 from jdbcstore.lockers.keeper import Keeper
@@ -38,17 +39,18 @@ class Mastership:
     def locker(self) -> AbstractLocker:
         return self._locker
 
-    def acquire(self, timeout: float | None = None) -> Fence:
+    def acquire(self, timeout: float | None = None, give_up: threading.Event | None = None) -> Fence:
         """Wait until this store is the master; what its writes must pass from now on.
 
         :raises NotMaster: another is, after ``timeout`` seconds or where the locker says not to wait
+        :raises StoreClosed: another was when ``give_up`` was set
         :raises StoreError: the lock cannot be taken
         """
         deadline = float("inf") if timeout is None else self._clock.monotonic() + timeout
         backoff = Backoff(_LONGEST_PAUSE)
         while True:
             left = None if timeout is None else max(0.0, deadline - self._clock.monotonic())
-            self._locker.start(left)
+            self._locker.start(left, give_up=give_up)
             try:
                 epoch = self._begin_epoch()
             except BaseException:
@@ -61,7 +63,11 @@ class Mastership:
             if self._clock.monotonic() >= deadline:
                 raise NotMaster("the lock was lost while it was being taken; try again")
             # A lock that is not in the database is there at once, however long the database is away.
-            time.sleep(backoff.pause())
+            pause = backoff.pause()
+            if give_up is None:
+                time.sleep(pause)
+            elif give_up.wait(pause):
+                raise StoreClosed("the lock was waited for no longer")
         log.info("the master from now on: %s of %s, epoch %d", self._locker.type, self._session.place, epoch)
         return self._keep(epoch)
 

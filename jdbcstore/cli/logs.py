@@ -1,0 +1,53 @@
+"""The log of a command that runs for long: one line an event, of key=value or of JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+_STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+"""What every record has; anything else was given as ``extra``."""
+
+
+class _Formatter(logging.Formatter):
+    def fields(self, record: logging.LogRecord) -> dict[str, object]:
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        found: dict[str, object] = {
+            "time": time.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        found |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        if record.exc_info:
+            found["traceback"] = self.formatException(record.exc_info)
+        return found
+
+
+class JsonFormatter(_Formatter):
+    """One object a line, in ASCII."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(self.fields(record), default=str)
+
+
+class TextFormatter(_Formatter):
+    """``name=value``, quoted as JSON where it is not one plain word."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return " ".join(f"{name}={_word(str(value))}" for name, value in self.fields(record).items())
+
+
+def _word(text: str) -> str:
+    plain = text.isprintable() and text and not {*text} & {*' "='}
+    return text if plain else json.dumps(text)
+
+
+def log_to_stderr(log_format: str, *, debug: bool) -> None:
+    """Log what happens from now on, at level info, with ``debug`` everything of this library."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.getLogger("jdbcstore").setLevel(logging.DEBUG if debug else logging.INFO)

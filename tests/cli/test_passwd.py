@@ -1,0 +1,42 @@
+"""``passwd``: the users file of a broker."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from jdbcstore.broker.security import Users
+from tests.cli.command_line import CommandLine
+
+SECRET = b"two pints\n"
+
+
+def test_a_user_is_added_and_changed(local: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "users.toml"
+
+    added = local("passwd", "users.toml", "alice", "--read", "ORDERS.>", "--json", stdin=SECRET)
+    changed = local("passwd", "users.toml", "alice", "--write", "REPLIES", stdin=b"other")
+
+    assert added.json == {"file": "users.toml", "user": "alice", "new": True}
+    assert "changed alice in users.toml" in changed.out
+    text = file.read_text()
+    assert 'read = ["ORDERS.>"]' in text
+    assert 'write = ["REPLIES"]' in text
+    assert "two pints" not in text
+    users = Users(file)
+    assert asyncio.run(users.login("alice", "other")).name == "alice"
+    users.close()
+
+
+def test_what_is_refused(local: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "wrong.toml").write_text("x = 1")
+
+    empty = local.run("passwd", "users.toml", "alice", stdin=b"\n")
+    wrong = local.run("passwd", "wrong.toml", "alice", stdin=SECRET)
+    nowhere = local.run("passwd", "nowhere/users.toml", "alice", stdin=SECRET)
+
+    assert (empty.code, wrong.code, nowhere.code) == (2, 3, 3)
+    assert "an empty password" in empty.err
+    assert "[users.NAME]" in wrong.err
+    assert "cannot write" in nowhere.err
+    assert not (tmp_path / "users.toml").exists()
