@@ -22,6 +22,7 @@
     ├── CorruptMessage              a MSG column that does not decode
     ├── TransactionError            a transaction that has ended, or cannot be done in this way
     │   └── TransactionNotFound     no such XA transaction is prepared
+    ├── ProtocolError               what a client of the broker sent is not of its protocol
     ├── NotAuthorized               this user may not do this, or the login is wrong
     ├── DestinationFull             there is no room for a message, and it is not waited for
     ├── SpillFailed                 a temporary file for messages that wait in a broker
@@ -180,6 +181,10 @@ class InvalidSelector(StoreError, ValueError):
         at = "" if position is None else f" at character {position + 1}"
         shown = selector if len(selector) <= 250 else f"{selector[:250]}..."
         super().__init__(f"the selector {shown!r} is wrong{at}: {reason}")
+
+
+class ProtocolError(StoreError):
+    """What a client sent to the broker is not of its protocol, or beyond its limits."""
 
 
 class NotAuthorized(StoreError):

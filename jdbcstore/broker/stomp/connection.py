@@ -1,0 +1,273 @@
+"""A client's connection: bytes in and out, how fast, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from asyncio import BaseTransport, Transport
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from jdbcstore.broker.stomp.frames import FrameReader, Limits
+from jdbcstore.broker.stomp.requests import HeartBeats
+from jdbcstore.broker.stomp.service import Service
+from jdbcstore.broker.stomp.session import Session
+from jdbcstore.config.broker import ConnectorConfig
+from jdbcstore.errors import NotAuthorized, ProtocolError
+
+log = logging.getLogger(__name__)
+
+_STRANGERS = Limits(head=32 * 1024, headers=100, body=1024)
+"""What somebody may send who has not logged in: a CONNECT."""
+_HIGH_WATER = 256 * 1024
+"""Bytes of output that the client has not taken, beyond which it is given no more messages."""
+_MOST_OUTPUT = 4 * 1024 * 1024
+"""Beyond which nothing is read from it either, for that makes answers."""
+_TOLERANCE = 2.0
+"""How many times the interval a client's heart-beat may take."""
+_LINGER = 5.0
+"""Seconds that a client has to take its last words."""
+_HELD_BY_ALL = 256 * 1024 * 1024
+_HELD_BY_ONE = 64 * 1024
+"""Bytes of frames that have not arrived whole: beyond the first, nobody may have more than the second."""
+
+
+class Connections(Protocol):
+    """The connector, as its connections know it."""
+
+    def opened(self, connection: Connection) -> None: ...
+
+    def logged_in(self, connection: Connection) -> None: ...
+
+    def closed(self, connection: Connection) -> None: ...
+
+
+class Connection(asyncio.Protocol):
+    """One client, from accepting it to its end."""
+
+    def __init__(self, service: Service, config: ConnectorConfig, connections: Connections) -> None:
+        self.reader = FrameReader(_STRANGERS)
+        self.peer = "?"
+        self.paused = False
+        self._service = service
+        self._config = config
+        self._connections = connections
+        self._loop = asyncio.get_running_loop()
+        self._session: Session = None  # type: ignore[assignment]  # from connection_made on
+        self._transport: Transport = None  # type: ignore[assignment]
+        self._output: list[bytes] = []
+        self._output_size = 0
+        self._flushing = False
+        self._closing = False
+        self._peer_is_done = False
+        self._pumping = False
+        self._reading = True
+        self._held = 0
+        self._read_at = self._written_at = self._loop.time()
+        self._timers: list[asyncio.TimerHandle] = []
+
+    # What asyncio tells.
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        self._transport = cast(Transport, transport)
+        self._transport.set_write_buffer_limits(high=_HIGH_WATER)
+        self.peer = _peer(transport)
+        _keep_alive(transport)
+        self._session = Session(self._service, self._config, self)
+        if self._config.connect_attempt_timeout:
+            self._later(self._config.connect_attempt_timeout, self._was_too_slow)
+        self._connections.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._read_at = self._loop.time()
+        if self._closing or self._session.ended:
+            return  # read all the same: what is left unread would make the last words get lost
+        self.reader.feed(data)
+        self._pump()
+
+    def eof_received(self) -> bool:
+        """Whether the connection stays for now: what is under way is still to be answered."""
+        if self._closing or self._transport.get_extra_info("sslcontext") is not None:
+            return False
+        self._peer_is_done = True
+        self._session.end(b"")
+        return True
+
+    def pause_writing(self) -> None:
+        self.paused = True
+        self._session.pause()
+
+    def resume_writing(self) -> None:
+        self.paused = False
+        self._session.resume()
+        self._pump()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._closing = True
+        self._cancel_timers()
+        self._service.held -= self._held
+        self._held = 0
+        self._session.closed()
+        self._connections.closed(self)
+
+    # What the session wants.
+
+    def write(self, data: bytes) -> None:
+        if self._closing:
+            return
+        self._output.append(data)
+        self._output_size += len(data)
+        if self._output_size > _HIGH_WATER:
+            self._give_output()  # which tells how much the client does not take
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush_soon)
+
+    def flush(self) -> None:
+        self._give_output()
+        self._session.given()
+
+    def close(self) -> None:
+        if self._closing:
+            return
+        self._give_output()
+        self._closing = True
+        self._cancel_timers()
+        if self._transport.can_write_eof() and not self._peer_is_done:
+            # Its last words would get lost if it closed with something unread: the client is to close.
+            self._transport.write_eof()
+            self._update_reading()
+        else:
+            self._transport.close()
+        self._later(_LINGER, self._transport.abort)
+
+    def abort(self) -> None:
+        self._closing = True
+        self._output.clear()
+        self._transport.abort()
+
+    def wake(self) -> None:
+        self._pump()
+
+    def logged_in(self, heart_beats: HeartBeats) -> None:
+        self._cancel_timers()
+        config = self._config
+        self.reader.limits = Limits(
+            line=config.max_header_length, headers=config.max_headers, body=config.max_frame_size
+        )
+        self._connections.logged_in(self)
+        if heart_beats.from_client:
+            self._expect_life(heart_beats.from_client / 1000 * _TOLERANCE)
+        if heart_beats.from_broker:
+            self._give_life(heart_beats.from_broker / 2000)
+
+    # What the connector wants.
+
+    def refuse(self, why: str) -> None:
+        """Tell the client that there is no place for it."""
+        self._session.fail(NotAuthorized(why))
+
+    def end(self) -> None:
+        """Close the connection once what is under way is done."""
+        self._session.end(b"")
+
+    # How fast.
+
+    def _pump(self) -> None:
+        """Give the session what has arrived, as long as it takes it."""
+        if self._pumping:
+            return
+        self._pumping = True
+        session, reader = self._session, self.reader
+        try:
+            while session.takes_frames and not self._is_choked:
+                frame = reader.read()
+                if frame is None:
+                    break
+                session.handle(frame)
+            self._count_held()
+        except ProtocolError as error:
+            session.fail(error)
+        finally:
+            self._pumping = False
+        self._update_reading()
+
+    @property
+    def _is_choked(self) -> bool:
+        """Whether the client takes its answers so slowly that it is not asked for more questions."""
+        return self.paused and self._transport.get_write_buffer_size() + self._output_size > _MOST_OUTPUT
+
+    def _update_reading(self) -> None:
+        session = self._session
+        reads = self._closing or session.ended or (session.takes_frames and not self._is_choked)
+        if reads is self._reading or self._transport.is_closing():
+            return
+        self._reading = reads
+        if reads:
+            self._read_at = self._loop.time()
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _count_held(self) -> None:
+        held = self.reader.held
+        if held != self._held:
+            self._service.held += held - self._held
+            self._held = held
+            if self._service.held > _HELD_BY_ALL and held > _HELD_BY_ONE:
+                raise ProtocolError("the broker waits for the end of too many frames; send it again later")
+
+    def _flush_soon(self) -> None:
+        self._flushing = False
+        self.flush()
+
+    def _give_output(self) -> None:
+        if self._output:
+            output, self._output, self._output_size = self._output, [], 0
+            self._written_at = self._loop.time()
+            self._transport.write(output[0] if len(output) == 1 else b"".join(output))
+
+    # For how long.
+
+    def _later(self, delay: float, what: Callable[..., None], *arguments: float) -> None:
+        self._timers.append(self._loop.call_later(delay, what, *arguments))
+
+    def _cancel_timers(self) -> None:
+        timers, self._timers = self._timers, []
+        for timer in timers:
+            timer.cancel()
+
+    def _was_too_slow(self) -> None:
+        seconds = self._config.connect_attempt_timeout
+        self._session.fail(ProtocolError(f"the client did not log in within {seconds:g} seconds"))
+
+    def _expect_life(self, allowed: float) -> None:
+        silent = self._loop.time() - self._read_at if self._reading else 0.0
+        if silent < allowed:
+            self._replace_timer(allowed - silent, self._expect_life, allowed)
+            return
+        log.info("connection of %s is closed: no heart-beat for %.1f seconds", self.peer, silent)
+        self.abort()
+
+    def _give_life(self, interval: float) -> None:
+        if self._loop.time() - self._written_at >= interval / 2 and not self.paused:
+            self.write(b"\n")
+        self._replace_timer(interval, self._give_life, interval)
+
+    def _replace_timer(self, delay: float, what: Callable[..., None], *arguments: float) -> None:
+        now = self._loop.time()
+        self._timers = [timer for timer in self._timers if timer.when() > now]
+        self._later(delay, what, *arguments)
+
+
+def _peer(transport: BaseTransport) -> str:
+    address = transport.get_extra_info("peername")
+    return "{}:{}".format(*address[:2]) if isinstance(address, tuple) else str(address or "?")
+
+
+def _keep_alive(transport: BaseTransport) -> None:
+    """So that a client whose machine is gone is noticed, also without heart-beats."""
+    opened = transport.get_extra_info("socket")
+    if opened is not None and opened.family in (socket.AF_INET, socket.AF_INET6):
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

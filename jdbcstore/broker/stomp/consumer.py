@@ -1,0 +1,164 @@
+"""One subscription of a STOMP client: what is with the client, and what it says of it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from asyncio import Future
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Protocol
+
+from jdbcstore.broker.api import Delivery, Subscription, SubscriptionRequest
+from jdbcstore.broker.stomp.frames import Version
+from jdbcstore.broker.stomp.messages import MessageFrames
+from jdbcstore.broker.stomp.requests import AckMode
+from jdbcstore.errors import ProtocolError
+
+Taken = list[tuple[str, Delivery]]
+"""Deliveries that the client has answered for, under the names it uses for them."""
+
+
+class Owner(Protocol):
+    """The session, as its consumers know it."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether the client takes nothing for now."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def written(self, consumer: StompConsumer) -> None:
+        """The consumer has deliveries that are consumed once the output is given to the transport."""
+
+    def fail(self, error: BaseException, receipt: str | None = None) -> None:
+        """Tell the client, and close the connection."""
+
+
+class StompConsumer:
+    """The broker's consumer, and the client's subscription.
+
+    :param ack_prefix: the beginning of the names that the client acknowledges by, in version 1.2
+    """
+
+    __slots__ = (
+        "_auto", "_frames", "_line", "_numbers", "_owner", "_pending",
+        "_subscription", "_version", "ack_prefix", "mode", "opening", "request", "subscription_id",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        owner: Owner,
+        request: SubscriptionRequest,
+        mode: AckMode,
+        subscription_id: str | None,
+        frames: MessageFrames,
+        version: Version,
+        ack_prefix: str,
+    ) -> None:
+        self.request = request
+        self.mode = mode
+        self.subscription_id = subscription_id
+        self.opening: Future[Subscription] | None = None
+        self._owner = owner
+        self._frames = frames
+        self._version = version
+        self.ack_prefix = ack_prefix
+        self._line = frames.subscription_line(subscription_id)
+        self._numbers = itertools.count(1)
+        self._subscription: Subscription | None = None
+        self._pending: OrderedDict[str, Delivery] = OrderedDict()
+        self._auto: list[Delivery] = []
+
+    @property
+    def subscription(self) -> Subscription:
+        """The broker's end; there is one from :meth:`open` on, before which the client has nothing."""
+        if self._subscription is None:
+            raise AssertionError("a consumer was used before it had subscribed")
+        return self._subscription
+
+    def open(self, subscription: Subscription) -> None:
+        """The broker has taken it: deliveries follow."""
+        self._subscription = subscription
+        if self._owner.paused:
+            subscription.pause()
+
+    def deliver(self, delivery: Delivery) -> None:
+        if self.mode is AckMode.AUTO:
+            if not self._auto:
+                self._owner.written(self)
+            self._auto.append(delivery)
+            self._owner.write(self._frames.encode(delivery, self._line))
+            return
+        if self._version is Version.V1_2:
+            key = str(next(self._numbers))
+            ack = self.ack_prefix + key
+        else:
+            key, ack = str(delivery.message.message_id), None
+        self._pending[key] = delivery
+        self._owner.write(self._frames.encode(delivery, self._line, ack))
+
+    def browsed(self) -> None:
+        self._owner.write(self._frames.end_of_browser(self._line, self.request.destination))
+
+    def end(self, error: Exception) -> None:
+        # Not now: the broker is in the middle of something.
+        asyncio.get_running_loop().call_soon(self._owner.fail, error)
+
+    def given(self) -> Future[None] | None:
+        """The output is with the transport: consume what was to be consumed with that."""
+        deliveries, self._auto = self._auto, []
+        return self.subscription.acknowledge(deliveries) if deliveries else None
+
+    def has(self, key: str) -> bool:
+        return key in self._pending
+
+    def take(self, key: str) -> Taken:
+        """What an ACK is for: this one, or in mode ``client`` all up to it. They are not pending any more."""
+        pending = self._pending
+        if key not in pending:
+            raise ProtocolError(f"no message {key[:80]!r} is waiting to be acknowledged")
+        if self.mode is not AckMode.CLIENT:
+            return [(key, pending.pop(key))]
+        taken = []
+        while True:
+            one = pending.popitem(last=False)
+            taken.append(one)
+            if one[0] == key:
+                return taken
+
+    def take_one(self, key: str) -> Taken:
+        """What a NACK is for."""
+        if self.request.browser:
+            raise ProtocolError("a browser has nothing to refuse; it consumes nothing")
+        if key not in self._pending:
+            raise ProtocolError(f"no message {key[:80]!r} is waiting to be acknowledged")
+        return [(key, self._pending.pop(key))]
+
+    def put_back(self, taken: Sequence[tuple[str, Delivery]]) -> None:
+        """A transaction was rolled back: they are pending again, before the others."""
+        for key, delivery in reversed(taken):
+            self._pending[key] = delivery
+            self._pending.move_to_end(key, last=False)
+
+    def pause(self) -> None:
+        if self._subscription is not None:
+            self._subscription.pause()
+
+    def resume(self) -> None:
+        if self._subscription is not None:
+            self._subscription.resume()
+
+    def close(self) -> None:
+        """Give back to the broker what the client has not answered for."""
+        self._pending.clear()
+        self._auto = []
+        if self._subscription is not None:
+            self._subscription.close()
+        elif self.opening is not None:  # whatever becomes of it
+            self.opening.add_done_callback(_close_late)
+
+
+def _close_late(opening: Future[Subscription]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

@@ -1,0 +1,201 @@
+"""What passes between a client and the broker: what is under way, what is waited for, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from asyncio import Future
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from jdbcstore.broker.stomp.frames import FrameReader, Version, encode, escape
+from jdbcstore.broker.stomp.requests import HeartBeats
+from jdbcstore.broker.stomp.service import Service
+from jdbcstore.errors import NotAuthorized, ProtocolError, ReplySuppressed, StoreError
+
+log = logging.getLogger(__name__)
+
+_Answer = TypeVar("_Answer")
+
+_MOST_UNDER_WAY = 1000
+_MOST_UNDER_WAY_BYTES = 8 * 1024 * 1024
+"""Sends and acknowledgements of a connection that are not done; beyond that it is not read."""
+_LONGEST_END = 10.0
+"""Seconds that what is under way has to end before a connection that failed is closed."""
+
+
+class Link(Protocol):
+    """The network, as the session knows it."""
+
+    @property
+    def reader(self) -> FrameReader: ...
+
+    @property
+    def peer(self) -> str: ...
+
+    @property
+    def paused(self) -> bool:
+        """Whether the client takes nothing for now."""
+
+    def write(self, data: bytes) -> None:
+        """Add to the output, which goes out when the loop comes round."""
+
+    def flush(self) -> None:
+        """Give the output to the transport."""
+
+    def close(self) -> None:
+        """Close the connection once the output is sent."""
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+
+    def wake(self) -> None:
+        """The session takes frames again."""
+
+    def logged_in(self, heart_beats: HeartBeats) -> None:
+        """The client is no stranger any more."""
+
+
+class Exchange:
+    """A connection's answers, in their order as far as the protocol asks for one."""
+
+    def __init__(self, service: Service, link: Link) -> None:
+        self.connection_id = service.next_connection_id()
+        self.ended = False
+        """Nothing is taken from the client any more."""
+        self.version = Version.V1_0
+        self.link = link
+        self.service = service
+        self._loop = asyncio.get_running_loop()
+        self._waiting = False
+        """For an answer of the broker, before which no other frame is taken."""
+        self._full = False
+        self._under_way = 0
+        self._under_way_bytes = 0
+        self._last_words: bytes | None = None
+        self._failed = False
+
+    @property
+    def takes_frames(self) -> bool:
+        return not (self._waiting or self._full or self.ended)
+
+    def release(self) -> None:
+        """Give back to the broker what the client has of it."""
+        raise NotImplementedError
+
+    def answer(self, receipt: str | None) -> None:
+        """It is done; tell the client if it wants to know."""
+        if receipt is not None:
+            self.link.write(self._receipt(receipt))
+
+    def track(self, done: Future[None], receipt: str | None, size: int = 0) -> None:
+        """Answer when it is done; meanwhile the client may say more, within bounds."""
+        if done.done():
+            self._settle(done, receipt)
+            return
+        self._under_way += 1
+        self._under_way_bytes += size
+        if self._under_way >= _MOST_UNDER_WAY or self._under_way_bytes >= _MOST_UNDER_WAY_BYTES:
+            self._full = True
+        done.add_done_callback(partial(self._is_done, receipt, size))
+
+    def wait_for(self, done: Future[_Answer], then: Callable[[_Answer], Any], receipt: str | None) -> None:
+        """Take no other frame before this is done."""
+        if done.done():
+            self._answered(then, receipt, done)
+        else:
+            self._waiting = True
+            done.add_done_callback(partial(self._wake_for, then, receipt))
+
+    def fail(self, error: BaseException, receipt: str | None = None) -> None:
+        """Tell the client what is wrong, as the host decides, and close the connection."""
+        if self._failed:
+            return
+        self._failed = True
+        if isinstance(error, StoreError):
+            try:
+                if not isinstance(error, ProtocolError | NotAuthorized):
+                    self.service.on_store_error(error)
+            except ReplySuppressed:
+                self.ended = True
+                self.link.abort()
+                return
+            except StoreError as decided:
+                error = decided
+            text = str(error)
+            log.info("connection %s of %s is closed: %s", self.connection_id, self.link.peer, text)
+        else:
+            log.error("connection %s of %s is closed", self.connection_id, self.link.peer, exc_info=error)
+            text = "the broker failed; its log says why"
+        self.end(self._error(text, receipt))
+
+    def end(self, last_words: bytes) -> None:
+        """Take nothing more; close the connection once what is under way is done and answered."""
+        first = not self.ended
+        self.ended = True
+        self._last_words = last_words
+        if first:
+            self.link.flush()  # what the client was given is consumed, before the rest goes back
+            self.release()
+        if self._under_way == 0:
+            self._say_last_words()
+        elif self._failed:
+            self._loop.call_later(_LONGEST_END, self._say_last_words)
+
+    def _is_done(self, receipt: str | None, size: int, done: Future[None]) -> None:
+        self._under_way -= 1
+        self._under_way_bytes -= size
+        self._settle(done, receipt)
+        if self._under_way == 0 and self._last_words is not None:
+            self._say_last_words()
+        elif (
+            self._full
+            and self._under_way <= _MOST_UNDER_WAY // 2
+            and self._under_way_bytes <= _MOST_UNDER_WAY_BYTES // 2
+        ):
+            self._full = False
+            self.link.wake()
+
+    def _settle(self, done: Future[None], receipt: str | None) -> None:
+        if done.cancelled():
+            self.link.abort()
+            return
+        error = done.exception()
+        if error is not None:
+            self.fail(error, receipt)
+        elif receipt is not None:
+            self.link.write(self._receipt(receipt))
+
+    def _wake_for(self, then: Callable[[_Answer], Any], receipt: str | None, done: Future[_Answer]) -> None:
+        self._waiting = False
+        self._answered(then, receipt, done)
+        self.link.wake()
+
+    def _answered(self, then: Callable[[_Answer], Any], receipt: str | None, done: Future[_Answer]) -> None:
+        if done.cancelled():
+            self.link.abort()
+            return
+        error = done.exception()
+        if error is not None:
+            self.fail(error, receipt)
+        elif not self.ended:
+            try:
+                then(done.result())
+            except Exception as failure:
+                self.fail(failure, receipt)
+
+    def _say_last_words(self) -> None:
+        words, self._last_words = self._last_words, None
+        if words is not None:
+            self.link.write(words)
+            self.link.close()
+
+    def _receipt(self, receipt: str) -> bytes:
+        return f"RECEIPT\nreceipt-id:{escape(receipt, self.version)}\n\n\0\n".encode()
+
+    def _error(self, text: str, receipt: str | None) -> bytes:
+        headers = [("message", text.partition("\n")[0]), ("content-type", "text/plain")]
+        if receipt is not None:
+            headers.append(("receipt-id", receipt))
+        return encode("ERROR", headers, self.version, text.encode(errors="replace").replace(b"\0", b"?"))

@@ -1,0 +1,244 @@
+"""Messages as frames, and frames as messages, as ActiveMQ's STOMP connector makes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from jdbcstore.body import BodyType
+from jdbcstore.broker.api import Delivery
+from jdbcstore.broker.stomp.destinations import DestinationNames
+from jdbcstore.broker.stomp.frames import Frame, Version, encode_head, escape
+from jdbcstore.destination import Destination
+from jdbcstore.errors import InvalidMessage, ProtocolError
+from jdbcstore.ids import MessageId
+from jdbcstore.message import Message
+from jdbcstore.values import Float, Value
+
+_DROPPED = ("message-id", "redelivered", "subscription", "ack", "JMSXUserID", "content-length")
+"""A consumer must be able to rely on these being the broker's."""
+_GIVEN = frozenset({
+    *("ack", "browser", "content-length", "correlation-id", "destination", "expires", "message-id"),
+    *("original-destination", "persistent", "priority", "redelivered", "reply-to", "subscription"),
+    *("timestamp", "type", "JMSXUserID"),
+})  # fmt: skip
+"""Headers of a MESSAGE that no property can stand for."""
+_LONGEST_NUMBER = 19
+
+
+def to_message(
+    frame: Frame, destination: Destination, message_id: MessageId, now_ms: int, names: DestinationNames
+) -> Message:
+    """The message of a SEND; takes the headers that are not properties out of the frame's.
+
+    Without ``content-length`` it is a text, with it bytes; ``amq-msg-type`` says otherwise.
+
+    :raises ProtocolError: a header or the body is not what it should be
+    """
+    headers = frame.headers
+    body = _body(frame)
+    for name in _DROPPED:
+        headers.pop(name, None)
+    fields: dict[str, Any] = {}
+    expires = headers.pop("expires", None)
+    timestamp = headers.pop("timestamp", None)
+    priority = headers.pop("priority", None)
+    persistent = headers.pop("persistent", None) == "true"
+    if headers:
+        _take_rare(headers, fields, names)
+    try:
+        return Message(
+            body,
+            destination=destination,
+            message_id=message_id,
+            persistent=persistent,
+            priority=4 if priority is None else min(9, max(0, _number("priority", priority))),
+            timestamp_ms=now_ms if timestamp is None else _number("timestamp", timestamp),
+            expiration_ms=0 if expires is None else _number("expires", expires),
+            properties=headers,
+            **fields,
+        )
+    except InvalidMessage as error:
+        raise ProtocolError(str(error)) from error
+
+
+def _body(frame: Frame) -> str | bytes:
+    kind = frame.headers.get("amq-msg-type")
+    if kind is None:
+        is_text = "content-length" not in frame.headers
+    elif (kind := kind.lower()) not in ("text", "bytes"):
+        raise ProtocolError(f"there is no amq-msg-type {kind[:20]!r}; use text or bytes")
+    else:
+        is_text = kind == "text"
+    if not is_text:
+        return frame.body
+    try:
+        return frame.body.decode()
+    except UnicodeDecodeError as error:
+        raise ProtocolError("the body is not UTF-8; send it with a content-length, as bytes") from error
+
+
+def _take_rare(headers: dict[str, str], fields: dict[str, Any], names: DestinationNames) -> None:
+    for header, field in (("correlation-id", "correlation_id"), ("type", "jms_type")):
+        value = headers.pop(header, None)
+        if value is not None:
+            fields[field] = value
+    group = headers.pop("JMSXGroupID", None)
+    if group is not None:
+        fields["group_id"] = group
+    sequence = headers.pop("JMSXGroupSeq", None)
+    if sequence is not None:
+        fields["group_sequence"] = _number("JMSXGroupSeq", sequence)
+    reply_to = headers.get("reply-to")
+    if reply_to is not None:
+        try:
+            fields["reply_to"] = names.destination(reply_to)
+        except ProtocolError:
+            return  # stays a property, for clients that have names of their own for where to answer
+        del headers["reply-to"]
+
+
+def _number(name: str, text: str) -> int:
+    text = text.strip()
+    try:
+        if len(text) <= _LONGEST_NUMBER and text.isascii():
+            return int(text)
+    except ValueError:
+        pass
+    raise ProtocolError(f"the header {name} is {text[:20]!r}, and should be a whole number")
+
+
+class MessageFrames:
+    """Makes the MESSAGE frames of one connection."""
+
+    __slots__ = ("_escape", "_names", "_version")
+
+    def __init__(self, names: DestinationNames, version: Version) -> None:
+        self._names = names
+        self._version = version
+        self._escape: Callable[[str], str] = lambda text: escape(text, version)
+
+    def encode(self, delivery: Delivery, subscription: str, ack: str | None = None) -> bytes:
+        """A MESSAGE; ``subscription`` is the line that says which, as :meth:`subscription_line` made it."""
+        message = delivery.message
+        content, size = _content(message)
+        ack_line = "" if ack is None else f"ack:{self._escape(ack)}\n"
+        more = self._more(message, delivery.redelivered, size)
+        head = (
+            f"MESSAGE\n{subscription}{ack_line}"
+            f"message-id:{self._message_id(message)}\n"
+            f"destination:{self._destination(delivery.destination)}\n"
+            f"timestamp:{message.timestamp_ms or 0}\nexpires:{message.expiration_ms}\n"
+            f"priority:{message.priority}\n{more}\n"
+        )
+        return b"".join((encode_head(head), content, b"\0\n"))
+
+    def end_of_browser(self, subscription: str, destination: Destination) -> bytes:
+        """What ActiveMQ sends when a browser has seen everything."""
+        return (
+            encode_head(
+                f"MESSAGE\n{subscription}message-id:0\nbrowser:end\n"
+                f"destination:{self._destination(destination)}\n\n"
+            )
+            + b"\0\n"
+        )
+
+    def subscription_line(self, subscription_id: str | None) -> str:
+        return "" if subscription_id is None else f"subscription:{self._escape(subscription_id)}\n"
+
+    def _message_id(self, message: Message) -> str:
+        message_id = message.message_id
+        if message_id is None:
+            return ""
+        if message_id.text_view is None and message_id.producer_id is not None:
+            prefix = _escaped(str(message_id.producer_id) + ":", self._version)
+            return f"{prefix}{message_id.producer_sequence}"
+        return self._escape(str(message_id))
+
+    def _destination(self, destination: Destination) -> str:
+        return _escaped(self._names.text(destination), self._version)
+
+    def _more(self, message: Message, redelivered: bool, size: int | None) -> str:
+        """The headers that only some messages have."""
+        lines = []
+        if size is not None:
+            lines.append(f"content-length:{size}\n")
+        if message.persistent:
+            lines.append("persistent:true\n")
+        if redelivered:
+            lines.append("redelivered:true\n")
+        for name, value in (
+            ("correlation-id", message.correlation_id),
+            ("type", message.jms_type),
+            ("JMSXUserID", message.user_id),
+        ):
+            if value is not None:
+                lines.append(f"{name}:{self._escape(value)}\n")
+        if message.reply_to is not None:
+            lines.append(f"reply-to:{self._destination(message.reply_to)}\n")
+        if message.original_destination is not None:
+            lines.append(f"original-destination:{self._destination(message.original_destination)}\n")
+        for name, given in message.properties.items():
+            if name not in _GIVEN:
+                text = given if type(given) is str else java_text(given)
+                lines.append(f"{self._escape(name)}:{self._escape(text)}\n")
+        return "".join(lines)
+
+
+@lru_cache(maxsize=4096)
+def _escaped(text: str, version: Version) -> str:
+    return escape(text, version)
+
+
+def _content(message: Message) -> tuple[bytes, int | None]:
+    """The body, and its content-length if it has one: bytes do, a text only if a NUL would end it."""
+    body = message.body
+    if isinstance(body, str):
+        try:
+            content = body.encode()
+        except UnicodeEncodeError:  # half a surrogate pair, as Java can have it
+            content = body.encode(errors="replace")
+        return content, len(content) if b"\0" in content else None
+    if message.body_type is BodyType.BYTES and isinstance(body, bytes):
+        return body, len(body)
+    return b"", None
+
+
+def java_text(value: Value) -> str:
+    """A property as Java's ``String.valueOf`` writes it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _java_float(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}={java_text(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(java_text, value)) + "]"
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)
+
+
+def _java_float(value: float) -> str:
+    if value != value:
+        return "NaN"
+    if value in (math.inf, -math.inf):
+        return "Infinity" if value > 0 else "-Infinity"
+    shortest = _shortest(value) if isinstance(value, Float) else repr(value)
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return shortest if "." in shortest else f"{shortest}.0"
+    sign, digits, exponent = Decimal(shortest).as_tuple()
+    text = "".join(map(str, digits)).rstrip("0")
+    return f"{'-' * sign}{text[0]}.{text[1:] or '0'}E{len(digits) - 1 + int(exponent)}"
+
+
+def _shortest(value: Float) -> str:
+    """The fewest digits that make the same 32 bits."""
+    texts = (f"{value:.{digits}g}" for digits in range(6, 10))
+    text = next((text for text in texts if Float(float(text)).bits == value.bits), repr(float(value)))
+    return f"{Decimal(text):f}" if 1e-3 <= abs(value) < 1e7 else text

@@ -1,0 +1,66 @@
+"""What all connections of a broker's STOMP connectors share."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import socket
+from collections.abc import Callable
+
+from jdbcstore.broker.api import Broker
+from jdbcstore.broker.security import Security
+from jdbcstore.clock import Clock, SystemClock
+from jdbcstore.errors import NotAuthorized, StoreError
+
+_LONGEST_HOST = 64
+
+
+def answer_with(error: StoreError) -> None:
+    """What becomes of a store's error without a host that decides: the client is told."""
+    raise error
+
+
+class Service:
+    """The broker as its connectors have it: theirs to share, so that a client id is used once among all.
+
+    :param on_store_error: decides about an error of the broker by raising: ``ReplySuppressed`` closes the
+        client's connection without an answer, everything else it is told
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        security: Security,
+        *,
+        server: str = "jdbcstore",
+        clock: Clock | None = None,
+        on_store_error: Callable[[StoreError], None] = answer_with,
+    ) -> None:
+        self.broker = broker
+        self.security = security
+        self.server = server
+        self.clock = clock or SystemClock()
+        self.on_store_error = on_store_error
+        self.held = 0
+        """Bytes of frames that have not arrived whole."""
+        self._client_ids: set[str] = set()
+        host = (socket.gethostname().replace(":", "-") or "localhost")[:_LONGEST_HOST]
+        self._prefix = f"ID:{host}-{os.getpid()}-{self.clock.now_ms()}-{secrets.randbelow(10**9)}"
+        self._numbers = itertools.count(1)
+
+    def next_connection_id(self) -> str:
+        """As ActiveMQ names connections; never given twice, also not by another process."""
+        return f"{self._prefix}:{next(self._numbers)}"
+
+    def take_client_id(self, client_id: str) -> None:
+        """Keep a client id for one connection.
+
+        :raises NotAuthorized: another has it
+        """
+        if client_id in self._client_ids:
+            raise NotAuthorized(f"a client {client_id!r} is connected already; choose another client-id")
+        self._client_ids.add(client_id)
+
+    def give_back_client_id(self, client_id: str) -> None:
+        self._client_ids.discard(client_id)

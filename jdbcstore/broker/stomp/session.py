@@ -1,0 +1,291 @@
+"""What one STOMP client says, and what becomes of it: the protocol without the network."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from asyncio import Future
+from collections.abc import Callable
+from functools import partial
+
+from jdbcstore.broker.api import Subscription
+from jdbcstore.broker.security import Principal
+from jdbcstore.broker.stomp.consumer import StompConsumer, Taken
+from jdbcstore.broker.stomp.destinations import DestinationNames
+from jdbcstore.broker.stomp.exchange import Exchange, Link
+from jdbcstore.broker.stomp.frames import Frame, Version, encode
+from jdbcstore.broker.stomp.messages import MessageFrames, to_message
+from jdbcstore.broker.stomp.requests import (
+    HeartBeats,
+    ack_mode,
+    choose_version,
+    required,
+    subscription_request,
+)
+from jdbcstore.broker.stomp.service import Service
+from jdbcstore.broker.stomp.subscriptions import Subscriptions
+from jdbcstore.broker.stomp.transactions import Transactions
+from jdbcstore.config.broker import ConnectorConfig
+from jdbcstore.destination import Destination
+from jdbcstore.errors import NotAuthorized, ProtocolError
+from jdbcstore.ids import MessageId, ProducerId
+
+log = logging.getLogger(__name__)
+
+_MOST_DESTINATIONS = 1000
+
+
+class Session(Exchange):
+    """The state of a connection. Frames are given to :meth:`handle` while :attr:`takes_frames`."""
+
+    def __init__(self, service: Service, config: ConnectorConfig, link: Link) -> None:
+        super().__init__(service, link)
+        self._broker = service.broker
+        self._config = config
+        self._principal: Principal | None = None
+        self._client_id: str | None = None
+        self._names = DestinationNames(self.connection_id)
+        self._frames = MessageFrames(self._names, self.version)
+        self._writable: set[Destination] = set()
+        self._producer = ProducerId(self.connection_id, -1, 1)
+        self._sent = 0
+        self._subscriptions = Subscriptions(self.connection_id, config.max_subscriptions)
+        self._written: list[StompConsumer] = []
+        self._transactions = Transactions(self._broker, self.connection_id)
+
+    @property
+    def is_logged_in(self) -> bool:
+        return self._principal is not None
+
+    def handle(self, frame: Frame) -> None:
+        """Do what a frame says; what is wrong with it is told to the client."""
+        receipt = frame.headers.get("receipt")
+        try:
+            command = _COMMANDS.get(frame.command)
+            if command is None:
+                raise ProtocolError(f"there is no command {frame.command[:20]!r} in STOMP")
+            if self._principal is None and command is not Session._connect:
+                raise ProtocolError(f"{frame.command} came before CONNECT; log in first")
+            command(self, frame, receipt)
+        except Exception as error:
+            self.fail(error, receipt)
+
+    # What the network tells.
+
+    def pause(self) -> None:
+        """The client takes nothing for now."""
+        for consumer in self._subscriptions:
+            consumer.pause()
+
+    def resume(self) -> None:
+        for consumer in [*self._subscriptions]:
+            consumer.resume()
+
+    def given(self) -> None:
+        """The output is with the transport."""
+        written, self._written = self._written, []
+        for consumer in written:
+            done = consumer.given()
+            if done is not None:
+                self.track(done, None)
+
+    def closed(self) -> None:
+        """The connection is gone."""
+        self.ended = self._failed = True
+        self.release()
+        self._broker.disconnected(self.connection_id)
+
+    def release(self) -> None:
+        client_id, self._client_id = self._client_id, None
+        if client_id is not None:
+            self.service.give_back_client_id(client_id)
+        self._transactions.rollback_all()
+        for consumer in self._subscriptions.take_all():
+            consumer.close()
+
+    # What consumers want.
+
+    @property
+    def paused(self) -> bool:
+        return self.link.paused
+
+    def write(self, data: bytes) -> None:
+        self.link.write(data)
+
+    def written(self, consumer: StompConsumer) -> None:
+        self._written.append(consumer)
+
+    # What the client says.
+
+    def _connect(self, frame: Frame, receipt: str | None) -> None:
+        if self._principal is not None:
+            raise ProtocolError("the client is logged in already; open another connection")
+        headers = frame.headers
+        self.version = choose_version(headers)
+        heart_beats = HeartBeats.parse(headers.get("heart-beat"))
+        login = asyncio.ensure_future(
+            self.service.security.login(headers.get("login"), headers.get("passcode"))
+        )
+        self.wait_for(login, partial(self._logged_in, headers, heart_beats), receipt)
+
+    def _logged_in(self, headers: dict[str, str], heart_beats: HeartBeats, principal: Principal) -> None:
+        client_id = headers.get("client-id")
+        if client_id is not None:
+            self.service.take_client_id(client_id)
+            self._client_id = client_id
+        self._principal = principal
+        self._frames = MessageFrames(self._names, self.version)
+        self.link.reader.version = self.version
+        answer = [
+            ("version", self.version.value),
+            ("session", client_id or self.connection_id),
+            ("heart-beat", str(heart_beats)),
+            ("server", self.service.server),
+        ]
+        request = headers.get("request-id", headers.get("receipt"))
+        if request is not None:  # so has ActiveMQ answered since before the specification
+            answer += [("response-id", request), ("receipt-id", request)]
+        self.link.write(encode("CONNECTED", answer, self.version))
+        self.link.logged_in(heart_beats)
+        log.info(
+            "connection %s of %s: %r is logged in, STOMP %s, client-id %r",
+            *(self.connection_id, self.link.peer, principal.name, self.version, client_id),
+        )
+
+    def _send(self, frame: Frame, receipt: str | None) -> None:
+        headers = frame.headers
+        destination = self._names.destination(required(headers, "destination", "SEND"))
+        del headers["destination"]
+        if destination not in self._writable:
+            self._check_may_write(destination)
+        headers.pop("receipt", None)
+        name = headers.pop("transaction", None)
+        self._sent += 1
+        message_id = MessageId(self._producer, self._sent)
+        message = to_message(frame, destination, message_id, self.service.clock.now_ms(), self._names)
+        if name is None:
+            done = self._broker.send(message, self.connection_id)
+        else:
+            done = self._transactions.send(name, message)
+        self.track(done, receipt, len(frame.body))
+
+    def _check_may_write(self, destination: Destination) -> None:
+        if self._principal is None or not self._principal.may_write(destination):
+            raise NotAuthorized(f"{self._who} may not send to {destination}; ask who runs the broker")
+        if len(self._writable) < _MOST_DESTINATIONS:
+            self._writable.add(destination)
+
+    def _subscribe(self, frame: Frame, receipt: str | None) -> None:
+        headers = frame.headers
+        required(headers, "destination", "SUBSCRIBE")
+        subscription_id = headers.get("id")
+        if subscription_id is None and self.version is not Version.V1_0:
+            raise ProtocolError("SUBSCRIBE needs an id; add the header")
+        prefix = self._subscriptions.place(subscription_id)
+        request = subscription_request(
+            headers, self._names, self.version, self.connection_id, self._client_id
+        )
+        if self._principal is None or not self._principal.may_read(request.destination):
+            raise NotAuthorized(f"{self._who} may not consume from {request.destination}")
+        consumer = StompConsumer(
+            self, request, ack_mode(headers), subscription_id, self._frames, self.version, prefix
+        )
+        consumer.opening = self._broker.subscribe(request, consumer)
+        self._subscriptions.add(prefix, consumer)
+        self.wait_for(consumer.opening, partial(self._subscribed, consumer, receipt), receipt)
+
+    def _subscribed(self, consumer: StompConsumer, receipt: str | None, subscription: Subscription) -> None:
+        consumer.open(subscription)
+        self.answer(receipt)
+
+    def _unsubscribe(self, frame: Frame, receipt: str | None) -> None:
+        headers = frame.headers
+        consumer = self._unsubscribed(headers)
+        name = headers.get("activemq.subscriptionName")
+        if consumer is not None:
+            self.link.flush()  # so that what it has been given is consumed
+            consumer.close()
+            self._subscriptions.remove(consumer)
+        elif name is None:
+            raise ProtocolError("there is no such subscription; UNSUBSCRIBE with the id of one")
+        if name is None:
+            self.answer(receipt)
+            return
+        if self._client_id is None:
+            raise ProtocolError("a durable subscription belongs to a client; give a client-id in CONNECT")
+        done = self._broker.unsubscribe(self._client_id, name)
+        self.wait_for(done, lambda _: self.answer(receipt), receipt)
+
+    def _unsubscribed(self, headers: dict[str, str]) -> StompConsumer | None:
+        subscription_id = headers.get("id")
+        if subscription_id is not None:
+            return self._subscriptions.with_id(subscription_id)
+        if self.version is not Version.V1_0:
+            raise ProtocolError("UNSUBSCRIBE needs the id of the subscription; add the header")
+        destination = self._names.destination(required(headers, "destination", "UNSUBSCRIBE without an id"))
+        return self._subscriptions.of(destination)
+
+    def _ack(self, frame: Frame, receipt: str | None) -> None:
+        consumer, key = self._subscriptions.acknowledged(frame, self.version)
+        taken = consumer.take(key)
+        name = frame.headers.get("transaction")
+        if name is not None:
+            self._transactions.acknowledge(name, consumer, taken)
+            self.answer(receipt)
+            return
+        self.track(consumer.subscription.acknowledge([one for _, one in taken]), receipt)
+
+    def _nack(self, frame: Frame, receipt: str | None) -> None:
+        if self.version is Version.V1_0:
+            raise ProtocolError("STOMP 1.0 has no NACK; accept version 1.1 or 1.2 in CONNECT")
+        consumer, key = self._subscriptions.acknowledged(frame, self.version)
+        taken = consumer.take_one(key)
+        name = frame.headers.get("transaction")
+        if name is not None:
+            self._transactions.reject(name, consumer, taken)
+            self.answer(receipt)
+            return
+        self.track(consumer.subscription.reject([one for _, one in taken]), receipt)
+
+    def _begin(self, frame: Frame, receipt: str | None) -> None:
+        self._transactions.begin(required(frame.headers, "transaction", "BEGIN"))
+        self.answer(receipt)
+
+    def _commit(self, frame: Frame, receipt: str | None) -> None:
+        done, rejected = self._transactions.commit(required(frame.headers, "transaction", "COMMIT"))
+        if rejected:
+            done.add_done_callback(partial(self._reject, rejected))
+        self.track(done, receipt)
+
+    def _reject(self, rejected: list[tuple[StompConsumer, Taken]], committed: Future[None]) -> None:
+        if self.ended or committed.cancelled() or committed.exception() is not None:
+            return
+        for consumer, taken in rejected:
+            self.track(consumer.subscription.reject([one for _, one in taken]), None)
+
+    def _abort(self, frame: Frame, receipt: str | None) -> None:
+        self._transactions.rollback(required(frame.headers, "transaction", "ABORT"))
+        self.answer(receipt)
+
+    def _disconnect(self, frame: Frame, receipt: str | None) -> None:  # noqa: ARG002
+        self.end(b"" if receipt is None else self._receipt(receipt))
+
+    @property
+    def _who(self) -> str:
+        name = "" if self._principal is None else self._principal.name
+        return repr(name) if name else "a client without a login"
+
+
+_COMMANDS: dict[str, Callable[[Session, Frame, str | None], None]] = {
+    "CONNECT": Session._connect,
+    "STOMP": Session._connect,
+    "SEND": Session._send,
+    "SUBSCRIBE": Session._subscribe,
+    "UNSUBSCRIBE": Session._unsubscribe,
+    "ACK": Session._ack,
+    "NACK": Session._nack,
+    "BEGIN": Session._begin,
+    "COMMIT": Session._commit,
+    "ABORT": Session._abort,
+    "DISCONNECT": Session._disconnect,
+}

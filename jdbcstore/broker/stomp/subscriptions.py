@@ -1,0 +1,87 @@
+"""The subscriptions of one connection, under the names that the client has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jdbcstore.broker.stomp.consumer import StompConsumer
+from jdbcstore.broker.stomp.frames import Frame, Version
+from jdbcstore.broker.stomp.requests import required
+from jdbcstore.destination import Destination
+from jdbcstore.errors import ProtocolError
+
+
+class Subscriptions:
+    """All that are open, in their order."""
+
+    def __init__(self, connection_id: str, most: int) -> None:
+        self._connection_id = connection_id
+        self._most = most
+        self._numbered = 0
+        self._consumers: dict[str, StompConsumer] = {}
+        """By what begins the names to acknowledge by, in version 1.2."""
+        self._by_id: dict[str, StompConsumer] = {}
+
+    def __iter__(self) -> Iterator[StompConsumer]:
+        return iter(self._consumers.values())
+
+    def place(self, subscription_id: str | None) -> str:
+        """What is to begin the names to acknowledge by.
+
+        They are of this connection alone: a client that comes back and acknowledges what it got before
+        must not hit another message.
+
+        :raises ProtocolError: the id is taken, or there are too many
+        """
+        if subscription_id in self._by_id:
+            raise ProtocolError(f"there is a subscription {subscription_id!r} already; choose another id")
+        if len(self._consumers) >= self._most:
+            raise ProtocolError(f"a connection has {self._most} subscriptions at most; open another")
+        self._numbered += 1
+        return f"{self._connection_id}:{self._numbered}:"
+
+    def add(self, prefix: str, consumer: StompConsumer) -> None:
+        self._consumers[prefix] = consumer
+        if consumer.subscription_id is not None:
+            self._by_id[consumer.subscription_id] = consumer
+
+    def remove(self, consumer: StompConsumer) -> None:
+        del self._consumers[consumer.ack_prefix]
+        if consumer.subscription_id is not None:
+            del self._by_id[consumer.subscription_id]
+
+    def take_all(self) -> list[StompConsumer]:
+        taken = [*self._consumers.values()]
+        self._consumers, self._by_id = {}, {}
+        return taken
+
+    def with_id(self, subscription_id: str) -> StompConsumer | None:
+        return self._by_id.get(subscription_id)
+
+    def of(self, destination: Destination) -> StompConsumer | None:
+        """The first one of a destination: version 1.0 knows subscriptions without an id."""
+        matching = (one for one in self._consumers.values() if one.request.destination == destination)
+        return next(matching, None)
+
+    def acknowledged(self, frame: Frame, version: Version) -> tuple[StompConsumer, str]:
+        """Whose message an ACK or NACK is for, and what the consumer calls it.
+
+        :raises ProtocolError: nobody's, or it does not say
+        """
+        headers, command = frame.headers, frame.command
+        if version is Version.V1_2:
+            ack = required(headers, "id", command)
+            prefix, colon, key = ack.rpartition(":")
+            consumer = self._consumers.get(prefix + colon)
+        else:
+            key = ack = required(headers, "message-id", command)
+            subscription_id = headers.get("subscription")
+            if subscription_id is not None:
+                consumer = self._by_id.get(subscription_id)
+            elif version is Version.V1_1:
+                raise ProtocolError(f"{command} needs the subscription; add the header")
+            else:
+                consumer = next((one for one in self._consumers.values() if one.has(key)), None)
+        if consumer is None:
+            raise ProtocolError(f"no message {ack[:80]!r} is waiting to be acknowledged")
+        return consumer, key

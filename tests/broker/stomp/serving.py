@@ -1,0 +1,176 @@
+"""A broker with a STOMP connector in a thread of its own, and a client that says what it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from jdbcstore import Store
+from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.policies import Policies
+from jdbcstore.broker.security import OpenDoor, Security
+from jdbcstore.broker.stomp.connector import Connector
+from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits, Version, encode
+from jdbcstore.broker.stomp.service import Service
+from jdbcstore.config.broker import ConnectorConfig
+from jdbcstore.config.policy import PolicyEntry
+
+PATIENCE = 60.0
+"""Seconds that something may take which is bound to come."""
+
+_Result = TypeVar("_Result")
+
+
+class Served:
+    """A broker that serves; its loop runs in a thread, for clients that wait."""
+
+    def __init__(
+        self,
+        store: Store,
+        *policies: PolicyEntry,
+        security: Security | None = None,
+        on_store_error: Callable[[Exception], None] | None = None,
+        **config: Any,
+    ) -> None:
+        self._store = store
+        self._policies = policies
+        self._security = security or OpenDoor()
+        self._on_store_error = on_store_error
+        self._config = ConnectorConfig(**{"uri": "stomp://127.0.0.1:0", **config})
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="broker", daemon=True)
+        self.engine: Engine
+        self.service: Service
+        self.connector: Connector
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self.run(self._start())
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.run(self._stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE)
+        self._loop.close()
+
+    @property
+    def port(self) -> int:
+        return self.connector.address.port
+
+    def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """Run something on the broker's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
+
+    def call(self, what: Callable[[], _Result]) -> _Result:
+        async def called() -> _Result:
+            return what()
+
+        return self.run(called())
+
+    async def _start(self) -> None:
+        self.engine = Engine(self._store, Policies(self._policies))
+        await self.engine.start()
+        more = {} if self._on_store_error is None else {"on_store_error": self._on_store_error}
+        self.service = Service(self.engine, self._security, server="jdbcstore/test", **more)  # type: ignore[arg-type]
+        self.connector = Connector(self.service, self._config)
+        await self.connector.start()
+
+    async def _stop(self) -> None:
+        await self.connector.stop(5)
+        await self.engine.stop()
+
+
+class Client:
+    """A socket that speaks frames, and bytes where a test wants them wrong."""
+
+    def __init__(self, port: int, version: Version | None = Version.V1_2, **headers: str) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        self.version = version or Version.V1_2
+        self._reader = FrameReader(Limits())
+        if version is not None:
+            asked = {"accept-version": version.value, "host": "localhost"}
+            self.write("CONNECT", {**asked, **{name.replace("_", "-"): headers[name] for name in headers}})
+            self.connected = self.expect("CONNECTED")
+            self._reader.version = version
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.socket.close()
+
+    def write(self, command: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> None:
+        version = Version.V1_0 if command in ("CONNECT", "STOMP") else self.version
+        self.socket.sendall(encode(command, (headers or {}).items(), version, body))
+
+    def request(self, command: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> None:
+        """Write a frame and wait for its receipt, which is the next frame."""
+        self.write(command, {**(headers or {}), "receipt": "done"}, body)
+        assert self.expect("RECEIPT").headers["receipt-id"] == "done"
+
+    def send(self, destination: str, body: str | bytes, **headers: str) -> None:
+        content = {"content-length": str(len(body))} if isinstance(body, bytes) else {}
+        more = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.request(
+            "SEND",
+            {"destination": destination, "persistent": "true", **content, **more},
+            body if isinstance(body, bytes) else body.encode(),
+        )
+
+    def subscribe(self, destination: str, subscription_id: str = "0", **headers: str) -> None:
+        more = {name.replace("__", ".").replace("_", "-"): value for name, value in headers.items()}
+        self.request("SUBSCRIBE", {"id": subscription_id, "destination": destination, **more})
+
+    def read(self) -> Frame | None:
+        """The next frame; None at the end of the connection."""
+        while (frame := self._reader.read()) is None:
+            data = self.socket.recv(65536)
+            if not data:
+                return None
+            self._reader.feed(data)
+        return frame
+
+    def expect(self, command: str) -> Frame:
+        frame = self.read()
+        assert frame is not None, f"the connection ended instead of {command}"
+        assert frame.command == command, f"{frame.command} {frame.headers} {frame.body[:200]!r}"
+        return frame
+
+    def messages(self, count: int) -> list[Frame]:
+        return [self.expect("MESSAGE") for _ in range(count)]
+
+    def ends(self) -> bool:
+        """Whether the broker has closed the connection; waits for it."""
+        with contextlib.suppress(ConnectionError):
+            return self.read() is None
+        return True
+
+    def has_nothing_more(self) -> bool:
+        """Whether nothing comes before the answer to something else."""
+        self.write("BEGIN", {"transaction": "any", "receipt": "nothing"})
+        frame = self.expect("RECEIPT")
+        self.write("ABORT", {"transaction": "any"})
+        return frame.headers["receipt-id"] == "nothing"
+
+
+@contextlib.contextmanager
+def talking(store: Store, **options: Any) -> Iterator[tuple[Served, Client]]:
+    """A broker and one client."""
+    with Served(store, **options) as served, Client(served.port) as client:
+        yield served, client
