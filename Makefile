@@ -3,7 +3,7 @@ PYTHON ?= python3
 
 SERVERS := sqlite3 postgresql mariadb-server-core|mariadb-server mariadb-client-core|mariadb-client
 DRIVERS := unixodbc odbc-mariadb
-FAULTS := libfaketime
+FAULTS := libfaketime strace iproute2
 JDBC := libh2-java libhsqldb-java libderby-java libderbyclient-java
 ACTIVEMQ := activemq libpostgresql-jdbc-java libmariadb-java default-jdk-headless
 SPARK := libxerial-sqlite-jdbc-java default-jre-headless

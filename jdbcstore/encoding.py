@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import secrets
-import socket
 from collections.abc import Callable
 
 from jdbcstore import openwire
 from jdbcstore.clock import Clock
 from jdbcstore.destination import Destination
 from jdbcstore.errors import InvalidMessage, MessageTooLarge
-from jdbcstore.ids import MessageId, ProducerId
 from jdbcstore.message import Message
 from jdbcstore.names import fits
+from jdbcstore.naming import MessageNamer
 from jdbcstore.units import EncodedMessage
 
 
@@ -32,11 +28,7 @@ class MessageEncoder:
         self._max_producer_length = max_producer_length
         self._max_message_size = max_message_size
         self._sent_size = sent_size
-        started = f"{os.getpid()}-{clock.now_ms()}-{secrets.token_hex(4)}"
-        room = max(0, min(64, max_producer_length - len(f"ID:-{started}:1:1:1")))
-        host = (socket.gethostname().replace(":", "-") or "localhost")[:room]
-        self._producer = ProducerId(f"ID:{host}-{started}:1", 1, 1)
-        self._sequences = itertools.count(1)
+        self._namer = MessageNamer(clock, max_producer_length)
 
     def encode(self, message: Message, destination: Destination, *, prioritized: bool) -> EncodedMessage:
         """The row of a message in this destination, all but its ID.
@@ -46,13 +38,7 @@ class MessageEncoder:
         if message.destination is not None and message.destination != destination:
             original = message.original_destination or message.destination
             message = message.replace(destination=destination, original_destination=original)
-        message_id = message.message_id
-        if message_id is None:
-            message_id = MessageId(self._producer, next(self._sequences))
-        elif message_id.producer_id is None:
-            # An id that another system chose: it is kept beside one that the columns can hold.
-            message_id = MessageId(self._producer, next(self._sequences), 0, message_id.text_view)
-            message = message.replace(message_id=message_id)
+        message, message_id = self._namer.named(message)
         producer = str(message_id.producer_id)
         if not fits(producer, self._max_producer_length):
             raise InvalidMessage(

@@ -44,6 +44,8 @@ class Capabilities:
     """The database is another process, reached over a network; else a file."""
     snapshots: bool = True
     """A statement sees one moment of the database, however long it takes."""
+    one_writer: bool = True
+    """All destinations share their sequences, and a transaction over several is written at once."""
     packets: bool = False
     """A setting of the server bounds the size of a message, far below what it could hold."""
 
@@ -247,3 +249,6 @@ VARIED = [
 
 MEMORY = Backend("memory", capabilities=Capabilities(durable=False, server=False))
 """Not a database: the store that keeps everything in this process."""
+
+FILTERED = Backend("filtered", capabilities=Capabilities(durable=False, server=False, one_writer=False))
+"""Two stores in memory as one: topics and a queue in another than the rest."""

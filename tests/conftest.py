@@ -15,7 +15,11 @@ from sqlalchemy import Connection
 import jdbcstore
 from jdbcstore.abc import Store
 from jdbcstore.clock import Clock
-from tests.backends import BACKENDS, MEMORY, VARIED, Backend, Capabilities
+from jdbcstore.config import StoreConfig
+from jdbcstore.destination import Destination
+from jdbcstore.filtered import FilteredStore, Route
+from jdbcstore.memory import MemoryStore
+from tests.backends import BACKENDS, FILTERED, MEMORY, VARIED, Backend, Capabilities
 from tests.clock import FakeClock
 from tests.databases import Database, SqliteDatabase
 from tests.polling import wait_until
@@ -35,6 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.update(NO_CERTIFICATES)
     config.addinivalue_line("markers", "backends(*ids): run this test on these backends only")
     config.addinivalue_line("markers", "long: takes long; not on backends that run conformance cases only")
+    config.addinivalue_line("markers", "one_writer: needs one sequence and one commit for all destinations")
     config.addinivalue_line("markers", "scale: a million rows; deselect with -m 'not scale'")
     config.addinivalue_line("markers", "variants(*ids): of the variants, run this case with these")
     config.addinivalue_line("markers", "new_database: not one that another conformance case had before")
@@ -47,10 +52,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run what uses ``backend`` on each; in memory too, unless it looks into the database."""
     if "backend" not in metafunc.fixturenames:
         return
-    backends = [*BACKENDS] if NEEDS_DATABASE & {*metafunc.fixturenames} else [MEMORY, *BACKENDS]
+    backends = [*BACKENDS] if NEEDS_DATABASE & {*metafunc.fixturenames} else [MEMORY, FILTERED, *BACKENDS]
     if metafunc.module.__package__ == "tests.conformance" and "server" not in metafunc.fixturenames:
         wanted = metafunc.definition.get_closest_marker("variants")
         backends += [one for one in VARIED if wanted is None or {one.variant.id, one.label} & {*wanted.args}]
+    if metafunc.definition.get_closest_marker("one_writer"):
+        backends = [backend for backend in backends if backend.capabilities.one_writer]
     for mark in metafunc.definition.iter_markers("backends"):
         backends = [backend for backend in backends if backend.id in mark.args]
     if "conformance" not in metafunc.definition.path.parts:
@@ -185,18 +192,32 @@ def open_store(backend: Backend, request: pytest.FixtureRequest) -> Iterator[Ope
 
     At the end all are closed, and no connection may be left.
     """
-    database = None if backend is MEMORY else request.getfixturevalue("database")
+    database = None if backend in (MEMORY, FILTERED) else request.getfixturevalue("database")
     with ExitStack() as stores:
 
         def open_store(**options: Any) -> Store:
             given = {**backend.variant.options, **options}
-            store = jdbcstore.open("memory:" if database is None else database.url, **given)
+            if backend is FILTERED:
+                store: Store = _filtered(**given)
+            else:
+                store = jdbcstore.open("memory:" if database is None else database.url, **given)
             stores.callback(store.close)
             return store
 
         yield open_store
     if database is not None:
         wait_until(lambda: database.connections() == 0, 10.0, "that close() left no connection")
+
+
+def _filtered(clock: Clock | None = None, **options: Any) -> Store:
+    config = StoreConfig().replace(**options)
+    other = MemoryStore(config, clock=clock)
+    routes = [
+        Route(store=other, destination=Destination.topic(">")),
+        Route(store=other, destination=Destination.queue("OTHER.>")),
+        Route(store=MemoryStore(config, clock=clock)),
+    ]
+    return FilteredStore(routes, clock=clock)
 
 
 @pytest.fixture

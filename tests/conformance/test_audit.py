@@ -40,6 +40,7 @@ def test_a_duplicate_is_not_stored(audited: Store) -> None:
     assert send(queue, 8) == 2
 
 
+@pytest.mark.one_writer
 def test_across_destinations(audited: Store) -> None:
     """As in ActiveMQ: one audit for the whole store."""
     assert send(audited.queue("A"), 1) == 1

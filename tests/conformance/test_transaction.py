@@ -16,6 +16,7 @@ from tests.conformance.messages import content, fill, message_id
 from tests.databases import Database
 
 
+@pytest.mark.one_writer
 def test_a_commit_is_seen_whole(store: Store) -> None:
     orders, audit = store.queue("ORDERS"), store.topic("AUDIT")
     subscription = audit.subscribe("client", "auditor")
@@ -150,6 +151,7 @@ def test_writes_are_checked_as_they_come(store: Store) -> None:
     assert store.topic("AUDIT").message_count() == 0
 
 
+@pytest.mark.one_writer
 def test_one_that_cannot_commit_writes_nothing(store: Store) -> None:
     orders, topic = store.queue("ORDERS"), store.topic("AUDIT")
     gone, stays = topic.subscribe("client", "gone"), topic.subscribe("client", "stays")
@@ -174,6 +176,7 @@ def test_one_that_cannot_commit_writes_nothing(store: Store) -> None:
         transaction.commit()
 
 
+@pytest.mark.one_writer
 def test_many_destinations(store: Store) -> None:
     with store.transaction() as transaction:
         for number in range(120):

@@ -1,0 +1,117 @@
+"""FilteredStore: destinations in several stores, which look like one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Self, TypeVar
+
+from jdbcstore.abc import MessageStore, Progress, TopicMessageStore
+from jdbcstore.clock import Clock, SystemClock
+from jdbcstore.destination import Destination, DestinationKind
+from jdbcstore.errors import StoreClosed
+from jdbcstore.filtered.outcomes import Outcomes
+from jdbcstore.filtered.routes import Route, Routes
+from jdbcstore.filtered.transaction import FilteredTransaction, destination_named
+from jdbcstore.filtered.xa import FilteredXAResource
+from jdbcstore.ids import ProducerId
+from jdbcstore.naming import MessageNamer
+
+T = TypeVar("T")
+_THREADS = 4
+_PRODUCER_LENGTH = 250
+"""What MSGID_PROD holds by default."""
+
+
+class FilteredStore:
+    """Routes each destination to one of several stores; ActiveMQ's mKahaDB, with any stores.
+
+    It keeps every promise of :class:`jdbcstore.abc.Store` that its stores keep, with three differences.
+    Sequences are each store's own: they order the messages of one destination and of one store.
+    A transaction over several stores is committed in two phases: if the process ends in between, it is
+    finished when a filtered store with the same routes is opened. And such a transaction takes no
+    ``update_message``, nor an ``acknowledge`` of a topic's message for all subscriptions.
+
+    It owns its stores: closing it closes them. Opening finishes what an earlier process left.
+
+    :raises ConfigurationError: no route, or two stores of one name
+    :raises StoreUnavailable: a store does not answer
+    """
+
+    def __init__(self, routes: Sequence[Route], *, clock: Clock | None = None) -> None:
+        self.routes = Routes(routes)
+        self.namer = MessageNamer(clock or SystemClock(), _PRODUCER_LENGTH)
+        self.outcomes = Outcomes(self.routes)
+        self._threads = ThreadPoolExecutor(_THREADS, "jdbcstore-filtered")
+        self._closed = False
+        self.outcomes.finish()
+
+    def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> MessageStore:
+        destination = destination_named(name, DestinationKind.QUEUE)
+        return self.routes.store_of(destination).queue(destination, prioritized=prioritized)
+
+    def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> TopicMessageStore:
+        destination = destination_named(name, DestinationKind.TOPIC)
+        return self.routes.store_of(destination).topic(destination, prioritized=prioritized)
+
+    def transaction(self) -> FilteredTransaction:
+        return FilteredTransaction(self)
+
+    @property
+    def xa(self) -> FilteredXAResource:
+        return FilteredXAResource(self)
+
+    def run(self, work: Callable[[], T]) -> Future[T]:
+        """Do something that takes several commits in a thread."""
+        if self._closed:
+            raise StoreClosed()
+        return self._threads.submit(work)
+
+    def destinations(self) -> list[Destination]:
+        found = (
+            destination
+            for store in self.routes.stores
+            for destination in store.destinations()
+            if self.routes.leads_to(store, destination)
+        )
+        return sorted(found, key=str)
+
+    def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
+        return self.routes.store_of(destination).delete_destination(destination, progress)
+
+    def last_sequence(self) -> int:
+        """The highest of any store."""
+        return max(store.last_sequence() for store in self.routes.stores)
+
+    def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
+        found = (store.last_producer_sequence_id(producer_id) for store in self.routes.stores)
+        return max((sequence for sequence in found if sequence is not None), default=None)
+
+    def cleanup(self, progress: Progress | None = None) -> int:
+        return sum(store.cleanup(progress) for store in self.routes.stores)
+
+    def close(self, timeout: float | None = None) -> None:
+        self._closed = True
+        self._threads.shutdown()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        unwritten: list[StoreClosed] = []
+        for store in self.routes.stores:
+            try:
+                store.close(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            except StoreClosed as error:
+                unwritten.append(error)
+        if unwritten:
+            raise StoreClosed(str(unwritten[0]), unwritten=sum(one.unwritten for one in unwritten))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,195 @@
+"""Local transactions over destinations of any of the stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from jdbcstore.abc import (
+    MessageReference,
+    Reference,
+    Store,
+    Transaction,
+    TransactionalStore,
+    TransactionalTopic,
+    XATransaction,
+)
+from jdbcstore.destination import Destination, DestinationKind
+from jdbcstore.errors import MessageNotFound, TransactionError
+from jdbcstore.ids import MessageId
+from jdbcstore.message import Message
+
+if TYPE_CHECKING:
+    from jdbcstore.filtered.store import FilteredStore
+
+_GONE = -1
+
+
+@dataclass(slots=True)
+class _Part:
+    """What a transaction does in one store: checked in a transaction of that store's, and to be done again
+    in a branch if there is another part."""
+
+    store: Store
+    local: Transaction
+    steps: list[Callable[[XATransaction], None]] = field(default_factory=list)
+
+    def fill(self, branch: XATransaction) -> None:
+        for step in self.steps:
+            step(branch)
+
+
+class FilteredTransaction:
+    """See :class:`jdbcstore.abc.Transaction`. For one thread at a time.
+
+    In one store it is that store's own transaction. In several it is committed in two phases, takes no
+    ``update_message`` and on a topic no ``acknowledge`` for all subscriptions, which its commit refuses.
+    """
+
+    def __init__(self, store: FilteredStore) -> None:
+        self._store = store
+        self._parts: dict[int, _Part] | None = {}
+        self._added: list[tuple[Destination, MessageId]] = []
+
+    def queue(self, name: str | Destination) -> FilteredQueue:
+        destination = destination_named(name, DestinationKind.QUEUE)
+        return FilteredQueue(self, self._part(destination), destination)
+
+    def topic(self, name: str | Destination) -> FilteredTopic:
+        destination = destination_named(name, DestinationKind.TOPIC)
+        return FilteredTopic(self, self._part(destination), destination)
+
+    def _part(self, destination: Destination) -> _Part:
+        store = self._store.routes.store_of(destination)
+        parts = self.parts
+        if id(store) not in parts:
+            parts[id(store)] = _Part(store, self._begin(store))
+        return parts[id(store)]
+
+    def _begin(self, store: Store) -> Transaction:
+        return store.transaction()
+
+    @property
+    def parts(self) -> dict[int, _Part]:
+        """By store; :class:`TransactionError` once the transaction has ended."""
+        if self._parts is None:
+            raise TransactionError("this transaction has ended; begin another one")
+        return self._parts
+
+    def name(self, message: Message, destination: Destination) -> Message:
+        """The message with the id by which it will be found once it is stored."""
+        message, message_id = self._store.namer.named(message)
+        self._added.append((destination, message_id))
+        return message if message.message_id is message_id else message.replace(message_id=message_id)
+
+    def commit(self) -> list[MessageReference]:
+        used = self._end()
+        if len(used) > 1:
+            return self._commit_all(used)
+        return [reference for part in used for reference in part.local.commit()]
+
+    def commit_async(self) -> Future[list[MessageReference]]:
+        used = self._end()
+        if len(used) == 1:
+            return used[0].local.commit_async()
+        return self._store.run(partial(self._commit_all, used))
+
+    def _commit_all(self, used: list[_Part]) -> list[MessageReference]:
+        for part in used:
+            part.local.rollback()
+        if used:
+            self._store.outcomes.commit([(part.store, part.fill) for part in used])
+        return [self._reference(*added) for added in self._added]
+
+    def _reference(self, destination: Destination, message_id: MessageId) -> MessageReference:
+        """Sequences are given in the second phase; a message that has been consumed since has none."""
+        place = self._store.topic(destination) if destination.is_topic else self._store.queue(destination)
+        try:
+            sequence = place.get_message(message_id).sequence
+        except MessageNotFound:
+            sequence = None
+        return MessageReference(_GONE if sequence is None else sequence, message_id)
+
+    def rollback(self) -> None:
+        for part in self._end():
+            part.local.rollback()
+
+    def _end(self) -> list[_Part]:
+        """The parts with something to do."""
+        parts, self._parts = self.parts, None
+        return [part for part in parts.values() if part.steps]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._parts is None:
+            return
+        if exc is None:
+            self.commit()
+        else:
+            self.rollback()
+
+
+class FilteredQueue:
+    """See :class:`jdbcstore.abc.TransactionalStore`."""
+
+    def __init__(self, transaction: FilteredTransaction, part: _Part, destination: Destination) -> None:
+        self._transaction = transaction
+        self._part = part
+        self._destination = destination
+        self._local = self._in(part.local)
+
+    def _in(self, transaction: Transaction) -> TransactionalStore:
+        return transaction.queue(self._destination)
+
+    @property
+    def destination(self) -> Destination:
+        return self._local.destination
+
+    def add_message(self, message: Message) -> None:
+        self._check()
+        message = self._transaction.name(message, self._destination)
+        self._local.add_message(message)
+        self._part.steps.append(lambda branch: self._in(branch).add_message(message))
+
+    def acknowledge(self, *messages: Reference) -> None:
+        self._check()
+        self._local.acknowledge(*messages)
+        self._part.steps.append(lambda branch: self._in(branch).acknowledge(*messages))
+
+    def update_message(self, message: Message) -> None:
+        self._check()
+        self._local.update_message(message)
+        self._part.steps.append(lambda branch: self._in(branch).update_message(message))
+
+    def _check(self) -> None:
+        _ = self._transaction.parts
+
+
+class FilteredTopic(FilteredQueue):
+    """See :class:`jdbcstore.abc.TransactionalTopic`."""
+
+    def _in(self, transaction: Transaction) -> TransactionalTopic:
+        return transaction.topic(self._destination)
+
+    def acknowledge_subscription(self, client_id: str, subscription_name: str, *messages: Reference) -> None:
+        self._check()
+        self._in(self._part.local).acknowledge_subscription(client_id, subscription_name, *messages)
+        self._part.steps.append(
+            lambda branch: self._in(branch).acknowledge_subscription(client_id, subscription_name, *messages)
+        )
+
+
+def destination_named(name: str | Destination, kind: DestinationKind) -> Destination:
+    """The destination to be routed. Whether it is of the kind is for its store to say."""
+    return name if isinstance(name, Destination) else Destination.parse(name, kind)
