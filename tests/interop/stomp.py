@@ -1,4 +1,4 @@
-"""A STOMP 1.2 client of a few lines, for talking to ActiveMQ over a plain socket."""
+"""A STOMP client of a few lines, for talking to a broker over a plain socket."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from typing import Self
 
 _ESCAPES = {"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"}
 _UNESCAPES = {escape: plain for plain, escape in _ESCAPES.items()}
+_ESCAPED = {"1.0": "", "1.1": "\\\\\n:", "1.2": "\\\\\n:\r"}
+"""What each version escapes in headers; but not in those of CONNECT and CONNECTED."""
+_PLAIN = {"CONNECT", "CONNECTED", "STOMP"}
 
 
 @dataclass(frozen=True)
@@ -20,13 +23,16 @@ class Frame:
     body: bytes = b""
 
 
-class StompClient:
-    """A connection to a broker on this machine; a context manager that closes it."""
+class Wire:
+    """Frames, right ones and wrong ones, over a socket; a context manager that closes it.
 
-    def __init__(self, port: int) -> None:
+    It waits 30 seconds for each frame.
+    """
+
+    def __init__(self, port: int, version: str = "1.2") -> None:
+        self.version = version
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
         self._stream = self._socket.makefile("rb")
-        self._request("CONNECT", {"accept-version": "1.2", "host": "localhost"}, expect="CONNECTED")
 
     def __enter__(self) -> Self:
         return self
@@ -37,60 +43,93 @@ class StompClient:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._stream.close()
         self._socket.close()
 
-    def send(self, destination: str, body: bytes, headers: Mapping[str, str]) -> None:
-        """Send and wait for the broker's receipt. A text message unless there is a content-length."""
-        headers = {"destination": destination, "receipt": "sent", **headers}
-        self._request("SEND", headers, body, expect="RECEIPT")
+    def connect(self, headers: Mapping[str, str] | None = None) -> Frame:
+        """Begin a session, and return the answer to CONNECT."""
+        self.write("CONNECT", {"accept-version": self.version, "host": "localhost", **(headers or {})})
+        return self.read()
 
-    def receive(self, destination: str, count: int) -> list[Frame]:
-        """Subscribe, take ``count`` messages, acknowledge each, unsubscribe."""
-        self._write("SUBSCRIBE", {"id": "0", "destination": destination, "ack": "client-individual"})
-        frames = [self._read("MESSAGE") for _ in range(count)]
-        for number, frame in enumerate(frames):
-            receipt = f"ack-{number}"
-            self._write("ACK", {"id": frame.headers["ack"], "receipt": receipt})
-            self._read("RECEIPT")
-        self._request("UNSUBSCRIBE", {"id": "0", "receipt": "unsubscribed"}, expect="RECEIPT")
-        return frames
+    def write(self, command: str, headers: Mapping[str, str], body: bytes = b"") -> None:
+        escape = str if command in _PLAIN else self._escape
+        lines = [command, *(f"{escape(name)}:{escape(value)}" for name, value in headers.items())]
+        self.write_bytes("\n".join(lines).encode() + b"\n\n" + body + b"\0")
 
-    def _request(self, command: str, headers: Mapping[str, str], body: bytes = b"", *, expect: str) -> Frame:
-        self._write(command, headers, body)
-        return self._read(expect)
+    def write_bytes(self, data: bytes) -> None:
+        self._socket.sendall(data)
 
-    def _write(self, command: str, headers: Mapping[str, str], body: bytes = b"") -> None:
-        lines = [command, *(f"{_escape(name)}:{_escape(value)}" for name, value in headers.items())]
-        self._socket.sendall("\n".join(lines).encode() + b"\n\n" + body + b"\0")
+    def read(self) -> Frame:
+        """The next frame; heart-beats are passed over.
 
-    def _read(self, expect: str) -> Frame:
+        :raises ConnectionError: the broker closed the connection
+        """
         command = self._line()
         while command == "":
             command = self._line()
+        unescape = str if command in _PLAIN else self._unescape
         headers: dict[str, str] = {}
         for line in iter(self._line, ""):
             name, _, value = line.partition(":")
-            headers.setdefault(_unescape(name), _unescape(value))
+            headers.setdefault(unescape(name), unescape(value))
         if "content-length" in headers:
             body = self._stream.read(int(headers["content-length"]))
             end = self._stream.read(1)
             assert end == b"\0", f"a frame longer than its content-length: {end!r}"
         else:
             body = b"".join(iter(lambda: self._stream.read(1), b"\0"))
-        assert command == expect, f"{command} instead of {expect}: {headers} {body!r}"
         return Frame(command, headers, body)
+
+    def read_byte(self) -> bytes:
+        """The next byte, which may be a heart-beat; b"" when the broker has closed the connection."""
+        try:
+            return self._stream.read(1)
+        except ConnectionResetError:
+            return b""
 
     def _line(self) -> str:
         line = self._stream.readline()
         if not line.endswith(b"\n"):
             raise ConnectionError("the broker closed the STOMP connection")
-        return line.decode().rstrip("\r\n")
+        return line.decode(errors="surrogatepass").rstrip("\r\n")
+
+    def _escape(self, text: str) -> str:
+        if self.version == "1.0":
+            return text
+        return re.sub(f"[{_ESCAPED[self.version]}]", lambda match: _ESCAPES[match.group()], text)
+
+    def _unescape(self, text: str) -> str:
+        if self.version == "1.0":
+            return text
+        return re.sub(r"\\[\\rnc]", lambda match: _UNESCAPES[match.group()], text)
 
 
-def _escape(text: str) -> str:
-    return re.sub(r"[\\\r\n:]", lambda match: _ESCAPES[match.group()], text)
+class StompClient(Wire):
+    """A session of STOMP 1.2 in which everything is asked for and answered in turns."""
 
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self._expect("CONNECTED", self.connect())
 
-def _unescape(text: str) -> str:
-    return re.sub(r"\\[\\rnc]", lambda match: _UNESCAPES[match.group()], text)
+    def send(self, destination: str, body: bytes, headers: Mapping[str, str]) -> None:
+        """Send and wait for the broker's receipt. A text message unless there is a content-length."""
+        self.write("SEND", {"destination": destination, "receipt": "sent", **headers}, body)
+        self._expect("RECEIPT", self.read())
+
+    def receive(self, destination: str, count: int) -> list[Frame]:
+        """Subscribe, take ``count`` messages, acknowledge each, unsubscribe."""
+        self.write("SUBSCRIBE", {"id": "0", "destination": destination, "ack": "client-individual"})
+        frames = [self._expect("MESSAGE", self.read()) for _ in range(count)]
+        for number, frame in enumerate(frames):
+            self.write("ACK", {"id": frame.headers["ack"], "receipt": f"ack-{number}"})
+            self._expect("RECEIPT", self.read())
+        self.write("UNSUBSCRIBE", {"id": "0", "receipt": "unsubscribed"})
+        self._expect("RECEIPT", self.read())
+        return frames
+
+    def _expect(self, command: str, frame: Frame) -> Frame:
+        assert frame.command == command, f"{frame} instead of {command}"
+        return frame

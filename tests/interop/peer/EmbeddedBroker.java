@@ -9,6 +9,7 @@ import javax.sql.DataSource;
 import org.apache.activemq.ActiveMQConnectionFactory;
 import org.apache.activemq.broker.BrokerService;
 import org.apache.activemq.broker.TransportConnector;
+import org.apache.activemq.broker.region.policy.LastImageSubscriptionRecoveryPolicy;
 import org.apache.activemq.broker.region.policy.PolicyEntry;
 import org.apache.activemq.broker.region.policy.PolicyMap;
 import org.apache.activemq.command.ActiveMQDestination;
@@ -165,6 +166,11 @@ final class EmbeddedBroker {
         for (JsonNode name : request.path("persist_redelivered")) {
             PolicyEntry entry = entryFor(name);
             entry.setPersistJMSRedelivered(true);
+            special.add(entry);
+        }
+        for (JsonNode name : request.path("last_image")) {
+            PolicyEntry entry = entryFor(name);
+            entry.setSubscriptionRecoveryPolicy(new LastImageSubscriptionRecoveryPolicy());
             special.add(entry);
         }
         PolicyMap policies = new PolicyMap();

@@ -1,0 +1,87 @@
+"""A broker for all behaviours, and sessions with it through each library."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import pytest
+
+from tests.interop.behaviours.brokers import BROKERS
+from tests.interop.behaviours.clients import LIBRARIES
+from tests.interop.behaviours.conversation import Conversation
+from tests.interop.stomp import Wire
+
+_T = TypeVar("_T")
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class RunningBroker:
+    name: str
+    port: int
+
+    def either(self, *, activemq: _T, ours: _T) -> _T:
+        """Where the two differ, which docs/stomp-differences.md tells."""
+        return ours if self.name == "jdbcstore" else activemq
+
+
+class Connect(Protocol):
+    def __call__(self, version: str = "1.2", headers: Mapping[str, str] | None = None) -> Conversation: ...
+
+
+class OpenWire(Protocol):
+    def __call__(self, version: str = "1.2", *, connected: bool = True) -> Wire: ...
+
+
+@pytest.fixture(scope="package", params=BROKERS)
+def broker(request: pytest.FixtureRequest) -> Iterator[RunningBroker]:
+    with BROKERS[request.param](request) as port:
+        yield RunningBroker(request.param, port)
+
+
+@pytest.fixture(params=LIBRARIES)
+def connect(request: pytest.FixtureRequest, broker: RunningBroker) -> Iterator[Connect]:
+    """Begins sessions, through one library after the other."""
+    with ExitStack() as clients:
+
+        def connect(version: str = "1.2", headers: Mapping[str, str] | None = None) -> Conversation:
+            client = LIBRARIES[request.param](broker.port, version)
+            clients.callback(client.drop)
+            return Conversation(client, client.connect(headers or {}))
+
+        yield connect
+
+
+@pytest.fixture
+def wire(broker: RunningBroker) -> Iterator[OpenWire]:
+    """Opens sockets, for what no library sends."""
+    with ExitStack() as sockets:
+
+        def open_wire(version: str = "1.2", *, connected: bool = True) -> Wire:
+            wire = sockets.enter_context(Wire(broker.port, version))
+            if connected:
+                assert wire.connect().command == "CONNECTED"
+            return wire
+
+        yield open_wire
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """Of a destination, a client or a subscription that no other test has."""
+    return re.sub(r"\W+", "-", request.node.originalname) + f"-{next(_numbers)}"
+
+
+@pytest.fixture
+def queue(name: str) -> str:
+    return f"/queue/{name}"
+
+
+@pytest.fixture
+def topic(name: str) -> str:
+    return f"/topic/{name}"

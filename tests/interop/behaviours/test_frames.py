@@ -1,0 +1,241 @@
+"""Frames as they are on the wire: odd ones and wrong ones, which no library sends."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.interop.behaviours.conftest import OpenWire
+from tests.interop.stomp import Frame, Wire
+
+
+def _sent(socket: Wire, queue: str, body: str = "goes on") -> Frame:
+    """The session lives: a message goes there and back."""
+    socket.write("SEND", {"destination": queue}, body.encode())
+    socket.write("SUBSCRIBE", {"destination": queue, "id": "last"})
+    while (frame := socket.read()).body != body.encode():
+        assert frame.command == "MESSAGE", frame
+    return frame
+
+
+def _errors(socket: Wire) -> list[str]:
+    """What the broker complains about before it closes the connection."""
+    errors: list[str] = []
+    while True:
+        try:
+            frame = socket.read()
+        except ConnectionError:
+            return errors
+        assert frame.command == "ERROR", frame
+        errors.append(frame.headers["message"])
+
+
+@pytest.mark.parametrize("command", ["SEND", "SUBSCRIBE", "ACK", "BEGIN", "UNSUBSCRIBE"])
+def test_connect_comes_first(wire: OpenWire, command: str) -> None:
+    socket = wire(connected=False)
+    socket.write(command, {"destination": "/queue/Q", "id": "1", "transaction": "1"})
+    error = socket.read()
+    assert error.command == "ERROR"
+    assert "Not connected" in error.headers["message"]
+
+
+def test_second_connect_is_refused(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    error = socket.connect()
+    assert (error.command, error.headers["message"]) == ("ERROR", "Already connected.")
+    _sent(socket, queue)
+
+
+def test_unknown_command_closes(wire: OpenWire) -> None:
+    socket = wire()
+    socket.write("HELLO", {"receipt": "1"})
+    assert "HELLO" in _errors(socket)[0]
+
+
+def test_error_names_the_receipt(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    socket.write("SEND", {"receipt": "r-1", "destination": queue, "transaction": "unknown"}, b"body")
+    error = socket.read()
+    assert error.command == "ERROR"
+    assert error.headers["receipt-id"] == "r-1"
+    assert error.headers["content-type"] == "text/plain"
+    _sent(socket, queue)
+
+
+@pytest.mark.parametrize(
+    ("command", "headers"),
+    [
+        ("SEND", {}),
+        ("SUBSCRIBE", {"id": "1"}),
+        ("SUBSCRIBE", {"destination": "/queue/Q"}),
+        ("UNSUBSCRIBE", {}),
+        ("UNSUBSCRIBE", {"id": "unknown"}),
+        ("ACK", {}),
+        ("ACK", {"id": "unknown"}),
+        ("NACK", {}),
+        ("NACK", {"id": "unknown"}),
+        ("BEGIN", {}),
+        ("COMMIT", {}),
+        ("COMMIT", {"transaction": "unknown"}),
+        ("ABORT", {}),
+        ("ABORT", {"transaction": "unknown"}),
+        ("ACK", {"id": "1", "transaction": "unknown"}),
+    ],
+)
+def test_frame_without_what_it_needs(
+    wire: OpenWire, queue: str, command: str, headers: dict[str, str]
+) -> None:
+    socket = wire()
+    socket.write(command, headers)
+    assert socket.read().command == "ERROR"
+    _sent(socket, queue)
+
+
+def test_transaction_begins_once(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    socket.write("BEGIN", {"transaction": "1"})
+    socket.write("BEGIN", {"transaction": "1"})
+    error = socket.read()
+    assert error.command == "ERROR"
+    assert "already started" in error.headers["message"]
+    _sent(socket, queue)
+
+
+def test_nack_is_not_of_version_1_0(wire: OpenWire, queue: str) -> None:
+    socket = wire("1.0")
+    socket.write("NACK", {"message-id": "1", "subscription": "1"})
+    assert socket.read().command == "ERROR"
+    _sent(socket, queue)
+
+
+def test_version_1_0_unsubscribes_by_destination(wire: OpenWire, queue: str) -> None:
+    socket = wire("1.0")
+    socket.write("SUBSCRIBE", {"destination": queue, "receipt": "1"})
+    assert socket.read().headers == {"receipt-id": "1"}
+    socket.write("SEND", {"destination": queue}, b"one")
+    message = socket.read()
+    assert message.body == b"one"
+    assert "subscription" not in message.headers
+    socket.write("UNSUBSCRIBE", {"destination": queue, "receipt": "2"})
+    assert socket.read().headers == {"receipt-id": "2"}
+
+
+def test_subscription_id_can_be_used_twice(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    for number in ("1", "2"):
+        socket.write("SUBSCRIBE", {"destination": f"{queue}.{number}", "id": "same", "receipt": number})
+        assert socket.read().command == "RECEIPT"
+        socket.write("SEND", {"destination": f"{queue}.{number}"}, number.encode())
+        assert socket.read().headers["subscription"] == "same"
+
+
+def test_first_of_repeated_headers_counts(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    socket.write_bytes(f"SEND\ndestination:{queue}\ncustom:1\ncustom:2\n\nbody\0".encode())
+    assert _sent(socket, queue).command == "MESSAGE"
+    socket.write_bytes(f"SEND\ndestination:{queue}\ncustom:1\ncustom:2\n\nbody\0".encode())
+    assert socket.read().headers["custom"] == "1"
+
+
+def test_carriage_returns_end_lines_of_version_1_2(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    socket.write_bytes(f"SEND\r\ndestination:{queue}\r\ncustom:1\r\n\r\nbody\0".encode())
+    socket.write("SUBSCRIBE", {"destination": queue, "id": "1"})
+    message = socket.read()
+    assert (message.body, message.headers["custom"]) == (b"body", "1")
+
+
+def test_line_ends_between_frames(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    socket.write_bytes(b"\n\n\n")
+    socket.write("SEND", {"destination": queue, "receipt": "1"}, b"one")
+    socket.write_bytes(b"\n\n")
+    assert socket.read().command == "RECEIPT"
+    _sent(socket, queue)
+
+
+def test_frames_that_come_in_pieces_and_together(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    for byte in f"SEND\ndestination:{queue}\ncontent-length:3\n\na\0b\0".encode():
+        socket.write_bytes(bytes([byte]))
+    one = f"SEND\ndestination:{queue}\n\n%d\0\n"
+    socket.write_bytes("".join(one % number for number in range(20)).encode())
+    socket.write("SUBSCRIBE", {"destination": queue, "id": "1"})
+    assert socket.read().body == b"a\0b"
+    assert [socket.read().body for _ in range(20)] == [b"%d" % number for number in range(20)]
+
+
+def test_content_length_that_is_no_number_closes(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    socket.write("SEND", {"destination": queue, "content-length": "many"}, b"one")
+    assert _errors(socket)
+
+
+def test_long_header_closes(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    socket.write("SEND", {"destination": queue, "custom": "x" * 20_000}, b"one")
+    assert "header" in _errors(socket)[0]
+
+
+def test_too_many_headers_close(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    socket.write("SEND", {"destination": queue, **{f"h{number}": "" for number in range(1100)}}, b"one")
+    assert "headers" in _errors(socket)[0]
+
+
+def test_unknown_escape_is_kept(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    socket.write_bytes(f"SEND\ndestination:{queue}\ncustom:a\\tb\n\nbody\0".encode())
+    socket.write("SUBSCRIBE", {"destination": queue, "id": "1"})
+    assert socket.read().headers["custom"] == "a\\tb"
+
+
+def test_header_without_colon(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    socket.write_bytes(f"SEND\ndestination:{queue}\nno colon\n\nbody\0".encode())
+    socket.write("SUBSCRIBE", {"destination": queue, "id": "1"})
+    assert socket.read().headers["no colon"] == ""
+
+
+@pytest.mark.parametrize("subscribe", ["SUB", "SUBSCRIBED"])
+def test_command_may_be_longer_or_shorter(wire: OpenWire, queue: str, subscribe: str) -> None:
+    socket = wire()
+    socket.write(subscribe, {"destination": queue, "id": "1", "receipt": "1"})
+    assert socket.read().headers == {"receipt-id": "1"}
+    socket.write("UNSUB", {"id": "1", "receipt": "2"})
+    assert socket.read().headers == {"receipt-id": "2"}
+
+
+def test_command_in_small_letters_closes(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    socket.write("send", {"destination": queue}, b"one")
+    assert "Unknown STOMP action" in _errors(socket)[0]
+
+
+def test_content_length_that_is_too_short_closes(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    socket.write("SEND", {"destination": queue, "content-length": "2"}, b"four")
+    assert "trailing null" in _errors(socket)[0]
+
+
+def test_body_where_none_belongs_is_ignored(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    socket.write("BEGIN", {"transaction": "1", "receipt": "1"}, b"body")
+    assert socket.read().command == "RECEIPT"
+    _sent(socket, queue)
+
+
+def test_nul_between_frames_is_ignored(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    socket.write("SEND", {"destination": queue, "receipt": "1"}, b"one")
+    socket.write_bytes(b"\0\0")
+    assert socket.read().command == "RECEIPT"
+    _sent(socket, queue)
+
+
+def test_acknowledgement_in_auto_mode_is_refused(wire: OpenWire, queue: str) -> None:
+    socket = wire()
+    message = _sent(socket, queue)
+    socket.write("ACK", {"id": message.headers["message-id"], "receipt": "1"})
+    error = socket.read()
+    assert error.command == "ERROR"
+    assert error.headers["message"].startswith("Unexpected ACK received")
