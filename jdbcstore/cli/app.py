@@ -12,6 +12,7 @@ import click
 
 from jdbcstore.cli.archiving import archive, restore
 from jdbcstore.cli.asking import sql
+from jdbcstore.cli.brokering import broker
 from jdbcstore.cli.configuring import config
 from jdbcstore.cli.dead_letters import dlq
 from jdbcstore.cli.deciding import xa
@@ -76,7 +77,7 @@ working directory.
 """
 
 for _command in (
-    init, status, passwd, send, browse, consume, purge, subscriptions, subscribe, unsubscribe, dlq,
+    init, status, broker, passwd, send, browse, consume, purge, subscriptions, subscribe, unsubscribe, dlq,
     cleanup, xa, migrate, schema, copy, audit, archive, restore, lock, wait_master, config, sql, report,
     doctor, demo,
 ):  # fmt: skip

@@ -1,0 +1,165 @@
+"""One time as the master: engine and connectors over an open store, and what its failures do to them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from asyncio import AbstractEventLoop, Future
+from collections.abc import Coroutine
+from typing import Any, NoReturn
+
+from jdbcstore import JdbcStore
+from jdbcstore.abc import Store
+from jdbcstore.broker.engine import Engine, EngineOptions
+from jdbcstore.broker.policies import Policies
+from jdbcstore.broker.security import Security
+from jdbcstore.broker.stomp.connector import Connector
+from jdbcstore.broker.stomp.service import Service
+from jdbcstore.clock import Clock
+from jdbcstore.config import Configuration
+from jdbcstore.config.broker import Address
+from jdbcstore.errors import StoreError
+from jdbcstore.io_exceptions import IOExceptionHandler
+
+log = logging.getLogger(__name__)
+
+
+class Tenure:
+    """Serves a store until it is told to stop, or its handler says so.
+
+    Make, start and stop it on one loop. The store stays the caller's.
+    """
+
+    def __init__(
+        self, store: Store, configuration: Configuration, security: Security, clock: Clock | None = None
+    ) -> None:
+        self._store = store
+        self._configuration = configuration
+        self._security = security
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._changing = asyncio.Lock()
+        self._engine: Engine | None = None
+        self._service: Service | None = None
+        self._connectors: list[Connector] = []
+        self._ended: Future[StoreError | None] = self._loop.create_future()
+        self._stopped = False
+        self.obstacle: str | None = "the broker is starting"
+        """Why it does not serve now."""
+        self.exits_process = False
+        """Whether the handler says that the process is to end with it."""
+        self._handler: IOExceptionHandler | None = None
+        if isinstance(store, JdbcStore):
+            host = _FromThreads(self, self._loop)
+            self._handler = IOExceptionHandler(host, store, configuration.io_exception_handler)
+
+    async def start(self) -> None:
+        """Serve clients from now on.
+
+        :raises StoreError: the store cannot be read
+        :raises OSError: an address cannot be listened at
+        """
+        async with self._changing:
+            await self._serve()
+
+    @property
+    def addresses(self) -> list[tuple[str, Address]]:
+        """Where clients connect: each scheme, with the port that was chosen."""
+        serving = self._configuration.broker.serving
+        return [
+            (one.scheme, connector.address)
+            for one, connector in zip(serving, self._connectors, strict=bool(self._connectors))
+        ]
+
+    async def ended(self) -> StoreError | None:
+        """Wait for the end; what ended it, None if it was :meth:`end`."""
+        return await asyncio.shield(self._ended)
+
+    def end(self, error: StoreError | None = None) -> None:
+        """Have :meth:`ended` return."""
+        if not self._ended.done():
+            self._ended.set_result(error)
+
+    async def stop(self) -> None:
+        """Close the clients' connections, and wait for what is under way."""
+        self._stopped = True
+        if self._handler is not None:
+            # Its thread may be waiting for this loop.
+            await asyncio.to_thread(self._handler.close)
+        async with self._changing:
+            await self._stop_serving("the broker is stopped")
+
+    async def pause(self) -> None:
+        """Close the clients' connections, take no more, and forget what the engine knew."""
+        async with self._changing:
+            await self._stop_serving("the database does not answer", at_once=True)
+
+    async def resume(self) -> None:
+        """Serve again, from what the store holds: what was out is given out again."""
+        async with self._changing:
+            if not self._stopped:
+                await self._serve()
+
+    async def _serve(self) -> None:
+        broker = self._configuration.broker
+        options = EngineOptions(memory_limit=broker.memory_limit)
+        policies = Policies(self._configuration.policies)
+        engine = Engine(self._store, policies, options=options, clock=self._clock)
+        await engine.start()
+        self._engine = engine
+        self._connect(engine)
+        try:
+            for connector in self._connectors:
+                await connector.start()
+        except BaseException:
+            await self._stop_serving("the connectors could not be started")
+            raise
+        self.obstacle = None
+
+    def _connect(self, engine: Engine) -> None:
+        if self._service is not None:
+            self._service.broker = engine
+            return
+        self._service = Service(
+            engine, self._security, clock=self._clock, on_store_error=self._on_store_error
+        )
+        connectors = self._configuration.broker.serving
+        self._connectors = [Connector(self._service, one) for one in connectors]
+
+    async def _stop_serving(self, reason: str, *, at_once: bool = False) -> None:
+        self.obstacle = reason
+        for connector in self._connectors:
+            if at_once:
+                connector.abort()
+            else:
+                await connector.stop()
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            # To its end: a write that was given up on here and commits later would be news to nobody.
+            await engine.stop()
+
+    def _on_store_error(self, error: StoreError) -> NoReturn:
+        if self._handler is None:
+            raise error
+        self._handler.handle(error)
+
+
+class _FromThreads:
+    """The tenure, to its handler: called by a thread, done by the loop."""
+
+    def __init__(self, tenure: Tenure, loop: AbstractEventLoop) -> None:
+        self._tenure = tenure
+        self._loop = loop
+
+    def stop_connectors(self) -> None:
+        self._do(self._tenure.pause())
+
+    def start_connectors(self) -> None:
+        self._do(self._tenure.resume())
+
+    def stop(self, error: StoreError, *, exit_process: bool) -> None:
+        self._tenure.exits_process = exit_process
+        self._loop.call_soon_threadsafe(self._tenure.end, error)
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -1,0 +1,261 @@
+"""The host of a broker, in an asyncio program of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+import jdbcstore
+from jdbcstore import Configuration, JdbcStore, Message, StoreConfig
+from jdbcstore.broker.host import Addresses, BrokerHost
+from jdbcstore.config import DataSourceConfig
+from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
+from jdbcstore.config.io_handler import LeaseLockerIOExceptionHandlerConfig
+from jdbcstore.config.locker import SharedFileLockerConfig
+from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreUnavailable
+from tests.broker.frames import Stomp
+
+WAIT = 60.0
+HERE = ConnectorConfig(uri="stomp://127.0.0.1:0")
+
+
+def configuration(folder: Path, **broker: object) -> Configuration:
+    return Configuration(
+        data_source=DataSourceConfig(url=f"sqlite:///{folder}/mq.db"),
+        store=StoreConfig(cleanup_period=0.0),
+        locker=SharedFileLockerConfig(directory=str(folder)),
+        io_exception_handler=LeaseLockerIOExceptionHandlerConfig(resume_check_sleep_period=0.2),
+        broker=BrokerConfig(**{"connectors": (HERE,), "health": "127.0.0.1:0", **broker}),  # type: ignore[arg-type]
+    )
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(WAIT):
+            await main()
+
+    asyncio.run(bounded())
+
+
+async def readiness(host: BrokerHost) -> tuple[int, str]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://{host.health_address}/ready") as answer,
+    ):
+        return answer.status, (await answer.text()).strip()
+
+
+def port_of(host: BrokerHost) -> int:
+    [(scheme, address)] = host.addresses
+    assert scheme == "stomp"
+    return address.port
+
+
+def test_it_serves_and_gives_the_lock_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with BrokerHost(configuration(tmp_path)) as host:
+            assert host.obstacle() is None
+            assert await readiness(host) == (200, "ready")
+            async with Stomp(port_of(host)) as client:
+                await client.send("/queue/A", "two pints")
+            with pytest.raises(NotMaster):
+                jdbcstore.open(configuration(tmp_path), lock_timeout=0.0)
+        assert host.addresses == ()
+        assert host.obstacle() == "the broker is not running"
+
+    run(main)
+    with jdbcstore.open(configuration(tmp_path), lock_timeout=0.0) as store:
+        assert [message.body for message in store.queue("A").recover()] == ["two pints"]
+
+
+def test_a_slave_waits_and_follows(tmp_path: Path) -> None:
+    async def main() -> None:
+        waiting, ready = asyncio.Event(), asyncio.Event()
+        seen: list[Addresses] = []
+
+        def tell_ready(addresses: Addresses) -> None:
+            seen.append(addresses)
+            ready.set()
+
+        async with BrokerHost(configuration(tmp_path)) as master:
+            slave = BrokerHost(
+                configuration(tmp_path), on_waiting=lambda _: waiting.set(), on_ready=tell_ready
+            )
+            await slave.start()
+            await waiting.wait()
+            assert await readiness(slave) == (503, "waiting for the lock")
+            assert slave.addresses == ()
+            assert await readiness(master) == (200, "ready")
+        await ready.wait()
+        assert seen == [slave.addresses]
+        assert await readiness(slave) == (200, "ready")
+        await slave.stop()
+
+    run(main)
+
+
+def test_a_slave_is_stopped_while_it_waits(tmp_path: Path) -> None:
+    async def main() -> None:
+        waiting = asyncio.Event()
+        async with BrokerHost(configuration(tmp_path)):
+            slave = BrokerHost(configuration(tmp_path), on_waiting=lambda _: waiting.set())
+            await slave.start()
+            await waiting.wait()
+            await slave.stop()
+            with pytest.raises(StoreClosed, match="stopped before it served"):
+                await slave.ready()
+            await slave.ended()
+        # Nobody of it goes on waiting, and takes the lock in the end.
+        async with BrokerHost(configuration(tmp_path)):
+            pass
+
+    run(main)
+
+
+def test_the_connectors_pause_while_the_database_is_away(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with BrokerHost(configuration(tmp_path)) as host:
+            port = port_of(host)
+            tenure = host._tenure
+            assert tenure is not None
+            async with Stomp(port) as client:
+                await client.send("/queue/A", "first")
+                await client.subscribe("/queue/A", ack="client")
+                assert await client.message() == "first"
+                with pytest.raises(jdbcstore.StoreError, match="connectors are stopped"):
+                    tenure._on_store_error(StoreUnavailable("pulled"))
+                await client.closed()
+            await host.ready()
+            assert port_of(host) == port
+            async with Stomp(port) as client:
+                await client.subscribe("/queue/A", ack="client")
+                assert await client.message() == "first"
+
+    run(main)
+
+
+def deposed(folder: Path) -> Path:
+    """Have the lock look as if another had it: the file is another one."""
+    lock = folder / "lock"
+    lock.unlink()
+    return lock
+
+
+def test_losing_the_lock_ends_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        host = BrokerHost(configuration(tmp_path))
+        await host.start()
+        await host.ready()
+        _lose(host)
+        with pytest.raises(LockLost):
+            await host.ended()
+        assert host.addresses == ()
+
+    run(main)
+
+
+def test_or_makes_it_a_slave(tmp_path: Path) -> None:
+    async def main() -> None:
+        ready: asyncio.Queue[Addresses] = asyncio.Queue()
+        host = BrokerHost(configuration(tmp_path, become_slave=True), on_ready=ready.put_nowait)
+        await host.start()
+        await ready.get()
+        _lose(host)
+        await ready.get()
+        async with Stomp(port_of(host)) as client:
+            await client.send("/queue/A", "after")
+        await host.stop()
+        await host.ended()
+
+    run(main)
+
+
+def _lose(host: BrokerHost) -> None:
+    tenure = host._tenure
+    assert tenure is not None
+    store = tenure._store
+    assert isinstance(store, JdbcStore)
+    assert store.fence is not None
+    store.fence.lose("another took it")
+
+
+def test_without_a_database(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with BrokerHost(configuration(tmp_path, persistent=False)) as host:
+            async with Stomp(port_of(host)) as client:
+                await client.send("/queue/A", "two pints")
+                await client.subscribe("/queue/A")
+                assert await client.message() == "two pints"
+        assert [*tmp_path.iterdir()] == []
+
+    run(main)
+
+
+def test_what_keeps_it_from_serving_is_raised(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with BrokerHost(configuration(tmp_path)) as host:
+            taken = ConnectorConfig(uri=f"stomp://127.0.0.1:{port_of(host)}")
+            other = tmp_path / "other"
+            other.mkdir()
+            with pytest.raises(OSError, match="address already in use"):
+                async with BrokerHost(configuration(other, connectors=(taken,))):
+                    pass
+            # Its lock is free again.
+            jdbcstore.open(configuration(other), lock_timeout=0.0).close()
+        with pytest.raises(ConfigurationError, match="cannot read the users file"):
+            async with BrokerHost(configuration(tmp_path, users_file="nowhere.toml")):
+                pass
+
+    run(main)
+
+
+def test_an_open_door_to_everybody_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main(uri: str) -> None:
+        async with BrokerHost(configuration(tmp_path, connectors=(ConnectorConfig(uri=uri),))):
+            pass
+
+    with caplog.at_level(logging.WARNING):
+        run(lambda: main("stomp://127.0.0.1:0"))
+        assert caplog.text == ""
+        run(lambda: main("stomp://0.0.0.0:0"))
+    assert "whoever reaches stomp://0.0.0.0:0 may log in" in caplog.text
+
+
+def test_users(tmp_path: Path) -> None:
+    from jdbcstore.broker.security import hash_password
+    from jdbcstore.config.users import write_user
+
+    write_user(tmp_path / "users.toml", "alice", hash_password("secret"), write=["A"])
+
+    async def main() -> None:
+        async with BrokerHost(configuration(tmp_path, users_file=f"{tmp_path}/users.toml")) as host:
+            async with Stomp(port_of(host), "alice", "secret") as client:
+                await client.send("/queue/A", "two pints")
+                with pytest.raises(AssertionError, match="ERROR"):
+                    await client.send("/queue/B", "two pints")
+            with pytest.raises(AssertionError, match="ERROR"):
+                async with Stomp(port_of(host), "alice", "wrong"):
+                    pass
+
+    run(main)
+
+
+def test_prepared_messages_are_there(tmp_path: Path) -> None:
+    with jdbcstore.open(configuration(tmp_path)) as store:
+        store.queue("A").add_message(Message("before"))
+
+    async def main() -> None:
+        async with BrokerHost(configuration(tmp_path)) as host, Stomp(port_of(host)) as client:
+            await client.subscribe("/queue/A")
+            assert await client.message() == "before"
+
+    run(main)
+
+
+def test_an_address_of_ipv6_is_an_address() -> None:
+    assert str(Address("::1", 5)) == "[::1]:5"
