@@ -179,7 +179,13 @@ class BrokerHost:
         store = await self._open(patient=patient)
         if store is None:
             return None
-        tenure = self._tenure = Tenure(store, self._configuration, self._security, self._clock)
+        tenure = self._tenure = Tenure(
+            store,
+            self._configuration,
+            self._security,
+            clock=self._clock,
+            on_serving=self._changed.set,
+        )
         try:
             if self._stopping:
                 return None
@@ -221,6 +227,5 @@ class BrokerHost:
 
     def _tell_ready(self) -> None:
         log.info("serving at %s", ", ".join(f"{scheme}://{where}" for scheme, where in self.addresses))
-        self._changed.set()
         if self._on_ready is not None:
             self._on_ready(self.addresses)

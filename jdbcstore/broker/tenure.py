@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import AbstractEventLoop, Future
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
 from jdbcstore import JdbcStore
@@ -27,16 +27,24 @@ log = logging.getLogger(__name__)
 class Tenure:
     """Serves a store until it is told to stop, or its handler says so.
 
-    Make, start and stop it on one loop. The store stays the caller's.
+    Make, start and stop it on one loop, which ``on_serving`` is called on, too, each time when it serves
+    from then on. The store stays the caller's.
     """
 
     def __init__(
-        self, store: Store, configuration: Configuration, security: Security, clock: Clock | None = None
+        self,
+        store: Store,
+        configuration: Configuration,
+        security: Security,
+        *,
+        clock: Clock | None = None,
+        on_serving: Callable[[], None],
     ) -> None:
         self._store = store
         self._configuration = configuration
         self._security = security
         self._clock = clock
+        self._on_serving = on_serving
         self._loop = asyncio.get_running_loop()
         self._changing = asyncio.Lock()
         self._engine: Engine | None = None
@@ -115,6 +123,7 @@ class Tenure:
             await self._stop_serving("the connectors could not be started")
             raise
         self.obstacle = None
+        self._on_serving()
 
     def _connect(self, engine: Engine) -> None:
         if self._service is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Self
 
 
@@ -17,11 +18,17 @@ class Stomp:
     async def __aenter__(self) -> Self:
         self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
         self._write("CONNECT", self._headers)
-        await self._expect("CONNECTED")
+        try:
+            await self._expect("CONNECTED")
+        except BaseException:
+            await self.__aexit__()
+            raise
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
         self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
 
     async def send(self, destination: str, body: str) -> None:
         """Send it, and see it stored."""

@@ -69,7 +69,7 @@ class BrokerProcess:
         self.kill()
 
 
-class Client(stomp.ConnectionListener):
+class Client(stomp.ConnectionListener):  # type: ignore[misc]
     """A stock client, which connects again to whichever broker of several takes it."""
 
     def __init__(self, *ports: int, name: str = "test") -> None:

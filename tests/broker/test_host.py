@@ -139,13 +139,6 @@ def test_the_connectors_pause_while_the_database_is_away(tmp_path: Path) -> None
     run(main)
 
 
-def deposed(folder: Path) -> Path:
-    """Have the lock look as if another had it: the file is another one."""
-    lock = folder / "lock"
-    lock.unlink()
-    return lock
-
-
 def test_losing_the_lock_ends_it(tmp_path: Path) -> None:
     async def main() -> None:
         host = BrokerHost(configuration(tmp_path))
@@ -186,11 +179,11 @@ def _lose(host: BrokerHost) -> None:
 
 def test_without_a_database(tmp_path: Path) -> None:
     async def main() -> None:
-        async with BrokerHost(configuration(tmp_path, persistent=False)) as host:
-            async with Stomp(port_of(host)) as client:
-                await client.send("/queue/A", "two pints")
-                await client.subscribe("/queue/A")
-                assert await client.message() == "two pints"
+        memory = configuration(tmp_path, persistent=False)
+        async with BrokerHost(memory) as host, Stomp(port_of(host)) as client:
+            await client.send("/queue/A", "two pints")
+            await client.subscribe("/queue/A")
+            assert await client.message() == "two pints"
         assert [*tmp_path.iterdir()] == []
 
     run(main)
