@@ -8,6 +8,7 @@
 # Where Spark is not installed, this says so.
 from jdbcstore.analytics import connect as _connect  # noqa: F401
 from jdbcstore.archive.comparing import Comparison, Difference, compare
+from jdbcstore.archive.history import ArchiveHistory
 from jdbcstore.archive.layout import Archive
 from jdbcstore.archive.removing import Removed, remove
 from jdbcstore.archive.restoring import Restored, restore
@@ -16,6 +17,7 @@ from jdbcstore.archive.writing import Written, write
 
 __all__ = [
     "Archive",
+    "ArchiveHistory",
     "Comparison",
     "Difference",
     "Removed",

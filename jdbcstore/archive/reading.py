@@ -56,17 +56,29 @@ def messages(path: Path) -> Iterator[list[ArchivedMessage]]:
     """By ID, in pages."""
     page: list[ArchivedMessage] = []
     size = 0
+    for row in rows(path):
+        if page and (len(page) == PAGE or size + row.message_size > _PAGE_BYTES):
+            yield page
+            page, size = [], 0
+        page.append(row)
+        size += row.message_size
+    if page:
+        yield page
+
+
+def rows(path: Path) -> Iterator[ArchivedMessage]:
+    """By ID, one by one."""
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(_FEW, columns=[*ArchivedMessage._fields]):
             columns = (batch.column(name).to_pylist() for name in ArchivedMessage._fields)
-            for row in map(ArchivedMessage._make, zip(*columns, strict=True)):
-                if page and (len(page) == PAGE or size + row.message_size > _PAGE_BYTES):
-                    yield page
-                    page, size = [], 0
-                page.append(row)
-                size += row.message_size
-    if page:
-        yield page
+            yield from map(ArchivedMessage._make, zip(*columns, strict=True))
+
+
+def container_of(path: Path) -> str:
+    """The destination whose messages a file has: one file has one's."""
+    with pq.ParquetFile(path) as file:
+        batch = next(file.iter_batches(1, row_groups=[0], columns=["container"]))
+    return str(batch.column("container")[0].as_py())
 
 
 def _pages(rows: list[ArchivedName]) -> Iterator[list[ArchivedName]]:

@@ -25,6 +25,7 @@ from jdbcstore.cli.moving import audit, copy
 from jdbcstore.cli.options import DEFAULT_FILE, URL_VARIABLE, Settings, common_options
 from jdbcstore.cli.output import note, prepare_streams
 from jdbcstore.cli.reading import browse, consume
+from jdbcstore.cli.replaying import replay
 from jdbcstore.cli.reporting import report
 from jdbcstore.cli.sending import send
 from jdbcstore.cli.showing import demo
@@ -78,8 +79,8 @@ working directory.
 
 for _command in (
     init, status, broker, passwd, send, browse, consume, purge, subscriptions, subscribe, unsubscribe, dlq,
-    cleanup, xa, migrate, schema, copy, audit, archive, restore, lock, wait_master, config, sql, report,
-    doctor, demo,
+    cleanup, xa, migrate, schema, copy, audit, archive, restore, replay, lock, wait_master, config, sql,
+    report, doctor, demo,
 ):  # fmt: skip
     commands.add_command(_command)
 

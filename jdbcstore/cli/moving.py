@@ -62,7 +62,8 @@ def _store_named(text: str) -> Configuration:
     return load_file(Path(text))
 
 
-def _refuse_url(settings: Settings) -> None:
+def refuse_url(settings: Settings) -> None:
+    """For commands that name their stores as arguments."""
     if settings.url is not None or settings.config is not None:
         raise click.UsageError("this command names its stores itself; leave out --url and --config")
 
@@ -77,7 +78,7 @@ def copy(settings: Settings, source: Configuration, target: Configuration) -> in
     SRC and DST are URLs or configuration files. Stop what writes to either. It can be run again after
     whatever stopped it, and never writes over a row.
     """
-    _refuse_url(settings)
+    refuse_url(settings)
     with progress("copying and comparing") as done:
         copied = copy_store(source, target, done)
     result = copied.comparison
@@ -99,7 +100,7 @@ def audit(settings: Settings, left: Configuration, right: Configuration | Path) 
     LEFT and RIGHT are URLs or configuration files; RIGHT may be the folder of an archive, whose messages are
     compared. Missing is what RIGHT has not, extra what LEFT has not.
     """
-    _refuse_url(settings)
+    refuse_url(settings)
     told = _Teller(settings.json)
     if isinstance(right, Path):
         return _audit_archive(settings, left, right, told)

@@ -1,0 +1,105 @@
+"""``replay``: historic messages delivered anew."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+import jdbcstore
+from jdbcstore.cli.failures import ExitCode
+from jdbcstore.cli.moving import PlaceType, refuse_url
+from jdbcstore.cli.options import Command, DestinationType, SelectorType, Settings
+from jdbcstore.cli.output import counted, note, printable, progress, write_json, write_line
+from jdbcstore.config import Configuration
+from jdbcstore.destination import Destination
+from jdbcstore.errors import CorruptMessage
+from jdbcstore.patterns import DestinationPattern
+from jdbcstore.replay import MARKS, Historic
+from jdbcstore.replay import replay as replay_history
+from jdbcstore.selector import Selector
+
+_SHOWN = 20
+"""Messages that do not decode and are told of one by one."""
+
+
+class TimeType(click.ParamType[int]):
+    """A day, or a time of day; in UTC unless it says otherwise. Becomes epoch milliseconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            time = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is no time; write 2026-11-21 or 2026-11-21T14:30+01:00", param, ctx)
+        return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+@click.command(cls=Command)
+@click.argument("folder", metavar="ARCHIVE", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("target", metavar="DST", type=PlaceType())
+@click.option("--to-destination", "to", type=DestinationType(), metavar="DEST", required=True,
+              help="Where the messages go.")  # fmt: skip
+@click.option("--from", "since", type=TimeType(), metavar="TIME",
+              help="Only messages of this time (UTC) or later: 2026-11-21, 2026-11-21T14:30.")  # fmt: skip
+@click.option("--to", "until", type=TimeType(), metavar="TIME", help="Only messages before this time.")
+@click.option("--destination", "patterns", type=DestinationType(), metavar="PATTERN", multiple=True,
+              help="Only messages that were there; may have * and >. May be repeated.")  # fmt: skip
+@click.option("--filter", "selector", type=SelectorType(), metavar="SELECTOR",
+              help="Only messages that this JMS selector selects.")  # fmt: skip
+@click.pass_obj
+def replay(
+    settings: Settings,
+    folder: Path,
+    target: Configuration,
+    to: Destination,
+    since: int | None,
+    until: int | None,
+    patterns: tuple[Destination, ...],
+    selector: Selector | None,
+) -> int:
+    """Deliver messages of the archive in ARCHIVE anew: as new messages of DEST in the store DST.
+
+    DST is a URL or a configuration file. They keep body, headers and properties, and say what they were. It
+    can be run again after whatever stopped it, and goes on where it was.
+    """
+    from jdbcstore import archive
+
+    refuse_url(settings)
+    if not archive.Archive.is_one(folder):
+        raise click.UsageError(f"{folder} is no archive")
+    wanted = [DestinationPattern(member) for pattern in patterns for member in pattern.members]
+    history = archive.ArchiveHistory(folder, destinations=wanted, since_ms=since, until_ms=until)
+    told = _Teller()
+    store = jdbcstore.open(target.replace(cleanup_period=0.0), lock_timeout=0.0)
+    with store, progress("replaying") as done:
+        result = replay_history(history, store, to, selector=selector, progress=done, on_corrupt=told)
+    told.finish()
+    if settings.json:
+        write_json({"replayed": result.messages, "before": result.before, "corrupt": result.corrupt})
+    else:
+        write_line(f"replayed {counted(result.messages)} to {printable(str(to))}")
+        if result.before:
+            write_line(f"{result.before} more had been when it was stopped, as {MARKS} said")
+    return ExitCode.CORRUPT if result.corrupt else ExitCode.DONE
+
+
+class _Teller:
+    """Says which messages do not decode."""
+
+    def __init__(self) -> None:
+        self._told = 0
+
+    def __call__(self, historic: Historic, error: CorruptMessage) -> None:
+        self._told += 1
+        if self._told <= _SHOWN:
+            note(f"a message of {historic.destination} does not decode and was left out: {error.reason}")
+
+    def finish(self) -> None:
+        if self._told > _SHOWN:
+            note(f"{self._told - _SHOWN} more do not decode and were left out")
