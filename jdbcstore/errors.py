@@ -184,7 +184,14 @@ class InvalidSelector(StoreError, ValueError):
 
 
 class ProtocolError(StoreError):
-    """What a client sent to the broker is not of its protocol, or beyond its limits."""
+    """What a client sent to the broker is not of its protocol, or beyond its limits.
+
+    ``fatal``: nothing that follows can be understood, or trusted, and the connection is closed.
+    """
+
+    def __init__(self, message: str, *, fatal: bool = False) -> None:
+        self.fatal = fatal
+        super().__init__(message)
 
 
 class NotAuthorized(StoreError):

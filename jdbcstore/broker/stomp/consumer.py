@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from asyncio import Future
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -13,7 +14,9 @@ from jdbcstore.broker.api import Delivery, Subscription, SubscriptionRequest
 from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.broker.stomp.messages import MessageFrames
 from jdbcstore.broker.stomp.requests import AckMode
-from jdbcstore.errors import ProtocolError
+from jdbcstore.errors import CorruptMessage, ProtocolError
+
+log = logging.getLogger(__name__)
 
 Taken = list[tuple[str, Delivery]]
 """Deliveries that the client has answered for, under the names it uses for them."""
@@ -31,8 +34,8 @@ class Owner(Protocol):
     def written(self, consumer: StompConsumer) -> None:
         """The consumer has deliveries that are consumed once the output is given to the transport."""
 
-    def fail(self, error: BaseException, receipt: str | None = None) -> None:
-        """Tell the client, and close the connection."""
+    def forget(self, consumer: StompConsumer, error: Exception) -> None:
+        """The broker has ended the subscription."""
 
 
 class StompConsumer:
@@ -43,7 +46,7 @@ class StompConsumer:
 
     __slots__ = (
         "_auto", "_frames", "_line", "_numbers", "_owner", "_pending",
-        "_subscription", "_version", "ack_prefix", "mode", "opening", "request", "subscription_id",
+        "_subscription", "_version", "ack_prefix", "mode", "request", "subscription_id",
     )  # fmt: skip
 
     def __init__(
@@ -59,7 +62,6 @@ class StompConsumer:
         self.request = request
         self.mode = mode
         self.subscription_id = subscription_id
-        self.opening: Future[Subscription] | None = None
         self._owner = owner
         self._frames = frames
         self._version = version
@@ -84,26 +86,38 @@ class StompConsumer:
             subscription.pause()
 
     def deliver(self, delivery: Delivery) -> None:
+        try:
+            self._deliver(delivery)
+        except CorruptMessage as error:
+            # Damage in a body shows late. What nobody can read must not keep the rest from being read.
+            log.error("a message of %s is rejected: %s", delivery.destination, error)
+            asyncio.get_running_loop().call_soon(self._reject, delivery)
+
+    def _reject(self, delivery: Delivery) -> None:
+        if self._subscription is not None:
+            self._subscription.reject([delivery])
+
+    def _deliver(self, delivery: Delivery) -> None:
         if self.mode is AckMode.AUTO:
+            self._owner.write(self._frames.encode(delivery, self._line))
             if not self._auto:
                 self._owner.written(self)
             self._auto.append(delivery)
-            self._owner.write(self._frames.encode(delivery, self._line))
             return
         if self._version is Version.V1_2:
             key = str(next(self._numbers))
             ack = self.ack_prefix + key
         else:
             key, ack = str(delivery.message.message_id), None
-        self._pending[key] = delivery
         self._owner.write(self._frames.encode(delivery, self._line, ack))
+        self._pending[key] = delivery
 
     def browsed(self) -> None:
         self._owner.write(self._frames.end_of_browser(self._line, self.request.destination))
 
     def end(self, error: Exception) -> None:
         # Not now: the broker is in the middle of something.
-        asyncio.get_running_loop().call_soon(self._owner.fail, error)
+        asyncio.get_running_loop().call_soon(self._owner.forget, self, error)
 
     def given(self) -> Future[None] | None:
         """The output is with the transport: consume what was to be consumed with that."""
@@ -116,8 +130,6 @@ class StompConsumer:
     def take(self, key: str) -> Taken:
         """What an ACK is for: this one, or in mode ``client`` all up to it. They are not pending any more."""
         pending = self._pending
-        if key not in pending:
-            raise ProtocolError(f"no message {key[:80]!r} is waiting to be acknowledged")
         if self.mode is not AckMode.CLIENT:
             return [(key, pending.pop(key))]
         taken = []
@@ -127,13 +139,11 @@ class StompConsumer:
             if one[0] == key:
                 return taken
 
-    def take_one(self, key: str) -> Taken:
+    def take_one(self, key: str) -> Delivery:
         """What a NACK is for."""
         if self.request.browser:
-            raise ProtocolError("a browser has nothing to refuse; it consumes nothing")
-        if key not in self._pending:
-            raise ProtocolError(f"no message {key[:80]!r} is waiting to be acknowledged")
-        return [(key, self._pending.pop(key))]
+            raise ProtocolError("Cannot NACK a message of a browser, which consumes nothing")
+        return self._pending.pop(key)
 
     def put_back(self, taken: Sequence[tuple[str, Delivery]]) -> None:
         """A transaction was rolled back: they are pending again, before the others."""
@@ -155,10 +165,3 @@ class StompConsumer:
         self._auto = []
         if self._subscription is not None:
             self._subscription.close()
-        elif self.opening is not None:  # whatever becomes of it
-            self.opening.add_done_callback(_close_late)
-
-
-def _close_late(opening: Future[Subscription]) -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().close()

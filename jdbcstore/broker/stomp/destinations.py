@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from jdbcstore.destination import Destination, DestinationKind
+from jdbcstore.destination import Destination, DestinationKind, clean_name
 from jdbcstore.errors import InvalidDestination, ProtocolError
 
 _PREFIXES = {
@@ -31,21 +31,23 @@ class DestinationNames:
         self._temporary: dict[str, Destination] = {}
         self._names: dict[Destination, str] = {}
 
-    def destination(self, text: str) -> Destination:
+    def destination(self, text: str, *, strict: bool = False) -> Destination:
         """The destination of a header. A list with commas is a composite.
 
-        :raises ProtocolError: it begins with nothing that ActiveMQ knows
+        As in ActiveMQ, what has no kind is a queue, unless ``strict``.
+
+        :raises ProtocolError: it is none
         """
         if "/temp-" not in text:
-            return _parse(text)
-        members = [self._temporary_or_other(part) for part in text.strip().split(",")]
+            return _parse(text, strict)
+        members = [self._temporary_or_other(part, strict) for part in text.strip().split(",")]
         return members[0] if len(members) == 1 else _composite(members)
 
     def text(self, destination: Destination) -> str:
         """What a client of this connection calls it."""
         return self._names.get(destination) or _text(destination)
 
-    def _temporary_or_other(self, text: str) -> Destination:
+    def _temporary_or_other(self, text: str, strict: bool) -> Destination:
         known = self._temporary.get(text)
         if known is not None:
             return known
@@ -59,32 +61,34 @@ class DestinationNames:
                 self._temporary[text] = destination
                 self._names[destination] = text
                 return destination
-        return _parse(text)
+        return _parse(text, strict)
 
 
 @lru_cache(maxsize=4096)
-def _parse(text: str) -> Destination:
-    members = [_parse_one(part, text) for part in text.strip().split(",")]
+def _parse(text: str, strict: bool) -> Destination:
+    members = [_parse_one(part, text, strict) for part in text.strip().split(",")]
     return members[0] if len(members) == 1 else _composite(members)
 
 
-def _parse_one(part: str, text: str) -> Destination:
-    for prefix, kind in _PREFIXES.items():
+def _parse_one(part: str, text: str, strict: bool) -> Destination:
+    kind, name = DestinationKind.QUEUE, part
+    for prefix, known in _PREFIXES.items():
         if part.startswith(prefix):
-            try:
-                return Destination.parse(f"{kind.value}://{part[len(prefix) :]}")
-            except InvalidDestination as error:
-                raise ProtocolError(str(error)) from error
-    raise ProtocolError(
-        f"the destination {text[:80]!r} is none; begin it with /queue/, /topic/, /temp-queue/ or /temp-topic/"
-    )
+            kind, name, strict = known, part[len(prefix) :], False
+    if strict:
+        raise ProtocolError(
+            f"Illegal destination name: [{text[:80]}]; begin it with /queue/, /topic/ or /temp-queue/"
+        )
+    try:
+        return Destination(kind, clean_name(name))
+    except InvalidDestination as error:
+        raise ProtocolError(f"Illegal destination name: [{text[:80]}]: {error}") from error
 
 
 def _composite(members: list[Destination]) -> Destination:
-    """All of them; as in ActiveMQ, those of the first one's kind go by their bare names."""
-    kind = members[0].kind
-    names = [one.name if one.kind is kind else one.qualified_name for one in members]
-    return Destination(kind, ",".join(names))
+    """All of them, spelt as ActiveMQ does: the first gives the kind, the others name theirs."""
+    first, *others = members
+    return Destination(first.kind, ",".join((first.name, *(one.qualified_name for one in others))))
 
 
 @lru_cache(maxsize=4096)

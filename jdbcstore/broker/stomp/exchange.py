@@ -89,46 +89,64 @@ class Exchange:
         if receipt is not None:
             self.link.write(self._receipt(receipt))
 
-    def track(self, done: Future[None], receipt: str | None, size: int = 0) -> None:
-        """Answer when it is done; meanwhile the client may say more, within bounds."""
+    def track(self, done: Future[None], receipt: str | None, size: int = 0, *, fatal: bool = False) -> None:
+        """Answer when it is done; meanwhile the client may say more, within bounds.
+
+        :param fatal: when it fails, nobody knows any more what the client has
+        """
         if done.done():
-            self._settle(done, receipt)
+            self._settle(done, receipt, fatal)
             return
         self._under_way += 1
         self._under_way_bytes += size
         if self._under_way >= _MOST_UNDER_WAY or self._under_way_bytes >= _MOST_UNDER_WAY_BYTES:
             self._full = True
-        done.add_done_callback(partial(self._is_done, receipt, size))
+        done.add_done_callback(partial(self._is_done, receipt, size, fatal))
 
-    def wait_for(self, done: Future[_Answer], then: Callable[[_Answer], Any], receipt: str | None) -> None:
+    def wait_for(
+        self,
+        done: Future[_Answer],
+        then: Callable[[_Answer], Any],
+        receipt: str | None,
+        *,
+        fatal: bool = False,
+    ) -> None:
         """Take no other frame before this is done."""
         if done.done():
-            self._answered(then, receipt, done)
+            self._answered(then, receipt, fatal, done)
         else:
             self._waiting = True
-            done.add_done_callback(partial(self._wake_for, then, receipt))
+            done.add_done_callback(partial(self._wake_for, then, receipt, fatal))
 
-    def fail(self, error: BaseException, receipt: str | None = None) -> None:
-        """Tell the client what is wrong, as the host decides, and close the connection."""
+    def fail(self, error: BaseException, receipt: str | None = None, *, fatal: bool = False) -> None:
+        """Tell the client what is wrong, as the host decides.
+
+        As in ActiveMQ, the connection goes on, if what follows can be understood; unless it is ``fatal``.
+        """
         if self._failed:
             return
-        self._failed = True
         if isinstance(error, StoreError):
             try:
                 if not isinstance(error, ProtocolError | NotAuthorized):
                     self.service.on_store_error(error)
             except ReplySuppressed:
-                self.ended = True
+                self.ended = self._failed = True
                 self.link.abort()
                 return
             except StoreError as decided:
                 error = decided
+            fatal = fatal or getattr(error, "fatal", False)
             text = str(error)
-            log.info("connection %s of %s is closed: %s", self.connection_id, self.link.peer, text)
+            log.info("connection %s of %s is told: %s", self.connection_id, self.link.peer, text)
         else:
-            log.error("connection %s of %s is closed", self.connection_id, self.link.peer, exc_info=error)
+            fatal = True
             text = "the broker failed; its log says why"
-        self.end(self._error(text, receipt))
+            log.error("connection %s of %s failed", self.connection_id, self.link.peer, exc_info=error)
+        if fatal:
+            self._failed = True
+            self.end(self._error(text, receipt))
+        else:
+            self.link.write(self._error(text, receipt))
 
     def end(self, last_words: bytes) -> None:
         """Take nothing more; close the connection once what is under way is done and answered."""
@@ -143,10 +161,10 @@ class Exchange:
         elif self._failed:
             self._loop.call_later(_LONGEST_END, self._say_last_words)
 
-    def _is_done(self, receipt: str | None, size: int, done: Future[None]) -> None:
+    def _is_done(self, receipt: str | None, size: int, fatal: bool, done: Future[None]) -> None:
         self._under_way -= 1
         self._under_way_bytes -= size
-        self._settle(done, receipt)
+        self._settle(done, receipt, fatal)
         if self._under_way == 0 and self._last_words is not None:
             self._say_last_words()
         elif (
@@ -157,33 +175,37 @@ class Exchange:
             self._full = False
             self.link.wake()
 
-    def _settle(self, done: Future[None], receipt: str | None) -> None:
+    def _settle(self, done: Future[None], receipt: str | None, fatal: bool) -> None:
         if done.cancelled():
             self.link.abort()
             return
         error = done.exception()
         if error is not None:
-            self.fail(error, receipt)
+            self.fail(error, receipt, fatal=fatal)
         elif receipt is not None:
             self.link.write(self._receipt(receipt))
 
-    def _wake_for(self, then: Callable[[_Answer], Any], receipt: str | None, done: Future[_Answer]) -> None:
+    def _wake_for(
+        self, then: Callable[[_Answer], Any], receipt: str | None, fatal: bool, done: Future[_Answer]
+    ) -> None:
         self._waiting = False
-        self._answered(then, receipt, done)
+        self._answered(then, receipt, fatal, done)
         self.link.wake()
 
-    def _answered(self, then: Callable[[_Answer], Any], receipt: str | None, done: Future[_Answer]) -> None:
+    def _answered(
+        self, then: Callable[[_Answer], Any], receipt: str | None, fatal: bool, done: Future[_Answer]
+    ) -> None:
         if done.cancelled():
             self.link.abort()
             return
         error = done.exception()
         if error is not None:
-            self.fail(error, receipt)
+            self.fail(error, receipt, fatal=fatal)
         elif not self.ended:
             try:
                 then(done.result())
             except Exception as failure:
-                self.fail(failure, receipt)
+                self.fail(failure, receipt, fatal=fatal)
 
     def _say_last_words(self) -> None:
         words, self._last_words = self._last_words, None

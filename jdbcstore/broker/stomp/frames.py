@@ -13,6 +13,10 @@ from enum import StrEnum
 from jdbcstore.errors import ProtocolError
 
 
+def _broken(reason: str) -> ProtocolError:
+    return ProtocolError(reason, fatal=True)
+
+
 class Version(StrEnum):
     """The versions of the protocol; they compare as they follow each other."""
 
@@ -161,9 +165,9 @@ class FrameReader:
             self._wait()
             return None
         if data[end] != 0:
-            raise ProtocolError(
-                f"there is no NUL behind the {length} bytes of the body; make content-length the size of the"
-                " body in bytes"
+            raise _broken(
+                f"{length} bytes were read and there was no trailing null byte; make content-length the size"
+                " of the body in bytes"
             )
         frame = Frame(self._command or "", self._headers, data[start:end])
         self._command, self._length = None, None
@@ -178,31 +182,31 @@ class FrameReader:
     def _check_unfinished_head(self, data: bytes | bytearray, start: int, size: int) -> None:
         """Of a head without end: what can never become one is not waited for."""
         if data.find(0, start) >= 0:
-            raise ProtocolError("a frame ends within its headers; put an empty line behind them")
+            raise _broken("a frame ends within its headers; put an empty line behind them")
         if size > self.limits.head:
-            raise ProtocolError(f"the headers of a frame are more than {self.limits.head} bytes; send fewer")
+            raise _broken(f"the headers of a frame are more than {self.limits.head} bytes; send fewer")
 
     def _check_body(self, size: int) -> None:
         if size > self.limits.body:
-            raise ProtocolError(f"a body has more than {self.limits.body} bytes; send it in parts")
+            raise _broken(f"a body has more than {self.limits.body} bytes; send it in parts")
 
     def _parse(self, head: bytes) -> tuple[str, dict[str, str]]:
         limits, version = self.limits, self.version
         if 0 in head:
-            raise ProtocolError("a frame has a NUL in its headers; put an empty line behind them")
+            raise _broken("a frame has a NUL in its headers; put an empty line behind them")
         try:
             text = head.decode()
         except UnicodeDecodeError as error:
-            raise ProtocolError("the headers of a frame are not UTF-8; encode them") from error
+            raise _broken("the headers of a frame are not UTF-8; encode them") from error
         command, *lines = text.split("\n")
         if "\r" in text:
             command = command.removesuffix("\r")
             if version is not Version.V1_1:  # which knows no carriage return at a line's end
                 lines = [line.removesuffix("\r") for line in lines]
         if len(lines) > limits.headers:
-            raise ProtocolError(f"a frame has more than {limits.headers} headers; send fewer")
+            raise _broken(f"a frame has more than {limits.headers} headers; send fewer")
         if len(head) > limits.line and max(map(len, head.split(b"\n"))) > limits.line:
-            raise ProtocolError(f"a header is more than {limits.line} bytes; put it into the body")
+            raise _broken(f"a header has more than {limits.line} bytes; put it into the body")
         return command, _parse_headers(lines, version, escaped="\\" in text)
 
     def _content_length(self) -> int | None:
@@ -211,42 +215,38 @@ class FrameReader:
             return None
         text = text.strip()
         if not (text.isascii() and text.isdigit()):
-            raise ProtocolError(f"the content-length {text[:20]!r} is no number; make it the body's bytes")
+            raise _broken(f"the content-length {text[:20]!r} is no number; make it the body's bytes")
         if len(text) > 18:  # so that nobody makes us convert thousands of digits
-            raise ProtocolError(f"the content-length {text[:20]} is beyond any limit; send the body in parts")
+            raise _broken(f"the content-length {text[:20]} is beyond any limit; send the body in parts")
         length = int(text)
         self._check_body(length)
         return length
 
 
 def _parse_headers(lines: list[str], version: Version, *, escaped: bool) -> dict[str, str]:
+    """As in ActiveMQ, a header without a colon has an empty value."""
     try:
         # Of a header given twice, the first holds.
         headers = dict([line.split(":", 1) for line in lines])
         if len(headers) != len(lines):
             headers = dict([line.split(":", 1) for line in reversed(lines)])
     except ValueError:
-        wrong = next(line for line in lines if ":" not in line)
-        raise ProtocolError(f"a header has no colon: {wrong[:40]!r}; write name:value") from None
+        headers = {name: value for name, _, value in (line.partition(":") for line in reversed(lines))}
     if version is Version.V1_0:
         headers = {name.strip(): value.strip() for name, value in headers.items()}
     elif escaped:
         headers = {_unescape(name, version): _unescape(value, version) for name, value in headers.items()}
     if "" in headers:
-        raise ProtocolError("a header has no name; write name:value")
+        raise _broken("a header has no name; write name:value")
     return headers
 
 
 def _unescape(text: str, version: Version) -> str:
+    """As in ActiveMQ, what is no escape in this version stays as it is."""
     if "\\" not in text:
         return text
     known = _UNESCAPES[version]
-    try:
-        return _ESCAPE.sub(lambda match: known[match[1]], text)
-    except KeyError:
-        raise ProtocolError(
-            f"STOMP {version} has no such escape in a header: {text[:40]!r}; write a backslash as two"
-        ) from None
+    return _ESCAPE.sub(lambda match: known.get(match[1], match[0]), text)
 
 
 def escape(text: str, version: Version) -> str:

@@ -18,7 +18,7 @@ from jdbcstore.ids import MessageId
 from jdbcstore.message import Message
 from jdbcstore.values import Float, Value
 
-_DROPPED = ("message-id", "redelivered", "subscription", "ack", "JMSXUserID", "content-length")
+_DROPPED = ("message-id", "redelivered", "subscription", "JMSXUserID")
 """A consumer must be able to rely on these being the broker's."""
 _GIVEN = frozenset({
     *("ack", "browser", "content-length", "correlation-id", "destination", "expires", "message-id"),
@@ -42,25 +42,12 @@ def to_message(
     body = _body(frame)
     for name in _DROPPED:
         headers.pop(name, None)
-    fields: dict[str, Any] = {}
-    expires = headers.pop("expires", None)
-    timestamp = headers.pop("timestamp", None)
-    priority = headers.pop("priority", None)
-    persistent = headers.pop("persistent", None) == "true"
+    fields: dict[str, Any] = {"timestamp_ms": now_ms}
+    fields["persistent"] = headers.pop("persistent", None) == "true"
     if headers:
         _take_rare(headers, fields, names)
     try:
-        return Message(
-            body,
-            destination=destination,
-            message_id=message_id,
-            persistent=persistent,
-            priority=4 if priority is None else min(9, max(0, _number("priority", priority))),
-            timestamp_ms=now_ms if timestamp is None else _number("timestamp", timestamp),
-            expiration_ms=0 if expires is None else _number("expires", expires),
-            properties=headers,
-            **fields,
-        )
+        return Message(body, destination=destination, message_id=message_id, properties=headers, **fields)
     except InvalidMessage as error:
         raise ProtocolError(str(error)) from error
 
@@ -68,11 +55,11 @@ def to_message(
 def _body(frame: Frame) -> str | bytes:
     kind = frame.headers.get("amq-msg-type")
     if kind is None:
-        is_text = "content-length" not in frame.headers
-    elif (kind := kind.lower()) not in ("text", "bytes"):
-        raise ProtocolError(f"there is no amq-msg-type {kind[:20]!r}; use text or bytes")
+        is_text = frame.headers.pop("content-length", None) is None
     else:
-        is_text = kind == "text"
+        is_text = kind.lower() == "text"
+        if not is_text and kind.lower() != "bytes":
+            raise ProtocolError(f"Unsupported message type '{kind[:20]}': amq-msg-type is text or bytes")
     if not is_text:
         return frame.body
     try:
@@ -82,20 +69,15 @@ def _body(frame: Frame) -> str | bytes:
 
 
 def _take_rare(headers: dict[str, str], fields: dict[str, Any], names: DestinationNames) -> None:
-    for header, field in (("correlation-id", "correlation_id"), ("type", "jms_type")):
-        value = headers.pop(header, None)
-        if value is not None:
-            fields[field] = value
-    group = headers.pop("JMSXGroupID", None)
-    if group is not None:
-        fields["group_id"] = group
-    sequence = headers.pop("JMSXGroupSeq", None)
-    if sequence is not None:
-        fields["group_sequence"] = _number("JMSXGroupSeq", sequence)
+    for header in _RARE.keys() & headers.keys():
+        field, read = _RARE[header]
+        value = headers.pop(header)
+        if read is not None:
+            fields[field] = read(header, value)
     reply_to = headers.get("reply-to")
     if reply_to is not None:
         try:
-            fields["reply_to"] = names.destination(reply_to)
+            fields["reply_to"] = names.destination(reply_to, strict=True)
         except ProtocolError:
             return  # stays a property, for clients that have names of their own for where to answer
         del headers["reply-to"]
@@ -109,6 +91,33 @@ def _number(name: str, text: str) -> int:
     except ValueError:
         pass
     raise ProtocolError(f"the header {name} is {text[:20]!r}, and should be a whole number")
+
+
+def _priority(name: str, text: str) -> int:
+    return min(9, max(0, _number(name, text)))
+
+
+def _text(name: str, text: str) -> str:  # noqa: ARG001
+    return text
+
+
+def _is_persistent(name: str, text: str) -> bool:  # noqa: ARG001
+    return text.strip() in ("2", "PERSISTENT")
+
+
+_RARE: dict[str, tuple[str, Callable[[str, str], Any] | None]] = {
+    "JMSDeliveryMode": ("persistent", _is_persistent),
+    "JMSXDeliveryCount": ("", None),
+    "JMSRedelivered": ("", None),
+    "JMSXGroupID": ("group_id", _text),
+    "JMSXGroupSeq": ("group_sequence", _number),
+    **dict.fromkeys(("correlation-id", "JMSCorrelationID"), ("correlation_id", _text)),
+    **dict.fromkeys(("type", "JMSType"), ("jms_type", _text)),
+    **dict.fromkeys(("expires", "JMSExpiration"), ("expiration_ms", _number)),
+    **dict.fromkeys(("timestamp", "JMSTimestamp"), ("timestamp_ms", _number)),
+    **dict.fromkeys(("priority", "JMSPriority"), ("priority", _priority)),
+}
+"""What becomes of headers that are not properties; ActiveMQ knows some by their JMS names too."""
 
 
 class MessageFrames:
@@ -182,7 +191,7 @@ class MessageFrames:
         if message.original_destination is not None:
             lines.append(f"original-destination:{self._destination(message.original_destination)}\n")
         for name, given in message.properties.items():
-            if name not in _GIVEN:
+            if name not in _GIVEN or (name == "reply-to" and message.reply_to is None):
                 text = given if type(given) is str else java_text(given)
                 lines.append(f"{self._escape(name)}:{self._escape(text)}\n")
         return "".join(lines)
@@ -194,14 +203,16 @@ def _escaped(text: str, version: Version) -> str:
 
 
 def _content(message: Message) -> tuple[bytes, int | None]:
-    """The body, and its content-length if it has one: bytes do, a text only if a NUL would end it."""
+    """The body, and its content-length if it has one: bytes do, a text only if a NUL would end it, or if
+    its producer wanted it so."""
     body = message.body
     if isinstance(body, str):
         try:
             content = body.encode()
         except UnicodeEncodeError:  # half a surrogate pair, as Java can have it
             content = body.encode(errors="replace")
-        return content, len(content) if b"\0" in content else None
+        has_size = b"\0" in content or "content-length" in message.properties
+        return content, len(content) if has_size else None
     if message.body_type is BodyType.BYTES and isinstance(body, bytes):
         return body, len(body)
     return b"", None

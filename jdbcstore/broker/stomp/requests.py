@@ -41,7 +41,9 @@ class HeartBeats:
             return cls()
         parts = [part.strip() for part in text.split(",")]
         if len(parts) != 2 or not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
-            raise ProtocolError(f"the heart-beat {text[:40]!r} should be two numbers of milliseconds")
+            raise ProtocolError(
+                f"Invalid heart-beat header: {text[:40]!r}; it is two numbers of milliseconds", fatal=True
+            )
         offered, wanted = (max(int(part), _SHORTEST_BEAT_MS) if int(part) else 0 for part in parts)
         return cls(offered, wanted)
 
@@ -58,7 +60,7 @@ def choose_version(headers: Mapping[str, str]) -> Version:
     known = [version for version in Version if version.value in (text.strip() for text in accepted)]
     if not known:
         raise ProtocolError(
-            f"no version of {','.join(accepted)[:40]!r} is spoken here; accept 1.0, 1.1 or 1.2"
+            f"Invalid Protocol version [{','.join(accepted)[:40]}]; accept 1.0, 1.1 or 1.2", fatal=True
         )
     return max(known)
 
@@ -77,12 +79,16 @@ def subscription_request(
     destination = names.destination(headers["destination"])
     name = headers.get("activemq.subscriptionName")
     if name is not None and not destination.is_topic:
-        raise ProtocolError(f"{destination} is no topic, and only topics have durable subscriptions")
+        raise ProtocolError(
+            f"Invalid Subscription: cannot durably subscribe to a Queue destination: {destination}"
+        )
     if name is not None and client_id is None:
         raise ProtocolError("a durable subscription belongs to a client; give a client-id in CONNECT")
     browser = headers.get("browser") == "true"
     if browser and version is Version.V1_0:
-        raise ProtocolError("STOMP 1.0 has no browsers; accept version 1.1 or 1.2 in CONNECT")
+        raise ProtocolError("Browsers are of STOMP 1.1 and 1.2; accept one of these in CONNECT")
+    if browser and destination.is_topic:
+        raise ProtocolError(f"Browsers are for queues, and {destination} is none")
     selector = headers.get("selector")
     return SubscriptionRequest(
         destination=destination,

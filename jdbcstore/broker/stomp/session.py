@@ -10,7 +10,7 @@ from functools import partial
 
 from jdbcstore.broker.api import Subscription
 from jdbcstore.broker.security import Principal
-from jdbcstore.broker.stomp.consumer import StompConsumer, Taken
+from jdbcstore.broker.stomp.consumer import StompConsumer
 from jdbcstore.broker.stomp.destinations import DestinationNames
 from jdbcstore.broker.stomp.exchange import Exchange, Link
 from jdbcstore.broker.stomp.frames import Frame, Version, encode
@@ -52,20 +52,15 @@ class Session(Exchange):
         self._subscriptions = Subscriptions(self.connection_id, config.max_subscriptions)
         self._written: list[StompConsumer] = []
         self._transactions = Transactions(self._broker, self.connection_id)
-
-    @property
-    def is_logged_in(self) -> bool:
-        return self._principal is not None
+        self._opening: Future[Subscription] | None = None
 
     def handle(self, frame: Frame) -> None:
         """Do what a frame says; what is wrong with it is told to the client."""
         receipt = frame.headers.get("receipt")
         try:
-            command = _COMMANDS.get(frame.command)
-            if command is None:
-                raise ProtocolError(f"there is no command {frame.command[:20]!r} in STOMP")
+            command = _COMMANDS.get(frame.command) or _find_command(frame.command)
             if self._principal is None and command is not Session._connect:
-                raise ProtocolError(f"{frame.command} came before CONNECT; log in first")
+                raise ProtocolError("Not connected. Begin with CONNECT", fatal=True)
             command(self, frame, receipt)
         except Exception as error:
             self.fail(error, receipt)
@@ -87,7 +82,7 @@ class Session(Exchange):
         for consumer in written:
             done = consumer.given()
             if done is not None:
-                self.track(done, None)
+                self.track(done, None, fatal=True)
 
     def closed(self) -> None:
         """The connection is gone."""
@@ -102,6 +97,9 @@ class Session(Exchange):
         self._transactions.rollback_all()
         for consumer in self._subscriptions.take_all():
             consumer.close()
+        if self._opening is not None:  # whatever becomes of it
+            self._opening.add_done_callback(_close_late)
+            self._opening = None
 
     # What consumers want.
 
@@ -115,18 +113,22 @@ class Session(Exchange):
     def written(self, consumer: StompConsumer) -> None:
         self._written.append(consumer)
 
+    def forget(self, consumer: StompConsumer, error: Exception) -> None:
+        self._subscriptions.remove(consumer)
+        self.fail(error)
+
     # What the client says.
 
     def _connect(self, frame: Frame, receipt: str | None) -> None:
         if self._principal is not None:
-            raise ProtocolError("the client is logged in already; open another connection")
+            raise ProtocolError("Already connected.")
         headers = frame.headers
         self.version = choose_version(headers)
         heart_beats = HeartBeats.parse(headers.get("heart-beat"))
         login = asyncio.ensure_future(
             self.service.security.login(headers.get("login"), headers.get("passcode"))
         )
-        self.wait_for(login, partial(self._logged_in, headers, heart_beats), receipt)
+        self.wait_for(login, partial(self._logged_in, headers, heart_beats), receipt, fatal=True)
 
     def _logged_in(self, headers: dict[str, str], heart_beats: HeartBeats, principal: Principal) -> None:
         client_id = headers.get("client-id")
@@ -181,7 +183,7 @@ class Session(Exchange):
         subscription_id = headers.get("id")
         if subscription_id is None and self.version is not Version.V1_0:
             raise ProtocolError("SUBSCRIBE needs an id; add the header")
-        prefix = self._subscriptions.place(subscription_id)
+        prefix = self._subscriptions.next_prefix()
         request = subscription_request(
             headers, self._names, self.version, self.connection_id, self._client_id
         )
@@ -190,31 +192,31 @@ class Session(Exchange):
         consumer = StompConsumer(
             self, request, ack_mode(headers), subscription_id, self._frames, self.version, prefix
         )
-        consumer.opening = self._broker.subscribe(request, consumer)
-        self._subscriptions.add(prefix, consumer)
-        self.wait_for(consumer.opening, partial(self._subscribed, consumer, receipt), receipt)
+        self._opening = self._broker.subscribe(request, consumer)
+        self.wait_for(self._opening, partial(self._subscribed, consumer, receipt), receipt)
 
     def _subscribed(self, consumer: StompConsumer, receipt: str | None, subscription: Subscription) -> None:
+        self._opening = None
         consumer.open(subscription)
+        self._subscriptions.add(consumer)
         self.answer(receipt)
 
     def _unsubscribe(self, frame: Frame, receipt: str | None) -> None:
         headers = frame.headers
         consumer = self._unsubscribed(headers)
         name = headers.get("activemq.subscriptionName")
-        if consumer is not None:
-            self.link.flush()  # so that what it has been given is consumed
-            consumer.close()
-            self._subscriptions.remove(consumer)
-        elif name is None:
-            raise ProtocolError("there is no such subscription; UNSUBSCRIBE with the id of one")
-        if name is None:
-            self.answer(receipt)
+        if name is not None:
+            if self._client_id is None:
+                raise ProtocolError("a durable subscription belongs to a client; give a client-id in CONNECT")
+            done = self._broker.unsubscribe(self._client_id, name)
+            self.wait_for(done, lambda _: self.answer(receipt), receipt)
             return
-        if self._client_id is None:
-            raise ProtocolError("a durable subscription belongs to a client; give a client-id in CONNECT")
-        done = self._broker.unsubscribe(self._client_id, name)
-        self.wait_for(done, lambda _: self.answer(receipt), receipt)
+        if consumer is None:
+            raise ProtocolError("No subscription matched. UNSUBSCRIBE with the id of one")
+        self.link.flush()  # so that what it has been given is consumed
+        consumer.close()
+        self._subscriptions.remove(consumer)
+        self.answer(receipt)
 
     def _unsubscribed(self, headers: dict[str, str]) -> StompConsumer | None:
         subscription_id = headers.get("id")
@@ -226,42 +228,34 @@ class Session(Exchange):
         return self._subscriptions.of(destination)
 
     def _ack(self, frame: Frame, receipt: str | None) -> None:
+        name = frame.headers.get("transaction")
+        if name is not None:
+            self._transactions.check(name)
         consumer, key = self._subscriptions.acknowledged(frame, self.version)
         taken = consumer.take(key)
-        name = frame.headers.get("transaction")
         if name is not None:
             self._transactions.acknowledge(name, consumer, taken)
             self.answer(receipt)
             return
-        self.track(consumer.subscription.acknowledge([one for _, one in taken]), receipt)
+        done = consumer.subscription.acknowledge([delivery for _, delivery in taken])
+        self.track(done, receipt, fatal=True)
 
     def _nack(self, frame: Frame, receipt: str | None) -> None:
         if self.version is Version.V1_0:
-            raise ProtocolError("STOMP 1.0 has no NACK; accept version 1.1 or 1.2 in CONNECT")
+            raise ProtocolError("NACK is of STOMP 1.1 and 1.2; accept one of these in CONNECT")
+        if "transaction" in frame.headers:
+            raise ProtocolError("a NACK cannot be transacted; send it without a transaction")
         consumer, key = self._subscriptions.acknowledged(frame, self.version)
-        taken = consumer.take_one(key)
-        name = frame.headers.get("transaction")
-        if name is not None:
-            self._transactions.reject(name, consumer, taken)
-            self.answer(receipt)
-            return
-        self.track(consumer.subscription.reject([one for _, one in taken]), receipt)
+        done = consumer.subscription.reject([consumer.take_one(key)])
+        self.track(done, receipt, fatal=True)
 
     def _begin(self, frame: Frame, receipt: str | None) -> None:
         self._transactions.begin(required(frame.headers, "transaction", "BEGIN"))
         self.answer(receipt)
 
     def _commit(self, frame: Frame, receipt: str | None) -> None:
-        done, rejected = self._transactions.commit(required(frame.headers, "transaction", "COMMIT"))
-        if rejected:
-            done.add_done_callback(partial(self._reject, rejected))
-        self.track(done, receipt)
-
-    def _reject(self, rejected: list[tuple[StompConsumer, Taken]], committed: Future[None]) -> None:
-        if self.ended or committed.cancelled() or committed.exception() is not None:
-            return
-        for consumer, taken in rejected:
-            self.track(consumer.subscription.reject([one for _, one in taken]), None)
+        done = self._transactions.commit(required(frame.headers, "transaction", "COMMIT"))
+        self.track(done, receipt, fatal=True)
 
     def _abort(self, frame: Frame, receipt: str | None) -> None:
         self._transactions.rollback(required(frame.headers, "transaction", "ABORT"))
@@ -289,3 +283,16 @@ _COMMANDS: dict[str, Callable[[Session, Frame, str | None], None]] = {
     "ABORT": Session._abort,
     "DISCONNECT": Session._disconnect,
 }
+
+
+def _find_command(text: str) -> Callable[[Session, Frame, str | None], None]:
+    """As in ActiveMQ, a command only has to begin with its name; and two names may be short."""
+    for name in (*_COMMANDS, "UNSUB", "SUB"):
+        if text.startswith(name):
+            return _COMMANDS.get(name) or _COMMANDS[f"{name}SCRIBE"]
+    raise ProtocolError(f"Unknown STOMP action: {text[:20]}", fatal=True)
+
+
+def _close_late(opening: Future[Subscription]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

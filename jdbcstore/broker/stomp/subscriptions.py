@@ -25,29 +25,28 @@ class Subscriptions:
     def __iter__(self) -> Iterator[StompConsumer]:
         return iter(self._consumers.values())
 
-    def place(self, subscription_id: str | None) -> str:
+    def next_prefix(self) -> str:
         """What is to begin the names to acknowledge by.
 
         They are of this connection alone: a client that comes back and acknowledges what it got before
         must not hit another message.
 
-        :raises ProtocolError: the id is taken, or there are too many
+        :raises ProtocolError: there are too many
         """
-        if subscription_id in self._by_id:
-            raise ProtocolError(f"there is a subscription {subscription_id!r} already; choose another id")
         if len(self._consumers) >= self._most:
             raise ProtocolError(f"a connection has {self._most} subscriptions at most; open another")
         self._numbered += 1
         return f"{self._connection_id}:{self._numbered}:"
 
-    def add(self, prefix: str, consumer: StompConsumer) -> None:
-        self._consumers[prefix] = consumer
+    def add(self, consumer: StompConsumer) -> None:
+        """As in ActiveMQ, an id may be used twice; it is then the later one's."""
+        self._consumers[consumer.ack_prefix] = consumer
         if consumer.subscription_id is not None:
             self._by_id[consumer.subscription_id] = consumer
 
     def remove(self, consumer: StompConsumer) -> None:
-        del self._consumers[consumer.ack_prefix]
-        if consumer.subscription_id is not None:
+        self._consumers.pop(consumer.ack_prefix, None)
+        if consumer.subscription_id is not None and self._by_id.get(consumer.subscription_id) is consumer:
             del self._by_id[consumer.subscription_id]
 
     def take_all(self) -> list[StompConsumer]:
@@ -82,6 +81,6 @@ class Subscriptions:
                 raise ProtocolError(f"{command} needs the subscription; add the header")
             else:
                 consumer = next((one for one in self._consumers.values() if one.has(key)), None)
-        if consumer is None:
-            raise ProtocolError(f"no message {ack[:80]!r} is waiting to be acknowledged")
+        if consumer is None or not consumer.has(key):
+            raise ProtocolError(f"Unexpected {command} received for message-id [{ack[:200]}]")
         return consumer, key

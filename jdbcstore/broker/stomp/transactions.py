@@ -13,14 +13,13 @@ _MOST = 1000
 
 
 class _Open:
-    """A transaction, and what is to be done beside it."""
+    """A transaction, and what it has taken from consumers."""
 
-    __slots__ = ("acknowledged", "broker", "rejected")
+    __slots__ = ("acknowledged", "broker")
 
     def __init__(self, broker: BrokerTransaction) -> None:
         self.broker = broker
         self.acknowledged: list[tuple[StompConsumer, Taken]] = []
-        self.rejected: list[tuple[StompConsumer, Taken]] = []
 
 
 class Transactions:
@@ -36,7 +35,7 @@ class Transactions:
 
     def begin(self, name: str) -> None:
         if name in self._open:
-            raise ProtocolError(f"the transaction {name[:80]!r} has begun already; choose another name")
+            raise ProtocolError(f"The transaction was already started: {name[:80]}")
         if len(self._open) >= _MOST:
             raise ProtocolError(f"a connection has {_MOST} transactions open at most; end some")
         self._open[name] = _Open(self._broker.begin(self._connection_id))
@@ -49,21 +48,17 @@ class Transactions:
         transaction.broker.acknowledge(consumer.subscription, [delivery for _, delivery in taken])
         transaction.acknowledged.append((consumer, taken))
 
-    def reject(self, name: str, consumer: StompConsumer, taken: Taken) -> None:
-        """They are rejected with the commit, and not before."""
-        self._find(name).rejected.append((consumer, taken))
-
-    def commit(self, name: str) -> tuple[Future[None], list[tuple[StompConsumer, Taken]]]:
-        """Done once it is durable; then the others are to be rejected."""
+    def commit(self, name: str) -> Future[None]:
+        """Done once it is durable."""
         transaction = self._find(name)
         del self._open[name]
-        return transaction.broker.commit(), transaction.rejected
+        return transaction.broker.commit()
 
     def rollback(self, name: str) -> None:
         transaction = self._find(name)
         del self._open[name]
         transaction.broker.rollback()
-        for consumer, taken in reversed(transaction.acknowledged + transaction.rejected):
+        for consumer, taken in reversed(transaction.acknowledged):
             consumer.put_back(taken)
 
     def rollback_all(self) -> None:
@@ -71,10 +66,11 @@ class Transactions:
             self.rollback(name)
 
     def check(self, name: str) -> None:
+        """Only make sure that it has begun."""
         self._find(name)
 
     def _find(self, name: str) -> _Open:
         try:
             return self._open[name]
         except KeyError:
-            raise ProtocolError(f"no transaction {name[:80]!r} has begun; BEGIN it first") from None
+            raise ProtocolError(f"Invalid transaction id: {name[:80]}; BEGIN it first") from None
