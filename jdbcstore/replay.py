@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -14,6 +15,7 @@ from typing import NamedTuple, Protocol
 from jdbcstore.abc import Progress, Store, pages
 from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptMessage
+from jdbcstore.ids import MessageId, ProducerId
 from jdbcstore.message import Message
 from jdbcstore.selector import Selector
 from jdbcstore.values import Long
@@ -141,6 +143,7 @@ class _Mark:
 
     def __init__(self, store: Store, arguments: list[str]) -> None:
         self._store = store
+        self._producer = ProducerId(f"ID:replay-{uuid.uuid4().hex}", 1, 1)
         self._run = hashlib.sha256(json.dumps(arguments).encode()).hexdigest()[:32]
         marks = (mark for page in pages(store.queue(MARKS)) for mark in page)
         self._message = next((mark for mark in marks if mark.correlation_id == self._run), None)
@@ -157,20 +160,23 @@ class _Mark:
     def commit(self, fresh: list[Message], to: Destination, position: str) -> None:
         """Store them, and that it was done, in one transaction."""
         count = self.count + len(fresh)
-        begun = self._message is not None
-        mark = self._message or Message(correlation_id=self._run, jms_type="jdbcstore.replay")
-        mark = mark.replace(body=position, properties={"replayed": Long(count), "to": str(to)})
+        mark = Message(
+            position,
+            message_id=MessageId(self._producer, count),
+            correlation_id=self._run,
+            jms_type="jdbcstore.replay",
+            properties={"replayed": Long(count), "to": str(to)},
+        )
         with self._store.transaction() as transaction:
             marks = transaction.queue(MARKS)
-            if begun:
-                marks.update_message(mark)
-            else:
-                marks.add_message(mark)
+            marks.add_message(mark)
+            if self._message is not None:
+                # Not updated: the two may be in different stores, and then this is a distributed transaction.
+                marks.acknowledge(self._message)
             target = transaction.topic(to) if to.is_topic else transaction.queue(to)
             for message in fresh:
                 target.add_message(message)
-            references = transaction.commit()
-        self._message = mark if begun else mark.replace(message_id=references[0].message_id)
+        self._message = mark
 
     def remove(self) -> None:
         if self._message is not None:
