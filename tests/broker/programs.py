@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import signal
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -23,6 +25,7 @@ class BrokerProcess:
 
     def __init__(self, folder: Path, *arguments: str, stomp: str = "127.0.0.1:0") -> None:
         cli = CommandLine(folder)
+        self.port = 0
         self._lines: queue.Queue[str] = queue.Queue()
         self.log = folder / f"broker-{time.monotonic_ns()}.log"
         with self.log.open("wb") as log:
@@ -51,7 +54,8 @@ class BrokerProcess:
             line = self.line()
         assert line.startswith("ready stomp=127.0.0.1:"), f"{line!r}: {self.log.read_text()}"
         assert line.endswith(" master=yes")
-        return int(line.split()[1].rpartition(":")[2])
+        self.port = int(line.split()[1].rpartition(":")[2])
+        return self.port
 
     def kill(self) -> None:
         self.process.kill()
@@ -70,69 +74,92 @@ class BrokerProcess:
 
 
 class Client(stomp.ConnectionListener):  # type: ignore[misc]
-    """A stock client, which connects again to whichever broker of several takes it."""
+    """A stock client. It connects to whichever broker of several takes it, and again when that is gone."""
 
-    def __init__(self, *ports: int, name: str = "test") -> None:
+    def __init__(self, *ports: int, acknowledges: bool = True) -> None:
+        self.acknowledges = acknowledges
         self._ports = ports
-        self._name = name
         self._receipts: set[str] = set()
         self._changed = threading.Condition()
-        self._numbers = 0
-        self._subscription: tuple[str, str] | None = None
+        self._numbers = itertools.count(1)
+        self._destination = ""
+        self.sent_again: set[str] = set()
+        """Bodies whose receipt did not come, and which may be stored twice."""
         self.received: list[tuple[str, dict[str, str]]] = []
         """Body and headers of each delivery."""
         self.connection: Any = None
 
+    @property
+    def bodies(self) -> set[str]:
+        return {body for body, _ in [*self.received]}
+
+    @property
+    def unmarked(self) -> set[str]:
+        """Bodies that came again, and did not say that they do."""
+        seen: set[str] = set()
+        wrong = set()
+        for body, headers in self.received:
+            if body in seen and headers.get("redelivered") != "true":
+                wrong.add(body)
+            seen.add(body)
+        return wrong
+
     def connect(self) -> None:
+        """Try each broker in turn, until one takes it; then go on to consume."""
         deadline = time.monotonic() + WAIT
-        while True:
-            for port in self._ports:
-                connection = stomp.Connection12(
-                    [("127.0.0.1", port)], reconnect_attempts_max=1, reconnect_sleep_initial=0.05
-                )
-                connection.set_listener("", self)
-                try:
-                    connection.connect(self._name, "secret", wait=True, with_connect_command=True)
-                except stomp.exception.StompException:
-                    continue
-                self.connection = connection
-                if self._subscription is not None:
-                    self._subscribe()
-                return
+        while not any(map(self._connected, self._ports)):
             assert time.monotonic() < deadline, f"nobody takes a connection at {self._ports}"
             time.sleep(0.05)
+        if self._destination:
+            self.connection.subscribe(self._destination, id="1", ack="client-individual")
+
+    def _connected(self, port: int) -> bool:
+        connection = stomp.Connection12([("127.0.0.1", port)], reconnect_attempts_max=1)
+        connection.set_listener("", self)
+        try:
+            connection.connect("test", "secret", wait=True)
+        except stomp.exception.StompException:
+            return False
+        self.connection = connection
+        return True
 
     def send(self, destination: str, body: str) -> None:
-        """Send it until the receipt says that it is stored."""
+        """Send it until a receipt says that it is stored."""
         while True:
-            self._numbers += 1
-            receipt = f"r{self._numbers}"
+            receipt = f"r{next(self._numbers)}"
             try:
                 self.connection.send(destination, body, headers={"persistent": "true", "receipt": receipt})
+                if self._wait_for(receipt):
+                    return
             except stomp.exception.StompException:
-                self.connect()
-                continue
-            if self._wait(receipt):
-                return
+                pass
+            self.sent_again.add(body)
             self.connect()
 
-    def consume(self, destination: str, ack: str = "client-individual") -> None:
-        self._subscription = (destination, ack)
-        self._subscribe()
-
-    def acknowledge(self, headers: dict[str, str]) -> None:
-        self.connection.ack(headers["ack"])
+    def consume(self, destination: str) -> None:
+        """Take what comes from now on, and acknowledge each message on its own."""
+        self._destination = destination
+        self.connection.subscribe(destination, id="1", ack="client-individual")
 
     def wait_for(self, count: int) -> None:
         """Until so many different bodies have come."""
-        wait_until(lambda: len({body for body, _ in [*self.received]}) >= count, WAIT, f"{count} messages")
+        wait_until(lambda: len(self.bodies) >= count, WAIT, f"that {count} messages have come")
+
+    def drop(self) -> None:
+        """Wait until the connection is gone."""
+        wait_until(lambda: not self.connection.is_connected(), WAIT, "that the connection ends")
 
     def close(self) -> None:
-        if self.connection is not None and self.connection.is_connected():
-            self.connection.disconnect()
+        """Disconnect, and see that the broker has done all that it was told."""
+        receipt = f"r{next(self._numbers)}"
+        self.connection.disconnect(receipt=receipt)
+        assert self._wait_for(receipt)
 
     def on_message(self, frame: Any) -> None:
         self.received.append((frame.body, frame.headers))
+        if self.acknowledges:
+            with suppress(stomp.exception.StompException):
+                self.connection.ack(frame.headers["ack"])
 
     def on_receipt(self, frame: Any) -> None:
         with self._changed:
@@ -143,16 +170,12 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
         with self._changed:
             self._changed.notify_all()
 
-    def _subscribe(self) -> None:
-        assert self._subscription is not None
-        destination, ack = self._subscription
-        self.connection.subscribe(destination, id="1", ack=ack)
-
-    def _wait(self, receipt: str) -> bool:
+    def _wait_for(self, receipt: str) -> bool:
         """Whether the receipt has come; not if the connection ends before."""
+        connection = self.connection
         with self._changed:
-            done = self._changed.wait_for(
-                lambda: receipt in self._receipts or not self.connection.is_connected(), WAIT
+            decided = self._changed.wait_for(
+                lambda: receipt in self._receipts or not connection.is_connected(), WAIT
             )
-            assert done, f"no answer in {WAIT} s"
+            assert decided, f"no answer in {WAIT} s"
             return receipt in self._receipts
