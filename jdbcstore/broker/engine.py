@@ -16,6 +16,7 @@ from typing import Protocol
 from jdbcstore.abc import Store
 from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, SubscriptionRequest
 from jdbcstore.broker.completions import StoreLine
+from jdbcstore.broker.dead_letters import DeadLetters
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.policies import Policies
@@ -27,6 +28,7 @@ from jdbcstore.destination import Destination
 from jdbcstore.errors import InvalidDestination
 from jdbcstore.message import Message
 from jdbcstore.patterns import DestinationPattern, is_wildcard
+from jdbcstore.selector import Selector
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +39,11 @@ class BrokerDestination(Target, Protocol):
     @property
     def destination(self) -> Destination: ...
 
-    def send(self, message: Message) -> Future[None]:
+    def send(self, message: Message, connection_id: str) -> Future[None]:
         """Done when it is durable, if it is stored at all, and there is room for more."""
+
+    def disconnected(self, connection_id: str) -> None:
+        """A connection is gone, and with it what is its own."""
 
     def add(self, subscription: BaseSubscription) -> None:
         """A consumer begins; it is to be told of this source of its messages."""
@@ -56,6 +61,8 @@ class EngineOptions:
     max_pending_bytes: int = 16 * 1024 * 1024
     memory_limit: int = 64 * 1024 * 1024
     """Bytes of messages in memory."""
+    audited: bool = False
+    """Whether the store has ``enable_audit``: it then drops a message id that it has seen, wherever."""
 
 
 class Engine:
@@ -89,6 +96,7 @@ class Engine:
         loop, options = asyncio.get_running_loop(), self._options
         line = StoreLine(loop, options.max_pending_count, options.max_pending_bytes)
         self._parts = Parts(loop, self._store, self._clock, line, MemoryUsage(options.memory_limit))
+        self._parts.dead_letters = DeadLetters(self._parts, self.destination, audited=options.audited)
         self._parts.last_sequence = await self._parts.run(self._store.last_sequence)
         for destination in await self._parts.run(self._store.destinations):
             self._destinations[destination] = self._make_destination(destination, is_empty=False)
@@ -121,18 +129,18 @@ class Engine:
                     found.add(subscription)
         return found
 
-    def send(self, message: Message, connection_id: str) -> Future[None]:  # noqa: ARG002 - for topics
+    def send(self, message: Message, connection_id: str) -> Future[None]:
         found = self._destinations.get(message.destination) if message.destination else None
         if found is not None:
-            return found.send(message)
+            return found.send(message, connection_id)
         try:
             routed = self._route(message)
         except InvalidDestination as error:
             return self._parts.failed(error)
-        return all_done(self._parts.loop, [target.send(each) for target, each in routed])
+        return all_done(self._parts.loop, [target.send(each, connection_id) for target, each in routed])
 
-    def begin(self, connection_id: str) -> BrokerTransaction:  # noqa: ARG002 - for topics
-        return EngineTransaction(self._parts, self._route)
+    def begin(self, connection_id: str) -> BrokerTransaction:
+        return EngineTransaction(self._parts, self._route, connection_id)
 
     def _route(self, message: Message) -> list[tuple[BrokerDestination, Message]]:
         """Each destination that a message goes to, and what it gets."""
@@ -164,7 +172,8 @@ class Engine:
     ) -> None:
         policy = self.policies.of(request.destination)
         prefetch = policy.queue_prefetch if request.prefetch is None else request.prefetch
-        subscription = BaseSubscription(self._parts.loop, request, consumer, prefetch)
+        selector = None if request.selector is None else Selector(request.selector)
+        subscription = BaseSubscription(self._parts.loop, request, consumer, prefetch, selector)
         self.hand_over(subscription, future)
 
     def hand_over(self, subscription: BaseSubscription, future: Future[Subscription]) -> None:
@@ -206,7 +215,8 @@ class Engine:
         raise NotImplementedError(client_id, subscription_name)
 
     def disconnected(self, connection_id: str) -> None:
-        """Nothing is a connection's own yet."""
+        for destination in list(self._destinations.values()):
+            destination.disconnected(connection_id)
 
 
 def _routed(message: Message, member: Destination) -> Message:

@@ -36,6 +36,9 @@ class Source(Protocol):
     def reject(self, entries: Sequence[Entry], subscription: BaseSubscription) -> Future[None]:
         """They could not be consumed: redeliver them, or make dead letters of them."""
 
+    def retain(self, entries: Sequence[Entry]) -> None:
+        """Their acknowledgement, or their move, has failed: they are to be delivered again."""
+
     def give_back(self, entries: Sequence[Entry]) -> None:
         """They are nobody's again: deliver them to somebody else, in their place."""
 
@@ -71,6 +74,11 @@ class Entry:
     @property
     def destination(self) -> Destination:
         return self.source.destination
+
+    def redeliver(self) -> None:
+        """It comes again: it says so, and counts."""
+        self.redelivered = True
+        self.message = self.message.replace(redelivery_counter=self.message.redelivery_counter + 1)
 
     def __repr__(self) -> str:
         return f"<Entry {self.sequence} of {self.source.destination}>"

@@ -1,18 +1,34 @@
-"""How much memory messages take: a destination's share of the broker's."""
+"""How much memory messages take, and producers that wait until there is room for more."""
 
 from __future__ import annotations
+
+import asyncio
+import logging
+from asyncio import AbstractEventLoop, Future
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.destination import Destination
+from jdbcstore.errors import DestinationFull
+from jdbcstore.message import Message
+
+log = logging.getLogger(__name__)
 
 
 class MemoryUsage:
     """Bytes in use, here and in the parent; estimates, for the limits that keep a broker small."""
 
-    __slots__ = ("_high", "_parent", "limit", "used")
+    __slots__ = ("_high", "_parent", "_waiting", "limit", "used")
 
     def __init__(self, limit: int, *, high_water_mark: int = 70, parent: MemoryUsage | None = None) -> None:
         self.limit = limit
         self._high = limit * high_water_mark // 100
         self._parent = parent
         self.used = 0
+        self._waiting: dict[Callable[[], None], None] = {}
 
     @property
     def is_high(self) -> bool:
@@ -33,5 +49,116 @@ class MemoryUsage:
     def release(self, size: int) -> None:
         """Use that much less."""
         self.used -= size
+        if self._waiting and self.used < self.limit:
+            waiting, self._waiting = self._waiting, {}
+            for callback in waiting:
+                callback()
         if self._parent is not None:
             self._parent.release(size)
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back once, when something is released and this is not full, or the parent is not."""
+        self._waiting[callback] = None
+        if self._parent is not None:
+            self._parent.when_room(callback)
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """A message that waits, and its sender."""
+
+    message: Message
+    connection_id: str
+    promise: Future[None]
+    refusal: asyncio.TimerHandle | None = None
+
+
+class FlowControl:
+    """Messages that wait until a cursor has room for them, in the order of their sends."""
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        destination: Destination,
+        policy: PolicyEntry,
+        memory: MemoryUsage,
+        is_full: Callable[[], bool],
+        on_room: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._destination = destination
+        self._policy = policy
+        self._memory = memory
+        self._is_full = is_full
+        self._on_room = on_room
+        self._held: deque[Held] = deque()
+        self._warned = float("-inf")
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether the next message has to wait."""
+        return bool(self._held) or (self._policy.producer_flow_control and self._is_full())
+
+    def hold(self, message: Message, connection_id: str) -> Future[None]:
+        """Let it wait; the future is that of its send. Refused at once, or later, as the policy says."""
+        promise: Future[None] = self._loop.create_future()
+        if self._policy.send_fail_if_no_space:
+            promise.set_exception(self._full())
+            return promise
+        held = Held(message, connection_id, promise)
+        patience = self._policy.send_fail_if_no_space_after_timeout
+        if patience:
+            held.refusal = self._loop.call_later(patience, self._refuse, held)
+        self._held.append(held)
+        self._memory.when_room(self._on_room)
+        self._warn()
+        return promise
+
+    def room(self) -> Future[None]:
+        """Done when there is room for a message."""
+        room: Future[None] = self._loop.create_future()
+        self._tell_room(room)
+        return room
+
+    def _tell_room(self, room: Future[None]) -> None:
+        if room.done():
+            return
+        if self._policy.producer_flow_control and self._is_full():
+            self._memory.when_room(partial(self._tell_room, room))
+        else:
+            room.set_result(None)
+
+    def take(self) -> Held | None:
+        """The next that may come in now."""
+        while self._held and not self._is_full():
+            held = self._held.popleft()
+            if held.refusal is not None:
+                held.refusal.cancel()
+            if not held.promise.done():
+                return held
+        if self._held:
+            self._memory.when_room(self._on_room)
+        return None
+
+    def drop(self, connection_id: str) -> None:
+        """A connection is gone: what it could not send is not sent."""
+        for held in [held for held in self._held if held.connection_id == connection_id]:
+            self._held.remove(held)
+            held.promise.cancel()
+
+    def _refuse(self, held: Held) -> None:
+        if held in self._held:
+            self._held.remove(held)
+            if not held.promise.done():
+                held.promise.set_exception(self._full())
+
+    def _full(self) -> DestinationFull:
+        return DestinationFull(
+            f"{self._destination} has no room: consume its messages, or raise memory_limit"
+        )
+
+    def _warn(self) -> None:
+        now = self._loop.time()
+        if now - self._warned >= self._policy.blocked_producer_warning_interval:
+            self._warned = now
+            log.warning("%s: a producer waits, for the memory limit is reached", self._destination)

@@ -8,12 +8,15 @@ from asyncio import AbstractEventLoop, Future
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from jdbcstore.abc import Store
 from jdbcstore.broker.completions import StoreLine
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.clock import Clock
+
+if TYPE_CHECKING:
+    from jdbcstore.broker.dead_letters import DeadLetters
 
 T = TypeVar("T")
 _READERS = 4
@@ -36,6 +39,7 @@ class Parts:
         self.clock = clock
         self.line = line
         self.memory = memory
+        self.dead_letters: DeadLetters
         self.last_sequence = 0
         """The highest that was in the store when the broker started."""
         self.numbers = itertools.count(1)
@@ -69,6 +73,15 @@ class Parts:
         future: Future[None] = self.loop.create_future()
         future.set_exception(error)
         return future
+
+    def settle(self, promise: Future[None], error: BaseException | None) -> None:
+        """Complete a future, unless whoever has it has cancelled it."""
+        if promise.done():
+            return
+        if error is None:
+            promise.set_result(None)
+        else:
+            promise.set_exception(error)
 
     async def settled(self) -> None:
         """Wait until nothing is under way to the store any more."""

@@ -5,22 +5,31 @@ from __future__ import annotations
 import logging
 from asyncio import Future
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from jdbcstore.abc import Cursor, MessageReference, MessageStore, Page, Transaction
 from jdbcstore.broker.consumers import Consumers
-from jdbcstore.broker.cursors import Backlog, MemoryCursor
+from jdbcstore.broker.cursors import MemoryCursor, MessageCursor
 from jdbcstore.broker.cursors.store import StoreCursor
-from jdbcstore.broker.entry import Entry, size_of
+from jdbcstore.broker.dead_letters import expired, is_dead_letter_queue
+from jdbcstore.broker.dispatcher import Dispatcher
+from jdbcstore.broker.entry import Entry
+from jdbcstore.broker.expiry import ExpirySweep
+from jdbcstore.broker.intake import Intake
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.parts import Parts
+from jdbcstore.broker.redelivery import Delays, delay_before, is_over
 from jdbcstore.broker.subscription import BaseSubscription
-from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from jdbcstore.destination import Destination
-from jdbcstore.errors import OutcomeUnknown
 from jdbcstore.message import Message
 
 log = logging.getLogger(__name__)
+
+_REJECTED = "java.lang.Throwable: Rejected by its consumer"
+_MOST_DELAYED = 10_000
+_BEFORE_ANOTHER_TRY = 1.0
 
 
 class Queue:
@@ -40,142 +49,131 @@ class Queue:
             high_water_mark=policy.cursor_memory_high_water_mark,
             parent=parts.memory,
         )
-        self._store = self._open_store()
+        self._store: MessageStore | None = None
+        if not destination.is_temporary:
+            self._store = parts.store.queue(destination, prioritized=policy.prioritized_messages)
         lanes = 10 if policy.prioritized_messages else 1
-        self._transient = Backlog(MemoryCursor(self.memory, lanes), lanes)
-        self._stored = Backlog(self._make_cursor(lanes, is_empty), lanes)
+        stored, transient = self._make_cursor(lanes, is_empty), MemoryCursor(self.memory, lanes)
         self.consumers = Consumers(
             use_priority=policy.use_consumer_priority,
             all_exclusive=policy.all_consumers_exclusive_by_default,
         )
+        self._dispatcher = Dispatcher(
+            stored,
+            transient,
+            self.consumers,
+            parts.clock,
+            self._expired,
+            lanes=lanes,
+            most_blocked=5 * policy.max_page_size,
+        )
+        self._intake = Intake(parts, policy, self.memory, self, self._store, stored, transient)
+        self.send = self._intake.send
+        self.room = self._intake.room
+        self.disconnected = self._intake.disconnected
+        self._delays = Delays(parts.loop, self.give_back)
+        self.expiry = ExpirySweep(
+            parts, policy, self._dispatcher, self._store, self._take_stored, self._bury_expired
+        )
         self._acknowledged: list[Entry] = []
         self._acknowledging: list[Future[None]] = []
-        self._transient_turn = False
 
     @property
     def destination(self) -> Destination:
         return self._destination
 
-    def _open_store(self) -> MessageStore | None:
-        if self._destination.is_temporary:
-            return None
-        return self._parts.store.queue(self._destination, prioritized=self.policy.prioritized_messages)
+    def touch(self) -> None:
+        self._parts.touch(self)
 
-    def _make_cursor(self, lanes: int, is_empty: bool) -> StoreCursor | MemoryCursor:
+    def _make_cursor(self, lanes: int, is_empty: bool) -> MessageCursor:
         if self._store is None:
             return MemoryCursor(self.memory, lanes)
         return StoreCursor(
-            self._read_page,
+            partial(self._read_page, self._store),
             self._entry_of_page,
-            lambda: self._parts.touch(self),
+            self._page_is_ready,
             memory=self.memory,
             page_size=self.policy.max_page_size,
             lanes=lanes,
             is_empty=is_empty,
         )
 
-    def _read_page(self, limit: int, after: Cursor) -> Future[Page]:
-        store = self._store
-        assert store is not None  # noqa: S101 - only a stored queue has a store cursor
+    def _read_page(self, store: MessageStore, limit: int, after: Cursor) -> Future[Page]:
+        self._dispatcher.in_hand.begin_reading()
         return self._parts.run(lambda: store.recover(limit, after))
 
-    def _entry_of_page(self, message: Message) -> Entry:
+    def _page_is_ready(self) -> None:
+        self._dispatcher.in_hand.end_reading()
+        self.touch()
+
+    def _entry_of_page(self, message: Message) -> Entry | None:
+        return None if (message.sequence or 0) in self._dispatcher.in_hand else self._entry_of(message)
+
+    def _entry_of(self, message: Message) -> Entry:
         sequence = message.sequence or 0
-        return Entry(message, self, sequence, stored=True, redelivered=sequence <= self._parts.last_sequence)
+        known = sequence <= self._parts.last_sequence
+        return Entry(message, self, sequence, stored=True, redelivered=known)
+
+    def _take_stored(self, message: Message) -> Entry:
+        entry = self._entry_of(message)
+        self.memory.take(entry.size)
+        return entry
 
     # Sending
 
-    def is_stored(self, message: Message) -> bool:
-        """Whether the message goes through the store."""
-        return message.persistent and self._store is not None
-
-    def send(self, message: Message) -> Future[None]:
-        """Done when it is durable, if persistent."""
-        if not message.persistent or self._store is None:
-            self.arrive(message, None)
-            return self._parts.done()
-        promise: Future[None] = self._parts.loop.create_future()
-        self._parts.line.submit(
-            partial(self._store.add_message_async, message),
-            size_of(message),
-            partial(self._sent, message, promise),
-        )
-        return promise
-
-    def _sent(
-        self,
-        message: Message,
-        promise: Future[None],
-        reference: MessageReference,
-        error: BaseException | None,
-    ) -> None:
-        if error is None:
-            self.arrive(message, reference)
-        elif isinstance(error, OutcomeUnknown):
-            self.lose_sight()
-        if promise.done():
-            return
-        if error is None:
-            promise.set_result(None)
-        else:
-            promise.set_exception(error)
-
     def stage(self, transaction: Transaction, message: Message) -> bool:
-        """Add the message to a transaction of the store; False if it is not stored.
-
-        After the commit :meth:`arrive` is called, in the order of the sends.
-        """
-        if not self.is_stored(message):
+        if not self._intake.is_stored(message):
             return False
         transaction.queue(self._destination).add_message(message)
         return True
 
-    def arrive(self, message: Message, reference: MessageReference | None) -> None:
+    def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:  # noqa: ARG002
         """A message is here: committed under this reference, or not stored."""
         if reference is None:
             entry = Entry(message, self, next(self._parts.numbers), stored=False)
-            self._transient.cursor.push(entry)
+            self._dispatcher.transient.cursor.push(entry)
         elif reference.sequence >= 0:  # else the store has seen it before
             if message.message_id is not reference.message_id:
                 message = message.replace(message_id=reference.message_id)
-            self._stored.cursor.push(Entry(message, self, reference.sequence, stored=True))
-        self._parts.touch(self)
+            self._dispatcher.stored.cursor.push(Entry(message, self, reference.sequence, stored=True))
+        self.touch()
 
     def lose_sight(self) -> None:
-        """A write may have been committed or not."""
-        if isinstance(self._stored.cursor, StoreCursor):
-            self._stored.cursor.lose_sight()
-            self._parts.touch(self)
+        cursor = self._dispatcher.stored.cursor
+        if isinstance(cursor, StoreCursor):
+            cursor.lose_sight()
+            self.touch()
 
     # Consuming
 
     def add(self, subscription: BaseSubscription) -> None:
-        """A consumer begins."""
         subscription.sources.append(self)
         self.consumers.add(subscription)
-        self._parts.touch(self)
+        self._dispatcher.reconsider()
+        self.touch()
 
     def has_room(self, subscription: BaseSubscription) -> None:
         self.consumers.wake(subscription)
-        self._parts.touch(self)
+        self.touch()
 
     def leave(self, subscription: BaseSubscription) -> None:
-        self.consumers.remove(subscription)
+        if self.consumers.remove(subscription):
+            self._dispatcher.reconsider()
+            self.touch()
 
     def give_back(self, entries: Sequence[Entry]) -> None:
-        self._stored.give_back([entry for entry in entries if entry.stored])
-        self._transient.give_back([entry for entry in entries if not entry.stored])
-        self._parts.touch(self)
+        self._dispatcher.give_back(entries)
+        self.touch()
 
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
         stored = [entry for entry in entries if entry.stored]
-        self.memory.release(sum(entry.size for entry in entries))
+        self.memory.release(sum([entry.size for entry in entries]))
         if not stored:
             return self._parts.done()
         promise: Future[None] = self._parts.loop.create_future()
         self._acknowledged.extend(stored)
         self._acknowledging.append(promise)
-        self._parts.touch(self)
+        self.touch()
         return promise
 
     def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
@@ -185,18 +183,48 @@ class Queue:
         return bool(stored)
 
     def acknowledged(self, entries: Sequence[Entry]) -> None:
-        self.memory.release(sum(entry.size for entry in entries))
+        self.memory.release(sum([entry.size for entry in entries]))
+        self._dispatcher.in_hand.remove([entry for entry in entries if entry.stored])
+
+    def retain(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self._delays.add(entry, _BEFORE_ANOTHER_TRY)
 
     def reject(self, entries: Sequence[Entry], subscription: BaseSubscription) -> Future[None]:  # noqa: ARG002
-        self.give_back(entries)
-        return self._parts.done()
+        policy = self.policy.redelivery_policy
+        if is_dead_letter_queue(self.policy.dead_letter_strategy, self._destination):
+            # Its messages have nowhere else to go.
+            policy = replace(policy or RedeliveryPolicy(), maximum_redeliveries=-1)
+        dead = []
+        for entry in entries:
+            count = entry.message.redelivery_counter
+            if policy is None or is_over(policy, count):
+                dead.append(entry)
+            else:
+                entry.redeliver()
+                self._delays.add(entry, delay_before(policy, count))
+        if not dead:
+            return self._parts.done()
+        return self._parts.dead_letters.bury(
+            self, self.policy.dead_letter_strategy, dead, lambda _: _REJECTED
+        )
+
+    def _expired(self, entries: Sequence[Entry]) -> None:
+        self._bury_expired(entries).add_done_callback(Future.exception)  # told of already
+
+    def _bury_expired(self, entries: Sequence[Entry]) -> Future[None]:
+        return self._parts.dead_letters.bury(
+            self, self.policy.dead_letter_strategy, entries, expired, is_expiry=True
+        )
 
     # What happens once in a turn of the loop
 
     def turn(self) -> None:
         if self._acknowledged:
             self._write_acknowledgements()
-        self._dispatch()
+        self._intake.let_in()
+        if len(self._delays) < _MOST_DELAYED:
+            self._dispatcher.run()
 
     def _write_acknowledgements(self) -> None:
         assert self._store is not None  # noqa: S101 - stored entries are of a store
@@ -211,48 +239,17 @@ class Queue:
     def _acknowledgements_written(
         self, entries: list[Entry], promises: list[Future[None]], _: None, error: BaseException | None
     ) -> None:
-        if error is not None:
-            self.retain(entries)
+        if error is None:
+            self._dispatcher.in_hand.remove(entries)
+        else:
+            for entry in entries:
+                entry.redeliver()
+                self.memory.take(entry.size)
+            self.give_back(entries)
         for promise in promises:
-            if promise.done():
-                continue
-            if error is None:
-                promise.set_result(None)
-            else:
-                promise.set_exception(error)
-
-    def retain(self, entries: Sequence[Entry]) -> None:
-        """Their acknowledgement has failed: they are delivered again."""
-        for entry in entries:
-            entry.redelivered = True
-            self.memory.take(entry.size)
-        self.give_back(entries)
-
-    def _dispatch(self) -> None:
-        consumers = self.consumers
-        while consumers.any_room:
-            found = self._next()
-            if found is None:
-                return
-            entry, backlog = found
-            subscription = consumers.next_for(entry)
-            if subscription is None:
-                return
-            backlog.pop(entry)
-            subscription.deliver(entry)
-
-    def _next(self) -> tuple[Entry, Backlog] | None:
-        """The next message, stored and not stored ones in turns, and where it waits."""
-        stored, transient = self._stored.head(), self._transient.head()
-        if transient is None:
-            return None if stored is None else (stored, self._stored)
-        if stored is not None:
-            self._transient_turn = not self._transient_turn
-            if not self._transient_turn:
-                return stored, self._stored
-        return transient, self._transient
+            self._parts.settle(promise, error)
 
     def close(self) -> None:
-        """Forget what is in memory."""
-        self._stored.close()
-        self._transient.close()
+        self.expiry.close()
+        self._delays.clear()
+        self._dispatcher.close()

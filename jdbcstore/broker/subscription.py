@@ -10,7 +10,9 @@ from typing import cast
 
 from jdbcstore.broker.api import Consumer, Delivery, SubscriptionRequest
 from jdbcstore.broker.entry import Entry, Source
+from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import Message
+from jdbcstore.selector import Selector
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +30,13 @@ class BaseSubscription:
         request: SubscriptionRequest,
         consumer: Consumer,
         prefetch: int,
-        matches: Callable[[Message], bool] | None = None,
+        selector: Selector | None = None,
     ) -> None:
         self.loop = loop
         self.request = request
         self.consumer = consumer
         self.prefetch = max(prefetch, 1)
-        self.matches = matches
-        """The selector, if there is one."""
+        self._selector = selector
         self.sources: list[Source] = []
         self.held: dict[Entry, None] = {}
         """What is with the consumer, in the order of delivery."""
@@ -49,6 +50,16 @@ class BaseSubscription:
     def room(self) -> int:
         """How many more messages the consumer takes."""
         return 0 if self.paused or self.closed else self.prefetch + self.extension - len(self.held)
+
+    def wants(self, message: Message) -> bool:
+        """Whether the selector, if there is one, takes the message."""
+        if self._selector is None:
+            return True
+        try:
+            return self._selector.matches(message)
+        except CorruptMessage as error:
+            log.warning("no selector takes a message whose properties are damaged: %s", error)
+            return False
 
     def deliver(self, entry: Entry) -> None:
         """Give the consumer a message, for which there must be room."""
@@ -112,7 +123,7 @@ class BaseSubscription:
         for entry in entries:
             del self.held[entry]
             entry.holder = None
-            entry.redelivered = True
+            entry.redeliver()
         for source, mine in by_source(entries):
             source.give_back(mine)
 
@@ -142,6 +153,7 @@ def by_source(entries: Iterable[Entry]) -> list[tuple[Source, list[Entry]]]:
 def all_done(loop: AbstractEventLoop, futures: Sequence[Future[None]]) -> Future[None]:
     """Done when all are; fails as the first of them that fails."""
     result: Future[None] = loop.create_future()
+    futures = [future for future in futures if not future.done() or future.exception() is not None]
     if not futures:
         result.set_result(None)
         return result

@@ -10,7 +10,7 @@ from jdbcstore.abc import MessageReference, Transaction
 from jdbcstore.broker.api import Delivery, Subscription
 from jdbcstore.broker.entry import Entry, size_of
 from jdbcstore.broker.parts import Parts
-from jdbcstore.broker.subscription import BaseSubscription, by_source
+from jdbcstore.broker.subscription import BaseSubscription, all_done, by_source
 from jdbcstore.errors import DestinationFull, OutcomeUnknown, StoreError, TransactionError
 from jdbcstore.message import Message
 
@@ -23,7 +23,10 @@ class Target(Protocol):
     def stage(self, transaction: Transaction, message: Message) -> bool:
         """Add the message to a transaction of the store; False if it is not stored."""
 
-    def arrive(self, message: Message, reference: MessageReference | None) -> None:
+    def room(self, message: Message) -> Future[None]:
+        """Done when a producer may send more, who has just staged this."""
+
+    def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:
         """What was staged is committed under this reference; None if it was not stored."""
 
     def lose_sight(self) -> None:
@@ -37,9 +40,10 @@ Route = Callable[[Message], "Sequence[tuple[Target, Message]]"]
 class EngineTransaction:
     """See :class:`jdbcstore.broker.api.BrokerTransaction`."""
 
-    def __init__(self, parts: Parts, route: Route) -> None:
+    def __init__(self, parts: Parts, route: Route, connection_id: str) -> None:
         self._parts = parts
         self._route = route
+        self._connection_id = connection_id
         self._written: Transaction | None = parts.store.transaction()
         self._sends: list[tuple[Target, Message, bool]] = []
         self._holders: dict[BaseSubscription, list[Entry]] = {}
@@ -59,11 +63,12 @@ class EngineTransaction:
                 raise DestinationFull(
                     "the transaction is beyond the broker's memory limit; commit more often"
                 )
-            for target, routed in self._route(message):
+            targets = self._route(message)
+            for target, routed in targets:
                 self._sends.append((target, routed, target.stage(written, routed)))
         except StoreError as error:
             return self._parts.failed(error)
-        return self._parts.done()
+        return all_done(self._parts.loop, [target.room(routed) for target, routed in targets])
 
     def acknowledge(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> None:
         _ = self._open
@@ -105,7 +110,7 @@ class EngineTransaction:
     def _committed(self, references: list[MessageReference]) -> None:
         stored = iter(references)
         for target, message, is_stored in self._sends:
-            target.arrive(message, next(stored) if is_stored else None)
+            target.arrive(message, next(stored) if is_stored else None, self._connection_id)
         entries = self._release()
         for source, mine in by_source(entries):
             source.acknowledged(mine)

@@ -26,6 +26,7 @@ class Recorder:
         self.error: Exception | None = None
         self.has_browsed = False
         self._changed = asyncio.Event()
+        self._drained = 0
 
     def deliver(self, delivery: Delivery) -> None:
         self.deliveries.append(delivery)
@@ -57,12 +58,22 @@ class Recorder:
 
     async def acknowledge(self, *deliveries: Delivery) -> None:
         async with asyncio.timeout(PATIENCE):
-            await self.subscription.acknowledge(deliveries or tuple(self.deliveries))
+            await self.subscription.acknowledge(deliveries)
+
+    async def drain(self, total: int) -> None:
+        """Acknowledge what comes, until so many have come altogether."""
+        while True:
+            count = len(self.deliveries)
+            await self.acknowledge(*self.deliveries[self._drained : count])
+            self._drained = count
+            if count >= total:
+                return
+            await self.got(count + 1)
 
 
 @asynccontextmanager
 async def running(
-    store: Store, *policies: PolicyEntry, clock: Clock | None = None, **options: int
+    store: Store, *policies: PolicyEntry, clock: Clock | None = None, **options: Any
 ) -> AsyncIterator[Engine]:
     """An engine on this store."""
     engine = Engine(store, Policies(policies), clock=clock, options=EngineOptions(**options))

@@ -24,7 +24,7 @@ def test_a_queue_delivers_in_order_and_forgets_what_is_acknowledged(store: Store
             assert consumer.bodies == [str(n) for n in range(20)]
             assert not any(delivery.redelivered for delivery in consumer.deliveries)
             assert store.queue("Q").message_count() == 20
-            await consumer.acknowledge()
+            await consumer.acknowledge(*consumer.deliveries)
             assert store.queue("Q").message_count() == 0
 
     asyncio.run(main())
@@ -39,7 +39,7 @@ def test_consumers_take_turns_up_to_their_prefetch(store: Store) -> None:
             await two.got(3)
             await quiet()
             assert (one.bodies, two.bodies) == (["a", "c"], ["b", "d", "e"])
-            await one.acknowledge()
+            await one.acknowledge(*one.deliveries)
             await one.got(4)
             assert one.bodies == ["a", "c", "f", "g"]
 
@@ -77,7 +77,7 @@ def test_what_is_not_persistent_never_touches_the_store(store: Store) -> None:
             consumer = await consume(engine, "Q")
             await consumer.got(3)
             assert consumer.bodies == ["a", "b", "c"]
-            await consumer.acknowledge()
+            await consumer.acknowledge(*consumer.deliveries)
         async with running(store) as engine:
             consumer = await consume(engine, "Q")
             await quiet()
@@ -97,9 +97,7 @@ def test_a_backlog_is_read_in_pages_while_producers_go_on(store: Store, prioriti
             for first in range(300, 600, 10):
                 await send(engine, *[message(str(n)) for n in range(first, first + 10)])
                 await consumer.acknowledge(*consumer.deliveries)
-            while len(consumer.deliveries) < 600:
-                await consumer.acknowledge(*consumer.deliveries)
-                await consumer.got(len(consumer.deliveries) + 1)
+            await consumer.drain(600)
             assert consumer.bodies == [str(n) for n in range(600)]
 
     asyncio.run(main())
@@ -143,7 +141,7 @@ def test_a_consumer_of_a_wildcard_gets_from_all_queues(store: Store) -> None:
                 "queue://A.1",
                 "queue://A.2",
             ]
-            await consumer.acknowledge()
+            await consumer.acknowledge(*consumer.deliveries)
             await consumer.got(3)
 
     asyncio.run(main())

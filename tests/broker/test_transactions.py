@@ -51,7 +51,7 @@ def test_after_a_rollback_deliveries_stay_with_their_consumer(store: Store) -> N
             await quiet()
             assert consumer.bodies == ["a", "b"]
             assert store.queue("OUT").message_count() == 0
-            await consumer.acknowledge()
+            await consumer.acknowledge(*consumer.deliveries)
             assert store.queue("IN").message_count() == 0
 
     asyncio.run(main())

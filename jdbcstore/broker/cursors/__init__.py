@@ -36,6 +36,9 @@ class MessageCursor(Protocol):
     def pop(self) -> Entry:
         """Take the head, which must be there."""
 
+    def take_expired(self, now_ms: int) -> list[Entry]:
+        """Take out, as by :meth:`pop`, those in memory whose expiration has passed."""
+
     @property
     def is_full(self) -> bool:
         """Whether producers should wait, for what has come is more than it may hold."""
@@ -45,7 +48,7 @@ class MessageCursor(Protocol):
 
 
 class MemoryCursor:
-    """All in memory, without a limit of its own."""
+    """All in memory; full when the memory is."""
 
     def __init__(self, memory: MemoryUsage, lanes: int = 1) -> None:
         self._memory = memory
@@ -61,9 +64,12 @@ class MemoryCursor:
     def pop(self) -> Entry:
         return self._lanes.pop()
 
+    def take_expired(self, now_ms: int) -> list[Entry]:
+        return self._lanes.take_expired(now_ms)
+
     @property
     def is_full(self) -> bool:
-        return False
+        return self._memory.is_full
 
     def close(self) -> None:
         self._memory.release(self._lanes.size)
@@ -97,6 +103,10 @@ class Backlog:
     def give_back(self, entries: Sequence[Entry]) -> None:
         """Entries that were taken before wait again."""
         self._returned.insert(entries)
+
+    def take_expired(self, now_ms: int) -> list[Entry]:
+        """Take out those in memory whose expiration has passed."""
+        return self._returned.take_expired(now_ms) + self.cursor.take_expired(now_ms)
 
     def close(self) -> None:
         self._returned.clear()

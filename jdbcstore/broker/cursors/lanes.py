@@ -70,6 +70,16 @@ class Lanes:
                 return entry
         raise IndexError("nothing waits here")
 
+    def take_expired(self, now_ms: int) -> list[Entry]:
+        """Take out those whose expiration has passed."""
+        expired = [entry for entry in self if 0 < entry.message.expiration_ms < now_ms]
+        if expired:
+            gone = set(expired)
+            self._lanes = [deque(entry for entry in lane if entry not in gone) for lane in self._lanes]
+            self.count -= len(expired)
+            self.size -= sum(entry.size for entry in expired)
+        return expired
+
     def clear(self) -> None:
         for lane in self._lanes:
             lane.clear()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from jdbcstore.abc import Cursor, Page
 from jdbcstore.backoff import Backoff
@@ -27,6 +28,7 @@ ReadPage = Callable[[int, Cursor], "asyncio.Future[Page]"]
 """``recover(limit, after)`` in another thread."""
 
 _LONGEST_PAUSE = 5.0
+_NOTHING_LEFT = 1 << 63
 
 
 class StoreCursor:
@@ -35,7 +37,7 @@ class StoreCursor:
     def __init__(
         self,
         read: ReadPage,
-        make_entry: Callable[[Message], Entry],
+        make_entry: Callable[[Message], Entry | None],
         on_ready: Callable[[], None],
         *,
         memory: MemoryUsage,
@@ -54,10 +56,14 @@ class StoreCursor:
         self._caching = is_empty
         """Nothing is stored behind the positions."""
         self._reading = False
+        self._reads = 0
+        """Counts the reads, to tell a page from one that is wanted no more."""
         self._meanwhile: list[Entry] = []
         """What was committed while a page was being read."""
         self._missed = False
         """Not all of that is there."""
+        self._left = [_NOTHING_LEFT] * lanes
+        """By lane: the lowest sequence that was taken and is left to the store after all."""
         self._closed = False
         self._backoff = Backoff(_LONGEST_PAUSE)
 
@@ -81,6 +87,38 @@ class StoreCursor:
         """Something may have been stored that nobody pushes: look for it."""
         self._caching = False
         self._missed = True
+
+    def leave(self, entry: Entry) -> None:
+        """Forget an entry that was taken; it is stored, and :meth:`go_back` finds it."""
+        lane = self._window.lane_of(entry)
+        self._left[lane] = min(self._left[lane], entry.sequence)
+        self._memory.release(entry.size)
+
+    def go_back(self) -> None:
+        """Begin again at the first entry that was left, if there is one.
+
+        All behind it comes again; ``make_entry`` returns None for what is elsewhere meanwhile.
+        """
+        if min(self._left) == _NOTHING_LEFT:
+            return
+        self._positions = [
+            min(position, left - 1) for position, left in zip(self._positions, self._left, strict=True)
+        ]
+        self._left = [_NOTHING_LEFT] * len(self._left)
+        self._memory.release(self._window.size)
+        self._window.clear()
+        self._caching = False
+        # A page that is being read is not the next one any more.
+        self._reads += 1
+        self._reading = False
+        self._meanwhile = []
+
+    def sequences(self) -> set[int]:
+        """What is in the window."""
+        return {entry.sequence for entry in self._window}
+
+    def take_expired(self, now_ms: int) -> list[Entry]:
+        return self._window.take_expired(now_ms)
 
     def head(self) -> Entry | None:
         window = self._window
@@ -112,11 +150,16 @@ class StoreCursor:
 
     def _read(self) -> None:
         self._reading, self._missed = True, False
+        self._reads += 1
         page = self._read_page(self._page_size, Cursor(tuple(self._positions)))
-        page.add_done_callback(self._page_is_read)
+        page.add_done_callback(partial(self._page_is_read, self._reads))
 
-    def _page_is_read(self, future: asyncio.Future[Page]) -> None:
+    def _page_is_read(self, number: int, future: asyncio.Future[Page]) -> None:
         if self._closed or future.cancelled():
+            return
+        if number != self._reads:
+            future.exception()  # seen
+            self._on_ready()
             return
         meanwhile, self._meanwhile = self._meanwhile, []
         error = future.exception()
@@ -134,7 +177,9 @@ class StoreCursor:
 
     def _take_page(self, page: Page) -> None:
         for message in page:
-            self._append(self._make_entry(message))
+            entry = self._make_entry(message)
+            if entry is not None:
+                self._append(entry)
         self._positions = [max(pair) for pair in zip(self._positions, page.cursor.positions, strict=True)]
 
     def _try_again(self, error: BaseException) -> None:

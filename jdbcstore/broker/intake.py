@@ -1,0 +1,114 @@
+"""How messages come into a queue: through the store, or past it, and not before there is room."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from functools import partial
+from typing import Protocol
+
+from jdbcstore.abc import MessageReference, MessageStore
+from jdbcstore.broker.cursors import MessageCursor
+from jdbcstore.broker.entry import size_of
+from jdbcstore.broker.memory import FlowControl, MemoryUsage
+from jdbcstore.broker.parts import Parts
+from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.destination import Destination
+from jdbcstore.errors import OutcomeUnknown
+from jdbcstore.message import Message
+
+
+class Receiver(Protocol):
+    """The queue that they come into."""
+
+    @property
+    def destination(self) -> Destination: ...
+
+    def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None: ...
+
+    def lose_sight(self) -> None: ...
+
+    def touch(self) -> None:
+        """There is something to do in this turn of the loop."""
+
+
+class Intake:
+    """The sending side of one queue."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        policy: PolicyEntry,
+        memory: MemoryUsage,
+        queue: Receiver,
+        store: MessageStore | None,
+        stored: MessageCursor,
+        transient: MessageCursor,
+    ) -> None:
+        self._parts = parts
+        self._queue = queue
+        self._store = store
+
+        def flow(cursor: MessageCursor) -> FlowControl:
+            return FlowControl(
+                parts.loop, queue.destination, policy, memory, lambda: cursor.is_full, queue.touch
+            )
+
+        self._stored_flow = flow(stored)
+        self._transient_flow = flow(transient)
+
+    def is_stored(self, message: Message) -> bool:
+        """Whether it goes through the store."""
+        return message.persistent and self._store is not None
+
+    def send(self, message: Message, connection_id: str) -> Future[None]:
+        """Done when it is durable, if persistent, and there is room for more."""
+        stored = message.persistent and self._store is not None
+        flow = self._stored_flow if stored else self._transient_flow
+        if flow.must_wait:
+            return flow.hold(message, connection_id)
+        if not stored:
+            self._queue.arrive(message, None, connection_id)
+            return self._parts.done()
+        promise: Future[None] = self._parts.loop.create_future()
+        self._write(message, connection_id, promise)
+        return promise
+
+    def _write(self, message: Message, connection_id: str, promise: Future[None]) -> None:
+        assert self._store is not None  # noqa: S101 - it is to be stored
+        self._parts.line.submit(
+            partial(self._store.add_message_async, message),
+            size_of(message),
+            partial(self._written, message, connection_id, promise),
+        )
+
+    def _written(
+        self,
+        message: Message,
+        connection_id: str,
+        promise: Future[None],
+        reference: MessageReference,
+        error: BaseException | None,
+    ) -> None:
+        if error is None:
+            self._queue.arrive(message, reference, connection_id)
+        elif isinstance(error, OutcomeUnknown):
+            self._queue.lose_sight()
+        self._parts.settle(promise, error)
+
+    def room(self, message: Message) -> Future[None]:
+        """Done when a producer may send more, who has just sent this in a transaction."""
+        flow = self._stored_flow if self.is_stored(message) else self._transient_flow
+        return flow.room()
+
+    def let_in(self) -> None:
+        """Producers that have waited, if there is room now."""
+        while (held := self._stored_flow.take()) is not None:
+            self._write(held.message, held.connection_id, held.promise)
+        while (held := self._transient_flow.take()) is not None:
+            self._queue.arrive(held.message, None, held.connection_id)
+            self._parts.settle(held.promise, None)
+
+    def disconnected(self, connection_id: str) -> None:
+        """What a connection could not send yet is not sent."""
+        self._stored_flow.drop(connection_id)
+        self._transient_flow.drop(connection_id)

@@ -1,0 +1,208 @@
+"""Rejected and expired messages: they come again, become dead letters, or are dropped."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from jdbcstore import Destination, Store
+from jdbcstore.broker.redelivery import delay_before
+from jdbcstore.config.policy import (
+    DiscardingDeadLetterStrategy,
+    IndividualDeadLetterStrategy,
+    PolicyEntry,
+    RedeliveryPolicy,
+    SharedDeadLetterStrategy,
+)
+from tests.broker.consuming import Recorder, consume, message, quiet, running, send
+from tests.clock import FakeClock
+from tests.conftest import OpenStore
+from tests.polling import wait_until
+
+pytestmark = pytest.mark.backends("memory", "sqlite")
+
+
+async def reject(consumer: Recorder) -> None:
+    async with asyncio.timeout(60):
+        await consumer.subscription.reject(consumer.deliveries)
+
+
+def test_without_a_policy_a_rejected_message_is_dead_at_once(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            dead = await consume(engine, "ActiveMQ.DLQ")
+            consumer = await consume(engine, "Q")
+            properties = {"colour": "red"}
+            await send(engine, message("a", expiration_ms=1 << 60, correlation_id="c", properties=properties))
+            await consumer.got(1)
+            await reject(consumer)
+            [letter] = [delivery.message for delivery in await dead.got(1)]
+            assert store.queue("Q").message_count() == 0
+            assert store.queue("ActiveMQ.DLQ").message_count() == 1
+            assert letter.message_id == consumer.deliveries[0].message.message_id
+            assert (letter.body, letter.correlation_id, letter.expiration_ms) == ("a", "c", 0)
+            assert letter.original_destination == Destination.queue("Q")
+            assert letter.properties["colour"] == "red"
+            assert letter.properties["originalExpiration"] == 1 << 60
+            assert "Rejected" in str(letter.properties["dlqDeliveryFailureCause"])
+
+    asyncio.run(main())
+
+
+def test_a_rejected_message_comes_again_until_the_policy_is_fulfilled(store: Store) -> None:
+    redelivery = RedeliveryPolicy(maximum_redeliveries=2, initial_redelivery_delay=0, redelivery_delay=0.01)
+    policy = PolicyEntry(queue="Q", redelivery_policy=redelivery)
+
+    async def main() -> None:
+        async with running(store, policy) as engine:
+            dead = await consume(engine, "ActiveMQ.DLQ")
+            consumer = await consume(engine, "Q")
+            await send(engine, message("a"))
+            for count in range(3):
+                await consumer.got(count + 1)
+                delivery = consumer.deliveries[count]
+                assert delivery.redelivered == (count > 0)
+                assert delivery.message.redelivery_counter == count
+                await consumer.subscription.reject([delivery])
+            await dead.got(1)
+            assert len(consumer.deliveries) == 3
+            assert dead.deliveries[0].message.redelivery_counter == 0
+
+    asyncio.run(main())
+
+
+def test_delays_are_those_of_activemq() -> None:
+    policy = RedeliveryPolicy(
+        initial_redelivery_delay=1.0,
+        redelivery_delay=2.0,
+        use_exponential_back_off=True,
+        back_off_multiplier=3.0,
+        maximum_redelivery_delay=20.0,
+    )
+    assert [delay_before(policy, count) for count in range(5)] == [1.0, 3.0, 9.0, 20.0, 20.0]
+    plain = RedeliveryPolicy(initial_redelivery_delay=1.0, redelivery_delay=2.0)
+    assert [delay_before(plain, count) for count in range(3)] == [1.0, 2.0, 2.0]
+    later = RedeliveryPolicy(
+        initial_redelivery_delay=0,
+        redelivery_delay=2.0,
+        use_exponential_back_off=True,
+        back_off_multiplier=2.0,
+    )
+    assert [delay_before(later, count) for count in range(4)] == [0, 2.0, 4.0, 8.0]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "place"),
+    [
+        (SharedDeadLetterStrategy(dead_letter_queue="DEAD"), "DEAD"),
+        (IndividualDeadLetterStrategy(), "ActiveMQ.DLQ.Queue.Q"),
+        (IndividualDeadLetterStrategy(queue_prefix="DLQ.", queue_suffix=".dead"), "DLQ.Q.dead"),
+        (DiscardingDeadLetterStrategy(), None),
+    ],
+)
+def test_the_strategy_says_where_dead_letters_go(
+    store: Store, strategy: SharedDeadLetterStrategy, place: str | None
+) -> None:
+    async def main() -> None:
+        async with running(store, PolicyEntry(dead_letter_strategy=strategy)) as engine:
+            consumer = await consume(engine, "Q")
+            await send(engine, message("a"))
+            await consumer.got(1)
+            await reject(consumer)
+            places = [] if place is None else [Destination.queue(place)]
+            assert store.destinations() == places
+
+    asyncio.run(main())
+
+
+def test_what_is_not_persistent_dies_only_where_it_is_asked_for(store: Store) -> None:
+    strategy = SharedDeadLetterStrategy(dead_letter_queue="DEAD", process_non_persistent=True)
+    policy = PolicyEntry(queue="KEPT", dead_letter_strategy=strategy)
+
+    async def main() -> None:
+        async with running(store, policy) as engine:
+            for name in ("KEPT", "LOST"):
+                consumer = await consume(engine, name)
+                await send(engine, message("a", name, persistent=False))
+                await consumer.got(1)
+                await reject(consumer)
+            [letter] = store.queue("DEAD").recover()
+            assert letter.persistent
+            assert letter.properties["originalDeliveryMode"] == "NON_PERSISTENT"
+            assert store.destinations() == [Destination.queue("DEAD")]
+
+    asyncio.run(main())
+
+
+def test_a_dead_letter_that_is_rejected_stays(store: Store) -> None:
+    redelivery = RedeliveryPolicy(maximum_redeliveries=1, initial_redelivery_delay=0, redelivery_delay=0)
+
+    async def main() -> None:
+        async with running(store, PolicyEntry(redelivery_policy=redelivery)) as engine:
+            await send(engine, message("a", "ActiveMQ.DLQ"))
+            consumer = await consume(engine, "ActiveMQ.DLQ")
+            for count in range(4):
+                await consumer.got(count + 1)
+                await consumer.subscription.reject([consumer.deliveries[count]])
+            await consumer.got(5)
+            assert store.queue("ActiveMQ.DLQ").message_count() == 1
+
+    asyncio.run(main())
+
+
+def test_an_expired_message_is_not_delivered(open_store: OpenStore, clock: FakeClock) -> None:
+    store = open_store(clock=clock)
+
+    async def main() -> None:
+        async with running(store, clock=clock) as engine:
+            dead = await consume(engine, "ActiveMQ.DLQ")
+            soon = clock.now_ms() + 1000
+            await send(engine, message("a", expiration_ms=soon), message("b"))
+            await send(engine, message("c", persistent=False, expiration_ms=soon))
+            clock.advance(1.5)
+            consumer = await consume(engine, "Q")
+            await consumer.got(1)
+            await dead.got(1)
+            await quiet()
+            assert (consumer.bodies, dead.bodies) == (["b"], ["a"])
+            properties = dead.deliveries[0].message.properties
+            assert properties["originalExpiration"] == soon
+            assert properties["dlqDeliveryFailureCause"] == (
+                f"java.lang.Throwable: Message Expired. Expiration:{soon}"
+            )
+            assert store.queue("Q").message_count() == 1
+
+    asyncio.run(main())
+
+
+def test_expired_messages_are_looked_for_without_consumers(open_store: OpenStore, clock: FakeClock) -> None:
+    store = open_store(clock=clock)
+    policies = (
+        PolicyEntry(queue="Q", expire_messages_period=0.01, max_page_size=10, max_expire_page_size=7),
+        PolicyEntry(
+            queue="DROP",
+            expire_messages_period=0.01,
+            dead_letter_strategy=SharedDeadLetterStrategy(process_expired=False),
+        ),
+        PolicyEntry(expire_messages_period=0),
+    )
+
+    async def main() -> None:
+        async with running(store, *policies, clock=clock) as engine:
+            soon = clock.now_ms() + 1000
+            held = await consume(engine, "Q", prefetch=1)
+            await send(engine, *[message(str(n), expiration_ms=soon) for n in range(100)], message("last"))
+            await send(engine, *[message("x", "DROP", expiration_ms=soon) for n in range(3)])
+            await held.got(1)
+            clock.advance(1.5)
+            dead = await consume(engine, "ActiveMQ.DLQ", prefetch=200)
+            await dead.got(99)
+            await asyncio.to_thread(wait_until, lambda: not store.queue("DROP").message_count())
+            await held.acknowledge(*held.deliveries)
+            await held.got(2)
+            assert held.bodies == ["0", "last"]
+            assert sorted(map(int, dead.bodies)) == list(range(1, 100))
+            assert store.queue("Q").message_count() == 1
+
+    asyncio.run(main())

@@ -1,0 +1,115 @@
+"""Producers wait, or are refused, where there is no room."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from jdbcstore import Store
+from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.errors import DestinationFull
+from tests.broker.consuming import consume, message, quiet, running, send
+
+pytestmark = pytest.mark.backends("memory", "sqlite")
+
+LIMIT = 20_000
+
+
+def test_a_producer_waits_until_there_is_room(store: Store) -> None:
+    policy = PolicyEntry(queue="Q", memory_limit=LIMIT)
+
+    async def main() -> None:
+        async with running(store, policy) as engine:
+            sends = [engine.send(message(str(n), persistent=False), "test") for n in range(100)]
+            await quiet()
+            done = [future for future in sends if future.done()]
+            assert 5 < len(done) < 50
+            # Who sends something that goes to the store need not wait.
+            await send(engine, message("stored"), message("elsewhere", "OTHER", persistent=False))
+            consumer = await consume(engine, "Q", prefetch=10)
+            await consumer.drain(101)
+            assert [body for body in consumer.bodies if body != "stored"] == [str(n) for n in range(100)]
+            await asyncio.gather(*sends)
+
+    asyncio.run(main())
+
+
+def test_the_brokers_memory_is_shared(store: Store) -> None:
+    async def main() -> None:
+        async with running(store, memory_limit=LIMIT) as engine:
+            sends = [engine.send(message(str(n), f"Q{n % 5}", persistent=False), "test") for n in range(50)]
+            await quiet()
+            assert not all(future.done() for future in sends)
+            consumers = [await consume(engine, f"Q{n}") for n in range(5)]
+            for consumer in consumers:
+                await consumer.got(1)
+            while not all(future.done() for future in sends):
+                for consumer in consumers:
+                    await consumer.acknowledge(*consumer.deliveries)
+                await quiet()
+            assert [len(consumer.deliveries) for consumer in consumers] == [10] * 5
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("timeout", [None, 0.01])
+def test_a_producer_is_refused_where_the_policy_says_so(store: Store, timeout: float | None) -> None:
+    policy = PolicyEntry(
+        queue="Q",
+        memory_limit=LIMIT,
+        send_fail_if_no_space=timeout is None,
+        send_fail_if_no_space_after_timeout=timeout,
+    )
+
+    async def main() -> None:
+        async with running(store, policy) as engine:
+            sends = [engine.send(message(str(n), persistent=False), "test") for n in range(100)]
+            with pytest.raises(DestinationFull, match="memory_limit"):
+                await asyncio.gather(*sends)
+            await asyncio.wait(sends)
+            consumer = await consume(engine, "Q")
+            await consumer.got(1)
+            await consumer.acknowledge(*consumer.deliveries)
+            await send(engine, message("again", persistent=False))
+
+    asyncio.run(main())
+
+
+def test_what_a_lost_connection_could_not_send_is_not_sent(store: Store) -> None:
+    policy = PolicyEntry(queue="Q", memory_limit=LIMIT)
+
+    async def main() -> None:
+        async with running(store, policy) as engine:
+            sends = [engine.send(message(str(n), persistent=False), f"c{n % 2}") for n in range(50)]
+            await quiet()
+            count = sum(future.done() for future in sends)
+            engine.disconnected("c0")
+            consumer = await consume(engine, "Q", prefetch=1)
+            expected = [str(n) for n in range(50) if n < count or n % 2]
+            await consumer.drain(len(expected))
+            assert consumer.bodies == expected
+
+    asyncio.run(main())
+
+
+def test_a_transaction_waits_for_room_and_is_not_without_bounds(store: Store) -> None:
+    policy = PolicyEntry(queue="Q", memory_limit=LIMIT)
+
+    async def main() -> None:
+        async with running(store, policy, memory_limit=10 * LIMIT) as engine:
+            sends = [engine.send(message(str(n), persistent=False), "test") for n in range(50)]
+            transaction = engine.begin("test")
+            sent = transaction.send(message("more", persistent=False))
+            await quiet()
+            assert not sent.done()
+            consumer = await consume(engine, "Q", prefetch=50)
+            while not all(future.done() for future in [sent, *sends]):
+                await consumer.acknowledge(*consumer.deliveries)
+                await quiet()
+            sends = [transaction.send(message(str(n))) for n in range(1000)]
+            with pytest.raises(DestinationFull):
+                await asyncio.gather(*sends)
+            await asyncio.wait(sends)
+
+    asyncio.run(main())
