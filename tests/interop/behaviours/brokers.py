@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
@@ -16,6 +20,18 @@ PRIORITISED = "BEHAVIOURS.PRIORITISED"
 """The queue whose messages come in the order of their priorities."""
 REMEMBERED = "BEHAVIOURS.REMEMBERED"
 """The topics below it keep their last message for retroactive consumers."""
+
+_READY = re.compile(r"ready stomp=127\.0\.0\.1:(\d+) master=yes$")
+_START = 60.0
+_CONFIGURATION = """
+[[policies]]
+queue = "{}"
+prioritized_messages = true
+
+[[policies]]
+topic = "{}.>"
+subscription_recovery_policy = {{ type = "lastImageSubscriptionRecoveryPolicy" }}
+"""
 
 Start = Callable[[pytest.FixtureRequest], AbstractContextManager[int]]
 """Runs a broker, and gives its STOMP port."""
@@ -40,4 +56,29 @@ def _activemq(request: pytest.FixtureRequest) -> Iterator[int]:
         database.close()
 
 
-BROKERS: dict[str, Start] = {"activemq": _activemq}
+@contextmanager
+def _jdbcstore(request: pytest.FixtureRequest) -> Iterator[int]:
+    """A process, on SQLite."""
+    paths: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
+    directory = paths.mktemp("behaviours")
+    configuration = directory / "jdbcstore.toml"
+    configuration.write_text(_CONFIGURATION.format(PRIORITISED, REMEMBERED))
+    log = directory / "log"
+    command = [sys.executable, "-m", "jdbcstore", "--url", f"sqlite:///{directory / 'mq.db'}"]
+    command += ["--config", str(configuration), "broker", "--stomp", "127.0.0.1:0"]
+    with log.open("wb") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+    watchdog = threading.Timer(_START, process.kill)
+    watchdog.start()
+    try:
+        assert process.stdout is not None
+        found = next((ready for line in process.stdout if (ready := _READY.match(line))), None)
+        watchdog.cancel()
+        assert found, log.read_text()
+        yield int(found[1])
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+BROKERS: dict[str, Start] = {"activemq": _activemq, "jdbcstore": _jdbcstore}

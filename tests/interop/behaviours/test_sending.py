@@ -78,7 +78,7 @@ def test_unicode_in_body_and_headers(connect: Connect, queue: str) -> None:
 def test_empty_body(connect: Connect, queue: str) -> None:
     session = connect()
     session.send(queue, "", {"persistent": "true"})
-    session.send(queue, "next")
+    session.send(queue, "next", {"persistent": "true"})
     session.subscribe(queue)
     assert session.bodies(2) == ["", "next"]
 

@@ -1,0 +1,141 @@
+"""``python -m benchmarks.stomp``: our broker beside a real ActiveMQ over STOMP, as a Markdown table.
+
+Both run all the time, each on a database of its own of one PostgreSQL, ActiveMQ 5.17.2 with its JDBC store
+and the JVM's own options, and take turns in each line of each round. Both are warmed up first. The client is
+one program, :mod:`benchmarks.stomp_client`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from statistics import median, quantiles
+from typing import Any
+
+import click
+
+from tests.databases import PostgresqlDatabase
+from tests.interop.activemq import Peer
+from tests.servers.postgresql import PostgresqlServer
+
+_READY = re.compile(r"ready stomp=\S+:(\d+) ")
+_NAMES = {
+    "send-1": "SEND with receipt, 1 connection",
+    "send-4": "SEND with receipt, 4 connections",
+    "send-16": "SEND with receipt, 16 connections",
+    "transactions": "transactions of 100 SENDs, 1 connection",
+    "drain-auto": "consume, `ack:auto`",
+    "drain-client": "consume, `ack:client`, an ACK for each",
+    "drain-transacted": "consume, transactions of 100 ACKs",
+}
+
+
+@dataclass
+class Measured:
+    """Of one broker and one kind of work, over the rounds."""
+
+    rates: list[float] = field(default_factory=list)
+    latencies: list[float] = field(default_factory=list)
+    client_cpu: list[float] = field(default_factory=list)
+
+    def percentiles(self) -> str:
+        if len(self.latencies) < 100:
+            return ""
+        cuts = quantiles(self.latencies, n=1000)
+        return " / ".join(f"{cuts[at]:.2g}" for at in (499, 949, 989))
+
+
+@dataclass
+class Broker:
+    """What is measured, at its port."""
+
+    port: int
+    measured: dict[str, Measured] = field(default_factory=lambda: {name: Measured() for name in _NAMES})
+
+    def run(self, work: str, seconds: float) -> None:
+        """Let the client do its work, and keep the figures; afterwards the queue is empty."""
+        if work.startswith("drain"):
+            self._client("fill", seconds)
+        result = self._client(work, seconds)
+        self._client("purge", 0.0)
+        measured = self.measured[work]
+        measured.rates.append(result["messages"] / result["seconds"])
+        measured.latencies += result["latencies"]
+        measured.client_cpu.append(result["client_cpu"])
+
+    def _client(self, work: str, seconds: float) -> dict[str, Any]:
+        command = [sys.executable, "-m", "benchmarks.stomp_client", str(self.port), work, str(seconds)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=600)
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
+
+
+@click.command(help=__doc__)
+@click.option("--rounds", default=5, show_default=True)
+@click.option("--seconds", default=4.0, show_default=True, help="Of each measurement.")
+@click.option("--only", type=click.Choice(["jdbcstore", "activemq"]), help="To profile it.")
+def main(rounds: int, seconds: float, only: str | None) -> None:
+    with ExitStack() as stack:
+        server = PostgresqlServer()
+        stack.callback(server.close)
+        brokers = {}
+        for name, run in (("jdbcstore", _ours), ("activemq", _theirs)):
+            if only in (None, name):
+                brokers[name] = Broker(stack.enter_context(run(server)))
+        for broker in brokers.values():  # once each, not counted
+            for work in _NAMES:
+                broker.run(work, seconds)
+            broker.measured = Broker(0).measured
+        for _ in range(rounds):
+            for work in _NAMES:
+                for broker in brokers.values():
+                    broker.run(work, seconds)
+        _print(brokers)
+
+
+def _print(brokers: dict[str, Broker]) -> None:
+    """Messages a second, and the percentiles 50, 95 and 99 of milliseconds to a receipt."""
+    heads = [f"{name} | ms to a receipt | client's CPU" for name in brokers]
+    click.echo(f"| | {' | '.join(heads)} | ratio |\n{'|---' * (3 * len(brokers) + 2)}|")
+    for work, name in _NAMES.items():
+        cells = [name]
+        every = [broker.measured[work] for broker in brokers.values()]
+        for one in every:
+            cells += [f"{median(one.rates):,.0f}", one.percentiles(), f"{median(one.client_cpu):.0%}"]
+        ratios = [ours / theirs for ours, theirs in zip(every[0].rates, every[-1].rates, strict=True)]
+        click.echo(f"| {' | '.join(cells)} | {median(ratios):.2f} |")
+
+
+@contextmanager
+def _ours(server: PostgresqlServer) -> Iterator[int]:
+    database = PostgresqlDatabase(server.url.set(drivername="postgresql+psycopg"))
+    command = [sys.executable, "-m", "jdbcstore", "--url", database.url, "broker", "--stomp", "127.0.0.1:0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        ready = next(found for line in process.stdout if (found := _READY.match(line)))
+        yield int(ready[1])
+    finally:
+        process.terminate()
+        process.communicate()
+        database.close()
+
+
+@contextmanager
+def _theirs(server: PostgresqlServer) -> Iterator[int]:
+    database = PostgresqlDatabase(server.url)
+    login = (database.jdbc_url, database.username or "", database.password or "")
+    try:
+        with Peer(jvm_options=()) as peer, peer.broker(*login) as broker:
+            yield broker.stomp_port
+    finally:
+        database.close()
+
+
+if __name__ == "__main__":
+    main()

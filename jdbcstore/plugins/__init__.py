@@ -1,0 +1,1 @@
+"""The store in other people's brokers."""
