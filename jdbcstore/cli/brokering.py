@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import resource
 import signal
 import sys
 from collections.abc import Iterator
@@ -53,7 +55,15 @@ def broker(settings: Settings, /, name: str | None, **given: Any) -> None:
         on_waiting=lambda error: _print_waiting(settings, error),
         on_ready=lambda addresses: _print_ready(settings, addresses),
     )
+    _allow_files()
     asyncio.run(_serve(host))
+
+
+def _allow_files() -> None:
+    """Each connection is a file, of which a process may open few unless it asks for more."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _configured(settings: Settings, name: str | None, given: dict[str, Any]) -> Configuration:

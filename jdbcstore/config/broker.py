@@ -57,7 +57,7 @@ class ConnectorConfig:
     uri: str = f"{STOMP}://127.0.0.1:{STOMP_PORT}"
     """``stomp://HOST:PORT``, or ``stomp+ssl://`` for TLS."""
     name: str | None = None
-    maximum_connections: int = option(1000, at_least=1)
+    maximum_connections: int = option(10_000, at_least=1)
     """Those beyond are refused."""
     max_frame_size: int = option(100 * 1024 * 1024, at_least=1024, size=True)
     """Bytes of a frame's body."""
