@@ -26,7 +26,7 @@ _MOST_OUTPUT = 4 * 1024 * 1024
 """Beyond which nothing is read from it either, for that makes answers."""
 _TOLERANCE = 2.0
 """How many times the interval a client's heart-beat may take."""
-_LINGER = 5.0
+_LINGER = 2.0
 """Seconds that a client has to take its last words."""
 _HELD_BY_ALL = 256 * 1024 * 1024
 _HELD_BY_ONE = 64 * 1024
@@ -166,7 +166,7 @@ class Connection(asyncio.Protocol):
 
     def refuse(self, why: str) -> None:
         """Tell the client that there is no place for it."""
-        self._session.fail(NotAuthorized(why))
+        self._session.fail(NotAuthorized(why), fatal=True)
 
     def end(self) -> None:
         """Close the connection once what is under way is done."""
@@ -216,7 +216,9 @@ class Connection(asyncio.Protocol):
             self._service.held += held - self._held
             self._held = held
             if self._service.held > _HELD_BY_ALL and held > _HELD_BY_ONE:
-                raise ProtocolError("the broker waits for the end of too many frames; send it again later")
+                raise ProtocolError(
+                    "the broker waits for the end of too many frames; send it again later", fatal=True
+                )
 
     def _flush_soon(self) -> None:
         self._flushing = False
@@ -240,7 +242,7 @@ class Connection(asyncio.Protocol):
 
     def _was_too_slow(self) -> None:
         seconds = self._config.connect_attempt_timeout
-        self._session.fail(ProtocolError(f"the client did not log in within {seconds:g} seconds"))
+        self._session.fail(ProtocolError(f"the client did not log in within {seconds:g} seconds", fatal=True))
 
     def _expect_life(self, allowed: float) -> None:
         silent = self._loop.time() - self._read_at if self._reading else 0.0

@@ -66,7 +66,7 @@ class StompConsumer:
         self._frames = frames
         self._version = version
         self.ack_prefix = ack_prefix
-        self._line = frames.subscription_line(subscription_id)
+        self._line = frames.line("subscription", subscription_id)
         self._numbers = itertools.count(1)
         self._subscription: Subscription | None = None
         self._pending: OrderedDict[str, Delivery] = OrderedDict()
@@ -106,9 +106,9 @@ class StompConsumer:
             return
         if self._version is Version.V1_2:
             key = str(next(self._numbers))
-            ack = self.ack_prefix + key
+            ack = f"ack:{self.ack_prefix}{key}\n"
         else:
-            key, ack = str(delivery.message.message_id), None
+            key, ack = str(delivery.message.message_id), ""
         self._owner.write(self._frames.encode(delivery, self._line, ack))
         self._pending[key] = delivery
 

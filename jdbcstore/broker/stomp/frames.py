@@ -65,8 +65,8 @@ _FIRST_OF_BETWEEN = frozenset(b"\r\n\0")
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
 _UNESCAPES = {
-    Version.V1_1: {"n": "\n", "c": ":", "\\": "\\"},
-    Version.V1_2: {"n": "\n", "c": ":", "\\": "\\", "r": "\r"},
+    Version.V1_1: {"c": ":", "n": "\n", "\\": "\\"},
+    Version.V1_2: {"c": ":", "n": "\n", "\\": "\\", "r": "\r"},
 }
 
 
@@ -246,6 +246,10 @@ def _unescape(text: str, version: Version) -> str:
     if "\\" not in text:
         return text
     known = _UNESCAPES[version]
+    if "\\\\" not in text:  # then no escape can begin within another
+        for escape, meant in known.items():
+            text = text.replace(f"\\{escape}", meant)
+        return text
     return _ESCAPE.sub(lambda match: known.get(match[1], match[0]), text)
 
 

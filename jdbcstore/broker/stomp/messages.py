@@ -14,7 +14,7 @@ from jdbcstore.broker.stomp.destinations import DestinationNames
 from jdbcstore.broker.stomp.frames import Frame, Version, encode_head, escape
 from jdbcstore.destination import Destination
 from jdbcstore.errors import InvalidMessage, ProtocolError
-from jdbcstore.ids import MessageId
+from jdbcstore.ids import MessageId, ProducerId
 from jdbcstore.message import Message
 from jdbcstore.values import Float, Value
 
@@ -123,52 +123,51 @@ _RARE: dict[str, tuple[str, Callable[[str, str], Any] | None]] = {
 class MessageFrames:
     """Makes the MESSAGE frames of one connection."""
 
-    __slots__ = ("_escape", "_names", "_version")
+    __slots__ = ("_destination", "_destination_text", "_names", "_producer_id", "_producer_text", "_version")
 
     def __init__(self, names: DestinationNames, version: Version) -> None:
         self._names = names
         self._version = version
-        self._escape: Callable[[str], str] = lambda text: escape(text, version)
+        # Those of the message before, which are often those of the next.
+        self._producer_id: ProducerId | None = None
+        self._producer_text = ""
+        self._destination: Destination | None = None
+        self._destination_text = ""
 
-    def encode(self, delivery: Delivery, subscription: str, ack: str | None = None) -> bytes:
-        """A MESSAGE; ``subscription`` is the line that says which, as :meth:`subscription_line` made it."""
-        message = delivery.message
+    def encode(self, delivery: Delivery, subscription: str, ack: str = "") -> bytes:
+        """A MESSAGE. ``subscription`` and ``ack`` are lines, made as they are to be by :meth:`line`."""
+        message, destination = delivery.message, delivery.destination
         content, size = _content(message)
-        ack_line = "" if ack is None else f"ack:{self._escape(ack)}\n"
-        more = self._more(message, delivery.redelivered, size)
+        if destination is not self._destination:
+            self._destination = destination
+            self._destination_text = escape(self._names.text(destination), self._version)
         head = (
-            f"MESSAGE\n{subscription}{ack_line}"
-            f"message-id:{self._message_id(message)}\n"
-            f"destination:{self._destination(delivery.destination)}\n"
+            f"MESSAGE\n{subscription}{ack}"
+            f"message-id:{self._message_id(message.message_id)}\n"
+            f"destination:{self._destination_text}\n"
             f"timestamp:{message.timestamp_ms or 0}\nexpires:{message.expiration_ms}\n"
-            f"priority:{message.priority}\n{more}\n"
+            f"priority:{message.priority}\n{self._more(message, delivery.redelivered, size)}\n"
         )
         return b"".join((encode_head(head), content, b"\0\n"))
 
     def end_of_browser(self, subscription: str, destination: Destination) -> bytes:
         """What ActiveMQ sends when a browser has seen everything."""
-        return (
-            encode_head(
-                f"MESSAGE\n{subscription}message-id:0\nbrowser:end\n"
-                f"destination:{self._destination(destination)}\n\n"
-            )
-            + b"\0\n"
-        )
+        name = self.line("destination", self._names.text(destination))
+        return encode_head(f"MESSAGE\n{subscription}message-id:0\nbrowser:end\n{name}\n") + b"\0\n"
 
-    def subscription_line(self, subscription_id: str | None) -> str:
-        return "" if subscription_id is None else f"subscription:{self._escape(subscription_id)}\n"
+    def line(self, name: str, value: str | None) -> str:
+        """A header, or nothing."""
+        return "" if value is None else f"{name}:{escape(value, self._version)}\n"
 
-    def _message_id(self, message: Message) -> str:
-        message_id = message.message_id
+    def _message_id(self, message_id: MessageId | None) -> str:
         if message_id is None:
             return ""
-        if message_id.text_view is None and message_id.producer_id is not None:
-            prefix = _escaped(str(message_id.producer_id) + ":", self._version)
-            return f"{prefix}{message_id.producer_sequence}"
-        return self._escape(str(message_id))
-
-    def _destination(self, destination: Destination) -> str:
-        return _escaped(self._names.text(destination), self._version)
+        if message_id.text_view is not None or message_id.producer_id is None:
+            return escape(str(message_id), self._version)
+        if message_id.producer_id is not self._producer_id:
+            self._producer_id = message_id.producer_id
+            self._producer_text = escape(f"{message_id.producer_id}:", self._version)
+        return f"{self._producer_text}{message_id.producer_sequence}"
 
     def _more(self, message: Message, redelivered: bool, size: int | None) -> str:
         """The headers that only some messages have."""
@@ -179,21 +178,20 @@ class MessageFrames:
             lines.append("persistent:true\n")
         if redelivered:
             lines.append("redelivered:true\n")
-        for name, value in (
+        reply_to, original = message.reply_to, message.original_destination
+        for name, given in (
             ("correlation-id", message.correlation_id),
             ("type", message.jms_type),
             ("JMSXUserID", message.user_id),
+            ("reply-to", None if reply_to is None else self._names.text(reply_to)),
+            ("original-destination", None if original is None else self._names.text(original)),
         ):
-            if value is not None:
-                lines.append(f"{name}:{self._escape(value)}\n")
-        if message.reply_to is not None:
-            lines.append(f"reply-to:{self._destination(message.reply_to)}\n")
-        if message.original_destination is not None:
-            lines.append(f"original-destination:{self._destination(message.original_destination)}\n")
-        for name, given in message.properties.items():
-            if name not in _GIVEN or (name == "reply-to" and message.reply_to is None):
-                text = given if type(given) is str else java_text(given)
-                lines.append(f"{self._escape(name)}:{self._escape(text)}\n")
+            if given is not None:
+                lines.append(f"{name}:{escape(given, self._version)}\n")
+        for name, value in message.properties.items():
+            if name not in _GIVEN or (name == "reply-to" and reply_to is None):
+                text = value if type(value) is str else java_text(value)
+                lines.append(f"{_escaped(name, self._version)}:{escape(text, self._version)}\n")
         return "".join(lines)
 
 

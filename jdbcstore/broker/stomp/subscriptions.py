@@ -15,7 +15,7 @@ class Subscriptions:
     """All that are open, in their order."""
 
     def __init__(self, connection_id: str, most: int) -> None:
-        self._connection_id = connection_id
+        self._connection_id = connection_id.replace(":", "-")
         self._most = most
         self._numbered = 0
         self._consumers: dict[str, StompConsumer] = {}
@@ -26,7 +26,7 @@ class Subscriptions:
         return iter(self._consumers.values())
 
     def next_prefix(self) -> str:
-        """What is to begin the names to acknowledge by.
+        """What is to begin the names to acknowledge by, in which nothing has to be escaped.
 
         They are of this connection alone: a client that comes back and acknowledges what it got before
         must not hit another message.
@@ -36,7 +36,7 @@ class Subscriptions:
         if len(self._consumers) >= self._most:
             raise ProtocolError(f"a connection has {self._most} subscriptions at most; open another")
         self._numbered += 1
-        return f"{self._connection_id}:{self._numbered}:"
+        return f"{self._connection_id}-{self._numbered}-"
 
     def add(self, consumer: StompConsumer) -> None:
         """As in ActiveMQ, an id may be used twice; it is then the later one's."""
@@ -70,8 +70,8 @@ class Subscriptions:
         headers, command = frame.headers, frame.command
         if version is Version.V1_2:
             ack = required(headers, "id", command)
-            prefix, colon, key = ack.rpartition(":")
-            consumer = self._consumers.get(prefix + colon)
+            prefix, dash, key = ack.rpartition("-")
+            consumer = self._consumers.get(prefix + dash)
         else:
             key = ack = required(headers, "message-id", command)
             subscription_id = headers.get("subscription")

@@ -19,6 +19,7 @@ from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits, Version, e
 from jdbcstore.broker.stomp.service import Service
 from jdbcstore.config.broker import ConnectorConfig
 from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.errors import StoreError
 
 PATIENCE = 60.0
 """Seconds that something may take which is bound to come."""
@@ -34,7 +35,7 @@ class Served:
         store: Store,
         *policies: PolicyEntry,
         security: Security | None = None,
-        on_store_error: Callable[[Exception], None] | None = None,
+        on_store_error: Callable[[StoreError], None] | None = None,
         **config: Any,
     ) -> None:
         self._store = store

@@ -1,0 +1,253 @@
+"""A connector: its limits, its end, TLS, clients that do not read, and what a failing store does to it."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+import stomp
+
+from jdbcstore import Store
+from jdbcstore.broker.stomp.frames import Version
+from jdbcstore.destination import Destination
+from jdbcstore.errors import NotAuthorized, ReplySuppressed, StoreError
+from tests.broker.stomp.serving import Client, Served, talking
+from tests.polling import wait_until
+
+pytestmark = pytest.mark.backends("memory")
+
+QUEUE = "/queue/Q"
+
+
+class OnlyQ:
+    """Lets in who knows the password, and to Q alone."""
+
+    name = "someone"
+
+    async def login(self, name: str | None, password: str | None) -> OnlyQ:
+        if (name, password) != ("someone", "secret"):
+            raise NotAuthorized("the user name or the password is wrong")
+        return self
+
+    def may_read(self, destination: Destination) -> bool:
+        return destination.name == "Q"
+
+    may_write = may_read
+
+    def close(self) -> None: ...
+
+
+def test_who_may_not_log_in_is_sent_away(store: Store) -> None:
+    with Served(store, security=OnlyQ()) as served:
+        for passcode in ("wrong", ""):
+            with Client(served.port, None) as client:
+                client.write("CONNECT", {"accept-version": "1.2", "login": "someone", "passcode": passcode})
+                assert client.expect("ERROR").headers["message"] == "the user name or the password is wrong"
+                assert client.ends()
+
+
+def test_what_a_user_may_not_is_refused(store: Store) -> None:
+    with (
+        Served(store, security=OnlyQ()) as served,
+        Client(served.port, login="someone", passcode="secret") as client,
+    ):
+        for command in ("SEND", "SUBSCRIBE"):
+            client.write(command, {"destination": "/queue/OTHER", "id": "1"})
+            assert "/queue/OTHER" in client.expect("ERROR").headers["message"].replace("queue://", "/queue/")
+        client.send(QUEUE, "mine")
+        client.subscribe(QUEUE)
+        assert client.expect("MESSAGE").body == b"mine"
+        assert store.destinations() in ([], [Destination.queue("Q")])
+
+
+def test_frames_that_follow_connect_wait_for_the_login(store: Store) -> None:
+    with Served(store, security=OnlyQ()) as served, Client(served.port, None) as client:
+        client.socket.sendall(
+            b"CONNECT\naccept-version:1.2\nlogin:someone\npasscode:secret\n\n\0"
+            b"SEND\ndestination:/queue/Q\nx:a\\cb\npersistent:true\nreceipt:1\n\n\0"
+        )
+        assert [client.expect(one).command for one in ("CONNECTED", "RECEIPT")]
+        assert store.queue("Q").recover()[0].properties["x"] == "a:b"
+
+
+def test_connections_are_limited_and_strangers_make_room(store: Store) -> None:
+    with Served(store, maximum_connections=2) as served:
+        stranger = Client(served.port, None)
+        with Client(served.port) as one, Client(served.port) as two:
+            assert stranger.ends()
+            with Client(served.port, None) as third:
+                assert "2 connections" in third.expect("ERROR").headers["message"]
+                assert third.ends()
+            one.send(QUEUE, "goes on")
+            two.send(QUEUE, "goes on")
+        stranger.socket.close()
+
+
+def test_who_does_not_log_in_is_sent_away(store: Store) -> None:
+    with Served(store, connect_attempt_timeout=0.2) as served, Client(served.port, None) as client:
+        assert "did not log in" in client.expect("ERROR").headers["message"]
+        assert client.ends()
+
+
+def test_a_client_that_is_silent_is_dropped_and_told_of_life(store: Store) -> None:
+    with Served(store) as served, Client(served.port, heart_beat="300,100") as client:
+        assert client.connected.headers["heart-beat"] == "100,300"
+        beats = client.socket.recv(1)
+        while data := client.socket.recv(100):
+            beats += data
+        assert set(beats) == {ord("\n")}
+
+
+def output_of(served: Served) -> int:
+    """Bytes that clients have not taken."""
+    return sum(one._transport.get_write_buffer_size() for one in served.connector._connections)
+
+
+def test_a_client_that_does_not_read_holds_up_itself_alone(store: Store) -> None:
+    with Served(store) as served, Client(served.port) as lazy, Client(served.port) as other:
+        lazy.subscribe("/queue/BIG", ack="auto")
+        body = b"x" * 1_000_000
+        for _ in range(40):
+            other.send("/queue/BIG", body, persistent="false")
+        # Far from all of it is on its way: the rest waits in the broker until the client reads.
+        assert served.call(lambda: output_of(served)) < 10_000_000
+        assert [len(frame.body) for frame in lazy.messages(40)] == [1_000_000] * 40
+
+
+def test_a_client_that_never_reads_its_answers_is_not_read_either(store: Store) -> None:
+    with Served(store) as served, Client(served.port) as lazy:
+        lazy.socket.settimeout(0.5)
+        frame = b"BEGIN\ntransaction:1\nreceipt:" + b"x" * 5000 + b"\n\n\0ABORT\ntransaction:1\n\n\0"
+        with pytest.raises(TimeoutError):
+            lazy.socket.sendall(frame * 6000)
+        with Client(served.port) as other:
+            other.send(QUEUE, "goes on")
+
+
+def test_the_last_words_arrive_whatever_the_client_still_sends(store: Store) -> None:
+    with talking(store) as (_, client):
+        client.socket.sendall(b"HELLO\n\n\0" + b"SEND\ndestination:/queue/Q\n\n" + b"x" * 3_000_000 + b"\0")
+        assert "HELLO" in client.expect("ERROR").headers["message"]
+        assert client.ends()
+
+
+def test_what_was_sent_before_the_end_of_the_stream_is_answered(store: Store) -> None:
+    with talking(store) as (_, client):
+        client.write("SEND", {"destination": QUEUE, "persistent": "true", "receipt": "1"})
+        client.socket.shutdown(1)
+        assert client.expect("RECEIPT").headers["receipt-id"] == "1"
+        assert client.ends()
+
+
+def test_a_connector_stops_and_starts_at_its_address(store: Store) -> None:
+    with Served(store) as served:
+        port = served.port
+        with Client(port) as client:
+            client.write("SEND", {"destination": QUEUE, "persistent": "true", "receipt": "1"})
+            assert client.expect("RECEIPT")
+            served.run(served.connector.stop())
+            assert client.ends()
+        with pytest.raises(ConnectionRefusedError):
+            Client(port)
+        served.run(served.connector.start())
+        assert served.port == port
+        with Client(port) as client:
+            served.call(served.connector.abort)
+            assert client.ends()
+        served.run(served.connector.start())
+        with Client(port) as client:
+            client.subscribe(QUEUE)
+            assert client.expect("MESSAGE")
+
+
+def test_an_error_of_the_store_is_the_host_s_to_decide(store: Store) -> None:
+    def suppress(error: StoreError) -> None:
+        raise ReplySuppressed("the connectors are stopped") from error
+
+    for decide, told in ((None, True), (suppress, False)):
+        with Served(store, on_store_error=decide) as served, Client(served.port) as client:
+            client.write("SEND", {"destination": "/queue/A.*", "persistent": "true", "receipt": "1"})
+            if told:
+                assert client.expect("ERROR").headers["receipt-id"] == "1"
+                client.send(QUEUE, "goes on")
+            else:
+                assert client.ends()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for this machine, and its key, in one file."""
+    path = tmp_path_factory.mktemp("tls") / "broker.pem"
+    key = path.with_name("key.pem")
+    subprocess.run(
+        [
+            *(
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+            ),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"),
+            *("-keyout", str(key), "-out", str(path)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    path.write_text(path.read_text() + key.read_text())
+    return path
+
+
+def test_tls(store: Store, certificate: Path) -> None:
+    with Served(store, uri="stomp+ssl://127.0.0.1:0", certificate=str(certificate)) as served:
+        context = ssl.create_default_context(cafile=str(certificate))
+        with Client(served.port, None) as client:
+            client.socket = context.wrap_socket(client.socket, server_hostname="127.0.0.1")
+            client.write("CONNECT", {"accept-version": "1.2", "host": "localhost"})
+            client.expect("CONNECTED")
+            client.send(QUEUE, b"\0" * 3_000_000)
+            client.subscribe(QUEUE)
+            assert len(client.expect("MESSAGE").body) == 3_000_000
+            client.request("DISCONNECT")
+            assert client.ends()
+        with Client(served.port, None) as plain:
+            plain.write("CONNECT", {"accept-version": "1.2", "host": "localhost"})
+            assert plain.ends()
+
+
+class Collector(stomp.ConnectionListener):  # type: ignore[misc]
+    def __init__(self) -> None:
+        self.frames: list[stomp.utils.Frame] = []
+
+    def on_message(self, frame: stomp.utils.Frame) -> None:
+        self.frames.append(frame)
+
+
+@pytest.mark.parametrize("version", [*Version])
+def test_a_stock_client(store: Store, version: Version) -> None:
+    kinds = {"1.0": stomp.Connection10, "1.1": stomp.Connection11, "1.2": stomp.Connection12}
+    with Served(store) as served:
+        connection = kinds[version]([("127.0.0.1", served.port)])
+        collector, waiting = Collector(), stomp.listener.WaitingListener("bye")
+        connection.set_listener("", collector)
+        connection.set_listener("waiting", waiting)
+        connection.connect(wait=True)
+        connection.subscribe(QUEUE, id="1", ack="client-individual")
+        connection.send(QUEUE, "zażółć", headers={"persistent": "true", "a": "b:c"})
+        wait_until(lambda: bool(collector.frames))
+        [frame] = collector.frames
+        assert frame.body == "zażółć"
+        if version is Version.V1_2:
+            connection.ack(frame.headers["ack"])
+        elif version is Version.V1_1:
+            connection.ack(frame.headers["message-id"], "1")
+        else:
+            connection.ack(frame.headers["message-id"])
+        connection.disconnect(receipt="bye")
+        waiting.wait_on_receipt()
+    assert store.queue("Q").message_count() == 0
