@@ -18,6 +18,7 @@ from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, Subs
 from jdbcstore.broker.completions import StoreLine
 from jdbcstore.broker.dead_letters import DeadLetters
 from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.broker.outbox import Outbox
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.queue import Queue
@@ -96,6 +97,7 @@ class Engine:
         loop, options = asyncio.get_running_loop(), self._options
         line = StoreLine(loop, options.max_pending_count, options.max_pending_bytes)
         self._parts = Parts(loop, self._store, self._clock, line, MemoryUsage(options.memory_limit))
+        self._parts.outbox = Outbox(self._parts)
         self._parts.dead_letters = DeadLetters(self._parts, self.destination, audited=options.audited)
         self._parts.last_sequence = await self._parts.run(self._store.last_sequence)
         for destination in await self._parts.run(self._store.destinations):

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from asyncio import Future
-from functools import partial
 from typing import Protocol
 
-from jdbcstore.abc import MessageReference, MessageStore
+from jdbcstore.abc import MessageStore
 from jdbcstore.broker.cursors import MessageCursor
-from jdbcstore.broker.entry import size_of
 from jdbcstore.broker.memory import FlowControl, MemoryUsage
+from jdbcstore.broker.outbox import Letter, Receiver
 from jdbcstore.broker.parts import Parts
 from jdbcstore.config.policy import PolicyEntry
-from jdbcstore.destination import Destination
-from jdbcstore.errors import OutcomeUnknown
 from jdbcstore.message import Message
 
 
-class Receiver(Protocol):
+class IntakeQueue(Receiver, Protocol):
     """The queue that they come into."""
-
-    @property
-    def destination(self) -> Destination: ...
-
-    def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None: ...
-
-    def lose_sight(self) -> None: ...
 
     def touch(self) -> None:
         """There is something to do in this turn of the loop."""
@@ -39,7 +29,7 @@ class Intake:
         parts: Parts,
         policy: PolicyEntry,
         memory: MemoryUsage,
-        queue: Receiver,
+        queue: IntakeQueue,
         store: MessageStore | None,
         stored: MessageCursor,
         transient: MessageCursor,
@@ -75,25 +65,7 @@ class Intake:
 
     def _write(self, message: Message, connection_id: str, promise: Future[None]) -> None:
         assert self._store is not None  # noqa: S101 - it is to be stored
-        self._parts.line.submit(
-            partial(self._store.add_message_async, message),
-            size_of(message),
-            partial(self._written, message, connection_id, promise),
-        )
-
-    def _written(
-        self,
-        message: Message,
-        connection_id: str,
-        promise: Future[None],
-        reference: MessageReference,
-        error: BaseException | None,
-    ) -> None:
-        if error is None:
-            self._queue.arrive(message, reference, connection_id)
-        elif isinstance(error, OutcomeUnknown):
-            self._queue.lose_sight()
-        self._parts.settle(promise, error)
+        self._parts.outbox.add(Letter(message, self._queue, self._store, connection_id, promise))
 
     def room(self, message: Message) -> Future[None]:
         """Done when a producer may send more, who has just sent this in a transaction."""

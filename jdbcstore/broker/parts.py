@@ -17,6 +17,7 @@ from jdbcstore.clock import Clock
 
 if TYPE_CHECKING:
     from jdbcstore.broker.dead_letters import DeadLetters
+    from jdbcstore.broker.outbox import Outbox
 
 T = TypeVar("T")
 _READERS = 4
@@ -40,6 +41,7 @@ class Parts:
         self.line = line
         self.memory = memory
         self.dead_letters: DeadLetters
+        self.outbox: Outbox
         self.last_sequence = 0
         """The highest that was in the store when the broker started."""
         self.numbers = itertools.count(1)

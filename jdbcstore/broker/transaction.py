@@ -9,6 +9,7 @@ from typing import Protocol, cast
 from jdbcstore.abc import MessageReference, Transaction
 from jdbcstore.broker.api import Delivery, Subscription
 from jdbcstore.broker.entry import Entry, size_of
+from jdbcstore.broker.outbox import Receiver
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.subscription import BaseSubscription, all_done, by_source
 from jdbcstore.errors import DestinationFull, OutcomeUnknown, StoreError, TransactionError
@@ -17,7 +18,7 @@ from jdbcstore.message import Message
 _OVER = "this transaction has ended; begin another one"
 
 
-class Target(Protocol):
+class Target(Receiver, Protocol):
     """A queue or a topic, to a transaction that sends to it."""
 
     def stage(self, transaction: Transaction, message: Message) -> bool:
@@ -25,12 +26,6 @@ class Target(Protocol):
 
     def room(self, message: Message) -> Future[None]:
         """Done when a producer may send more, who has just staged this."""
-
-    def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:
-        """What was staged is committed under this reference; None if it was not stored."""
-
-    def lose_sight(self) -> None:
-        """What was staged may have been committed or not."""
 
 
 Route = Callable[[Message], "Sequence[tuple[Target, Message]]"]

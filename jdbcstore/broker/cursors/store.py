@@ -28,6 +28,9 @@ ReadPage = Callable[[int, Cursor], "asyncio.Future[Page]"]
 """``recover(limit, after)`` in another thread."""
 
 _LONGEST_PAUSE = 5.0
+_PAGES = 5
+"""In the window, where there is memory."""
+_NONE = -1
 _NOTHING_LEFT = 1 << 63
 
 
@@ -53,15 +56,16 @@ class StoreCursor:
         self._window = Lanes(lanes)
         self._positions = [-1] * lanes
         """By lane: what is up to here has been in the window."""
-        self._caching = is_empty
-        """Nothing is stored behind the positions."""
+        self._top = lanes - 1
+        self._unread = _NONE if is_empty else self._top
+        """The highest lane in which something is stored that was not in the window."""
         self._reading = False
         self._reads = 0
         """Counts the reads, to tell a page from one that is wanted no more."""
         self._meanwhile: list[Entry] = []
         """What was committed while a page was being read."""
-        self._missed = False
-        """Not all of that is there."""
+        self._missed = _NONE
+        """The highest lane with something that is not there."""
         self._left = [_NOTHING_LEFT] * lanes
         """By lane: the lowest sequence that was taken and is left to the store after all."""
         self._closed = False
@@ -71,22 +75,20 @@ class StoreCursor:
         lane = self._window.lane_of(entry)
         if entry.sequence <= self._positions[lane]:
             return  # a page was faster
-        if self._caching:
+        if lane > self._unread:
             if self._has_room():
-                self._positions[lane] = entry.sequence
-                self._append(entry)
+                self._append(lane, entry)
                 return
-            self._caching = False
-        elif self._reading:
+            self._unread = lane
+        if self._reading:
             if len(self._meanwhile) < self._page_size:
                 self._meanwhile.append(entry)
             else:
-                self._missed = True
+                self._missed = max(self._missed, lane)
 
     def lose_sight(self) -> None:
         """Something may have been stored that nobody pushes: look for it."""
-        self._caching = False
-        self._missed = True
+        self._unread = self._missed = self._top
 
     def leave(self, entry: Entry) -> None:
         """Forget an entry that was taken; it is stored, and :meth:`go_back` finds it."""
@@ -107,7 +109,7 @@ class StoreCursor:
         self._left = [_NOTHING_LEFT] * len(self._left)
         self._memory.release(self._window.size)
         self._window.clear()
-        self._caching = False
+        self._unread = self._top
         # A page that is being read is not the next one any more.
         self._reads += 1
         self._reading = False
@@ -122,9 +124,14 @@ class StoreCursor:
 
     def head(self) -> Entry | None:
         window = self._window
-        if not self._caching and not self._reading and window.count * 2 <= self._page_size:
+        head = window.head()
+        if self._unread < 0:
+            return head
+        # Something of more priority is stored, unless the window is so full that it has to wait.
+        waits = head is not None and window.lane_of(head) < self._unread and window.count < 2 * self._limit
+        if not self._reading and (waits or window.count * 2 <= self._limit):
             self._read()
-        return window.head()
+        return None if waits else head
 
     def pop(self) -> Entry:
         return self._window.pop()
@@ -139,22 +146,29 @@ class StoreCursor:
         self._window.clear()
         self._meanwhile.clear()
 
+    @property
+    def _limit(self) -> int:
+        """Messages that are read at once."""
+        return self._page_size if self._memory.is_high else _PAGES * self._page_size
+
     def _has_room(self) -> bool:
         # Half a page is for every cursor, or those who came late would starve.
         count = self._window.count
-        return count < self._page_size // 2 or (count < 5 * self._page_size and not self._memory.is_high)
+        return count < self._page_size // 2 or (count < _PAGES * self._page_size and not self._memory.is_high)
 
-    def _append(self, entry: Entry) -> None:
+    def _append(self, lane: int, entry: Entry) -> None:
+        self._positions[lane] = entry.sequence
         self._window.append(entry)
         self._memory.take(entry.size)
 
     def _read(self) -> None:
-        self._reading, self._missed = True, False
+        self._reading, self._missed = True, _NONE
         self._reads += 1
-        page = self._read_page(self._page_size, Cursor(tuple(self._positions)))
-        page.add_done_callback(partial(self._page_is_read, self._reads))
+        after = Cursor(tuple(self._positions))
+        page = self._read_page(self._limit, after)
+        page.add_done_callback(partial(self._page_is_read, self._reads, after))
 
-    def _page_is_read(self, number: int, future: asyncio.Future[Page]) -> None:
+    def _page_is_read(self, number: int, after: Cursor, future: asyncio.Future[Page]) -> None:
         if self._closed or future.cancelled():
             return
         if number != self._reads:
@@ -168,18 +182,21 @@ class StoreCursor:
             return
         self._reading = False
         self._backoff.reset()
-        self._take_page(future.result())
-        if future.result().at_end and not self._missed:
-            self._caching = True
-            for entry in meanwhile:
-                self.push(entry)
+        page = future.result()
+        self._take_page(page)
+        self._unread = max(_NONE if page.at_end else _last_lane(after, page.cursor), self._missed)
+        for entry in meanwhile:
+            self.push(entry)
         self._on_ready()
 
     def _take_page(self, page: Page) -> None:
+        prioritized = self._top > 0
         for message in page:
-            entry = self._make_entry(message)
-            if entry is not None:
-                self._append(entry)
+            lane = message.priority if prioritized else 0
+            if (message.sequence or 0) > self._positions[lane]:
+                entry = self._make_entry(message)
+                if entry is not None:
+                    self._append(lane, entry)
         self._positions = [max(pair) for pair in zip(self._positions, page.cursor.positions, strict=True)]
 
     def _try_again(self, error: BaseException) -> None:
@@ -193,3 +210,9 @@ class StoreCursor:
         self._reading = False
         if not self._closed:
             self._on_ready()
+
+
+def _last_lane(before: Cursor, behind: Cursor) -> int:
+    """The lane that a page ended in; the highest come first."""
+    positions = zip(before.positions, behind.positions, strict=True)
+    return next(lane for lane, (old, new) in enumerate(positions) if new > old)
