@@ -12,7 +12,7 @@ BIN := .venv/bin
 .PHONY: help demo test lint bench sql packages clean
 
 help:
-	@echo "make demo    watch messages survive a killed process, on SQLite; then Spark SQL"
+	@echo "make demo    watch messages survive a killed broker, on SQLite; then Spark SQL"
 	@echo "make test    lint, then all tests, on SQLite, PostgreSQL and MariaDB"
 	@echo "make lint    ruff and mypy alone"
 	@echo "make bench   the figures of docs/benchmarks.md, measured here"
@@ -20,7 +20,7 @@ help:
 	@echo "make clean   remove .venv and caches; Debian packages and data stay"
 
 # The demo is worth having where Spark cannot be had: it says then what is missing.
-demo: .venv/core
+demo: .venv/demo
 	@$(MAKE) --no-print-directory .venv/spark || echo "PySpark is not to be had here: the demo ends without it" >&2
 	@.ci/packages $(SPARK) || echo "Java and SQLite's JDBC driver are not to be had here, see above" >&2
 	$(BIN)/jdbcstore demo --ask --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
@@ -48,6 +48,10 @@ packages:
 	$(BIN)/pip install --quiet --editable .
 	touch $@
 
+.venv/demo: .venv/core
+	$(BIN)/pip install --quiet --editable '.[demo]'
+	touch $@
+
 .venv/spark: .venv/core
 	@echo "Installing PySpark, which is half a gigabyte"
 	$(BIN)/pip install --quiet --editable '.[spark]'
@@ -55,7 +59,7 @@ packages:
 
 .venv/dev: .venv/created pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[dev]'
-	touch $@ .venv/core .venv/spark
+	touch $@ .venv/core .venv/demo .venv/spark
 
 .venv/created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(PYTHON) is older than 3.11: make PYTHON=python3.11")'

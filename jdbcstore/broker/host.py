@@ -9,17 +9,19 @@ from asyncio import Event, Task
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from jdbcstore.abc import Store
-from jdbcstore.broker.health import HealthServer
 from jdbcstore.broker.opening import Opening
 from jdbcstore.broker.security import Security, make_security
 from jdbcstore.broker.tenure import Tenure
 from jdbcstore.clock import Clock
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
-from jdbcstore.errors import LockLost, NotMaster, StoreClosed
+from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed
+
+if TYPE_CHECKING:
+    from jdbcstore.broker.health import HealthServer
 
 log = logging.getLogger(__name__)
 
@@ -81,13 +83,19 @@ class BrokerHost:
     async def start(self) -> None:
         """Begin to wait for the lock, and then to serve; returns at once.
 
-        :raises ConfigurationError: the users file cannot be read
+        :raises ConfigurationError: the users file cannot be read, or a package is not installed
         :raises OSError: the health address cannot be listened at
         """
         broker = self._configuration.broker
         self._security = make_security(broker.users_file)
         self._warn()
         if broker.health is not None:
+            try:
+                from jdbcstore.broker.health import HealthServer
+            except ImportError as error:
+                raise ConfigurationError(
+                    "health over HTTP needs aiohttp; run: pip install 'jdbcstore[broker]'", option="health"
+                ) from error
             self._health = HealthServer(Address.parse(broker.health, "health"), self.obstacle)
             self._health_address = await self._health.start()
         self._task = asyncio.get_running_loop().create_task(self._run(), name="jdbcstore-broker")

@@ -7,21 +7,20 @@ import logging
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol
-
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
+from typing import TYPE_CHECKING, Protocol
 
 from jdbcstore.config.users import UserEntry, read_users
 from jdbcstore.destination import Destination
 from jdbcstore.errors import ConfigurationError, NotAuthorized
 from jdbcstore.patterns import ANY_DESCENDANT, DestinationPattern
 
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
+
 log = logging.getLogger(__name__)
 
-_HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
-"""About a fiftieth of a second, and 19 MiB: what many logins at once take is bounded by the threads."""
 _THREADS = 2
+"""That verify passwords: each takes about a fiftieth of a second, and 19 MiB."""
 _WRONG_LOGIN = "the user name or the password is wrong"
 
 
@@ -100,12 +99,11 @@ class Users:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._changed: tuple[int, ...] = ()
-        self._users: Mapping[str, UserEntry] = {}
-        self._no_user = _HASHER.hash("")
+        self._hasher = _make_hasher()
+        self._no_user = self._hasher.hash("")
         """What the password of somebody unknown is held against, so that it takes as long."""
         self._changed = self._last_change()
-        self._users = read_users(path)
+        self._users: Mapping[str, UserEntry] = read_users(path)
         self._threads = ThreadPoolExecutor(_THREADS, "jdbcstore-login")
 
     async def login(self, name: str | None, password: str | None) -> Principal:
@@ -117,10 +115,12 @@ class Users:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _login(self, name: str, password: str) -> User:
+        from argon2.exceptions import InvalidHashError, VerificationError
+
         self._read_again()
         entry = self._users.get(name)
         try:
-            _HASHER.verify(self._no_user if entry is None else entry.password_hash, password)
+            self._hasher.verify(self._no_user if entry is None else entry.password_hash, password)
         except InvalidHashError:
             log.error("the password of %s in %s is no argon2 hash; set it with jdbcstore passwd",
                       name, self._path)  # fmt: skip
@@ -161,7 +161,17 @@ def make_security(users_file: str | None) -> Security:
 
 def hash_password(password: str) -> str:
     """The argon2id hash of a password, as the users file holds it."""
-    return _HASHER.hash(password)
+    return _make_hasher().hash(password)
+
+
+def _make_hasher() -> PasswordHasher:
+    try:
+        from argon2 import PasswordHasher
+    except ImportError as error:
+        raise ConfigurationError(
+            "passwords need argon2; run: pip install 'jdbcstore[broker]'", option="users_file"
+        ) from error
+    return PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 
 def _is_covered(destination: Destination, patterns: Iterable[DestinationPattern]) -> bool:

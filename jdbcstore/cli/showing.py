@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from jdbcstore.cli.messages import TablePrinter, facts_of
 from jdbcstore.cli.options import DEFAULT_FILE, Command, Settings, make_folder
 from jdbcstore.cli.output import note, print_table, write_json, write_line
 from jdbcstore.cli.reading import browsed
-from jdbcstore.errors import StoreError
+from jdbcstore.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
     from jdbcstore.demo.ledger import Counts, Outcome
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.option("--messages", type=click.IntRange(min=1), default=5_000, show_default=True, metavar="N")
+@click.option("--messages", type=click.IntRange(min=1), default=4_000, show_default=True, metavar="N")
 @click.option("--producers", type=click.IntRange(min=1), default=4, show_default=True, metavar="N",
               help="Processes that send.")  # fmt: skip
 @click.option("--kills", type=click.IntRange(min=0), default=5, show_default=True, metavar="N",
-              help="How often the storing process is killed.")  # fmt: skip
+              help="How often the broker is killed.")  # fmt: skip
 @click.option("--recording", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
               help="Rows recorded from a real ActiveMQ, to be browsed at the end.")  # fmt: skip
 @click.option("--ask", is_flag=True, help="Ask Spark SQL about the messages at the end.")
@@ -40,10 +41,12 @@ if TYPE_CHECKING:
 def demo(
     settings: Settings, messages: int, producers: int, kills: int, recording: Path | None, ask: bool
 ) -> int:
-    """Kill the storing process again and again, and count the messages that are lost: none.
+    """Kill a broker again and again, and count the messages that are lost: none.
 
     Works in a fresh folder under activemq-data, on SQLite unless --url names another database.
     """
+    if find_spec("stomp") is None:
+        raise ConfigurationError("the clients of the demo are stomp.py; run: pip install 'jdbcstore[demo]'")
     from jdbcstore.demo.processes import ProcessFailed
     from jdbcstore.demo.scenario import Plan, run
 
@@ -76,10 +79,10 @@ def demo(
 def _print_outcome(outcome: Outcome, plan: Plan) -> None:
     rows = {
         "sent": outcome.sent,
-        "  sent again, for the storing process died before it answered": outcome.retried,
+        "  sent again, for the broker died before it answered": outcome.retried,
         "acknowledged to a producer": outcome.acknowledged,
         "received": outcome.received,
-        "  redelivered, and marked so": outcome.redelivered,
+        "  perhaps redelivered, and marked so": outcome.redelivered,
         "  redelivered without a mark": outcome.unmarked,
         "  with a body that was not sent": outcome.damaged,
         "  that nobody sent": outcome.unknown,
@@ -133,7 +136,7 @@ def _watching(plan: Plan) -> Iterator[Listener]:
     from jdbcstore.demo.scenario import Listener
 
     note(
-        f"{plan.producers} producers send {plan.messages} messages through one storing process,"
+        f"{plan.producers} producers send {plan.messages} messages with stomp.py through one broker,"
         f" which is killed {plan.kills} times"
     )
     if not sys.stderr.isatty():
@@ -163,6 +166,6 @@ def _show_nothing(_counts: Counts) -> None:
 
 def _kill_text(plan: Plan, number: int, pid: int, counts: Counts) -> str:
     return (
-        f"kill {number} of {plan.kills}: storing process {pid} is gone, after {counts.sent} messages sent,"
+        f"kill {number} of {plan.kills}: the broker {pid} is gone, after {counts.sent} messages sent,"
         f" {counts.acknowledged} acknowledged, {counts.received} received"
     )

@@ -1,9 +1,8 @@
 """The consumer process: takes messages, writes down what it got, moves it to its own store, acknowledges.
 
-    python -m jdbcstore.demo.consumer PORT LEDGER MOVED
+    python -m jdbcstore.demo.consumer PORT DESTINATION LEDGER MOVED
 
-``MOVED`` is the SQLite file of that store. Ends when its standard input has ended, and nothing is left to
-take.
+``MOVED`` is the SQLite file of that store. Ends when its standard input has ended.
 """
 
 from __future__ import annotations
@@ -16,44 +15,57 @@ from pathlib import Path
 from jdbcstore import Message, MessageId
 from jdbcstore import open as open_store
 from jdbcstore.abc import MessageStore
+from jdbcstore.demo.client import Client, ConnectionLost, Delivery
 from jdbcstore.demo.ledger import Ledger
-from jdbcstore.demo.orders import MOVED, body_of, producer_of
-from jdbcstore.demo.protocol import Client, ConnectionLost, Json
+from jdbcstore.demo.orders import AGAIN, MOVED, ORDER, body_of, producer_of
 
 _BATCH = 20
+_PREFETCH = 100
+_LOOK = 0.1
 
 
-def consume(client: Client, ledger: Ledger, moved: MessageStore, no_more_will_come: threading.Event) -> None:
-    """Take and acknowledge until nothing is left after the event."""
-    while True:
-        last_round = no_more_will_come.is_set()
+def consume(client: Client, ledger: Ledger, moved: MessageStore, ended: threading.Event) -> None:
+    """Take and acknowledge until the event."""
+    while not ended.is_set():
         try:
-            messages: list[Json] = client.request(operation="take", limit=_BATCH)["messages"]
-            if messages:
-                ledger.received(_delivery(message) for message in messages)
-                moved.add_messages(_received(message) for message in messages)
-                client.request(operation="acknowledge", sequences=[one["sequence"] for one in messages])
-            elif last_round:
-                return
+            deliveries = _some(client)
+            if deliveries:
+                ledger.received(map(_witness, deliveries))
+                moved.add_messages(map(_received, deliveries))
+                client.acknowledge(deliveries)
         except ConnectionLost:
             # What was not acknowledged comes again, marked.
             continue
 
 
-def _delivery(message: Json) -> tuple[str, int, bool]:
-    message_id = message["message_id"]
-    return message_id, message["redelivery_counter"], message["body"] == body_of(message_id)
+def _some(client: Client) -> list[Delivery]:
+    """What is there, after a while what there is then."""
+    found: list[Delivery] = []
+    while len(found) < _BATCH and (one := client.take(0.0 if found else _LOOK)) is not None:
+        found.append(one)
+    return found
 
 
-def _received(message: Json) -> Message:
+def _witness(delivery: Delivery) -> tuple[str, int, bool]:
+    headers, body = delivery
+    return headers[ORDER], _mark(headers), body == body_of(headers[ORDER])
+
+
+def _mark(headers: dict[str, str]) -> int:
+    """Whether it may have come before: the broker says so, or its producer, who sent it again."""
+    return int(headers.get("redelivered") == "true" or AGAIN in headers)
+
+
+def _received(delivery: Delivery) -> Message:
     """The message as it came: each delivery is kept, for a demo hides none."""
+    headers, body = delivery
     return Message(
-        message["body"],
-        message_id=MessageId.parse(message["message_id"]),
-        timestamp_ms=message["timestamp_ms"],
+        body,
+        message_id=MessageId.parse(headers[ORDER]),
+        timestamp_ms=int(headers["timestamp"]),
         broker_out_time_ms=time.time_ns() // 1_000_000,
-        redelivery_counter=message["redelivery_counter"],
-        properties={"producer": producer_of(message["message_id"])},
+        redelivery_counter=_mark(headers),
+        properties={"producer": producer_of(headers[ORDER])},
     )
 
 
@@ -63,12 +75,13 @@ def _watch_input(ended: threading.Event) -> None:
 
 
 if __name__ == "__main__":
-    port, path, moved = sys.argv[1:]
-    ended = threading.Event()
-    threading.Thread(target=_watch_input, args=(ended,), daemon=True).start()
+    port, destination, path, file = sys.argv[1:]
+    over = threading.Event()
+    threading.Thread(target=_watch_input, args=(over,), daemon=True).start()
     with (
-        Client(int(port)) as client,
-        Ledger(Path(path)) as ledger,
-        open_store(f"sqlite:///{moved}", cleanup_period=0.0) as store,
+        Ledger(Path(path)) as book,
+        open_store(f"sqlite:///{file}", cleanup_period=0.0) as store,
+        Client(int(port)) as stomp_client,
     ):
-        consume(client, ledger, store.queue(MOVED), ended)
+        stomp_client.subscribe(destination, _PREFETCH)
+        consume(stomp_client, book, store.queue(MOVED), over)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import hashlib
 
+ORDER = "order"
+"""The header that names an order, however often it is sent."""
+AGAIN = "again"
+"""The header of one that was sent before, and may have been stored then."""
 MOVED = "DEMO.MOVED"
 """The queue of the consumer's own store."""
 

@@ -27,7 +27,6 @@ class Process:
         *arguments: object,
         log: IO[bytes],
         url: str = "",
-        descriptors: tuple[int, ...] = (),
     ) -> None:
         self.name = module
         self._popen = subprocess.Popen(  # noqa: S603
@@ -36,7 +35,6 @@ class Process:
             stdout=log,
             stderr=log,
             env=_environment(url),
-            pass_fds=descriptors,
             # Ctrl-C in the terminal is for the demo; it ends the others.
             start_new_session=True,
         )

@@ -1,4 +1,4 @@
-"""The course of the demo: start everybody, kill the storing process, judge what is left."""
+"""The course of the demo: start everybody, kill the broker, judge what is left."""
 
 from __future__ import annotations
 
@@ -77,26 +77,28 @@ class _Course:
         self._listener = listener
         self._stack = stack
         self._log = stack.enter_context((plan.folder / "processes.log").open("ab"))
-        # Kept open here: who connects while the storing process is dead waits for the next one.
-        self._door = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=128))
+        self._port = _free_port()
         self._ledger = stack.enter_context(Ledger(plan.ledger))
         self._counts = Counts(0, 0, 0)
         self._kills = 0
         self._random = random.Random()  # noqa: S311
-        self._storing = self._start_storing()
+        self._broker = self._start_broker()
 
     def run(self) -> None:
-        port = self._door.getsockname()[1]
-        consumer = self._start("consumer", port, self._plan.ledger, self._plan.moved)
+        plan, queue = self._plan, f"/queue/{self._plan.queue}"
+        consumer = self._start("consumer", self._port, queue, plan.ledger, plan.moved)
         producers = [
-            self._start("producer", port, self._plan.ledger, f"{self._plan.queue}-{number}", share)
-            for number, share in enumerate(self._plan.shares, 1)
+            self._start("producer", self._port, queue, plan.ledger, f"{plan.queue}-{number}", share)
+            for number, share in enumerate(plan.shares, 1)
         ]
         self._watch_until(lambda: all(producer.ended() for producer in producers))
+        with JdbcStore(plan.url, read_only=True) as store:
+            left = store.queue(plan.queue)
+            self._watch_until(lambda: consumer.ended() or left.message_count() == 0)
         consumer.end_input()
         self._watch_until(consumer.ended)
-        self._storing.end_input()
-        self._watch_until(self._storing.ended)
+        self._broker.end_input()
+        self._watch_until(self._broker.ended)
 
     def _watch_until(self, condition: Callable[[], bool]) -> None:
         moved = time.monotonic()
@@ -108,7 +110,7 @@ class _Course:
                 moved = time.monotonic()
             elif time.monotonic() > moved + _STUCK:
                 raise ProcessFailed(f"nothing moved for {_STUCK:.0f} seconds")
-            self._storing.ended()
+            self._broker.ended()
             if self._kills < self._plan.kills and counts.acknowledged >= self._next_kill():
                 self._kill()
             time.sleep(_LOOK)
@@ -120,17 +122,20 @@ class _Course:
 
     def _kill(self) -> None:
         time.sleep(self._random.uniform(0, _LONGEST_AIM))
-        self._storing.kill()
+        self._broker.kill()
         self._kills += 1
-        self._listener.killed(self._kills, self._storing.pid, self._ledger.counts())
-        self._storing = self._start_storing()
+        self._listener.killed(self._kills, self._broker.pid, self._ledger.counts())
+        self._broker = self._start_broker()
 
-    def _start_storing(self) -> Process:
-        door = self._door.fileno()
-        return self._start("storing", door, self._plan.queue, url=self._plan.url, descriptors=(door,))
+    def _start_broker(self) -> Process:
+        return self._start("serving", self._port, self._plan.folder, url=self._plan.url)
 
-    def _start(
-        self, module: str, *arguments: object, url: str = "", descriptors: tuple[int, ...] = ()
-    ) -> Process:
-        process = Process(module, *arguments, log=self._log, url=url, descriptors=descriptors)
-        return self._stack.enter_context(process)
+    def _start(self, module: str, *arguments: object, url: str = "") -> Process:
+        return self._stack.enter_context(Process(module, *arguments, log=self._log, url=url))
+
+
+def _free_port() -> int:
+    """A port of this machine that nobody uses, for all brokers of this course."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port

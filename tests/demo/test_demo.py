@@ -37,18 +37,20 @@ def test_no_message_is_lost(local: CommandLine) -> None:
         assert received == 600
 
 
-def test_a_store_that_loses_one_is_found_out(local: CommandLine, tmp_path: Path) -> None:
+def test_a_broker_that_loses_one_is_found_out(local: CommandLine, tmp_path: Path) -> None:
     sabotage = tmp_path / "sabotage"
     sabotage.mkdir()
     (sabotage / "sitecustomize.py").write_text(
-        "from jdbcstore.abc import MessageReference\n"
-        "from jdbcstore.message_store import JdbcMessageStore\n"
-        "add = JdbcMessageStore.add_message\n"
-        "def lie(self, message):\n"
-        "    if message.message_id.producer_sequence == 7:\n"
-        "        return MessageReference(7, message.message_id)\n"
-        "    return add(self, message)\n"
-        "JdbcMessageStore.add_message = lie\n"
+        "import asyncio\n"
+        "from jdbcstore.broker.engine import Engine\n"
+        "send = Engine.send\n"
+        "def lie(self, message, connection_id):\n"
+        "    if not message.properties['order'].endswith(':7'):\n"
+        "        return send(self, message, connection_id)\n"
+        "    done = asyncio.get_running_loop().create_future()\n"
+        "    done.set_result(None)\n"
+        "    return done\n"
+        "Engine.send = lie\n"
     )
     local.environment["PYTHONPATH"] += f":{sabotage}"
 
@@ -60,11 +62,11 @@ def test_a_store_that_loses_one_is_found_out(local: CommandLine, tmp_path: Path)
     assert "THE PROMISE IS BROKEN" in result.out
 
 
-def test_a_storing_process_that_cannot_start(local: CommandLine) -> None:
+def test_a_broker_that_cannot_start(local: CommandLine) -> None:
     result = local.run("demo", "--url", "sqlite:///nowhere/store.db", "--messages", "10")
 
     assert result.code == 1
-    assert "the storing process" in result.err
+    assert "the serving process" in result.err
     (log,) = local.folder.glob("activemq-data/demo-*/processes.log")
     assert "the folder nowhere of the SQLite file does not exist" in log.read_text()
     assert str(log.relative_to(local.folder)) in result.err
@@ -99,6 +101,18 @@ def test_on_another_database(tmp_path: Path, database: Database) -> None:
     assert result.json["kept_the_promise"] is True
     assert database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS") == [(0,)]
     assert database.password is None or database.password not in result.out + result.err
+
+
+def test_without_a_client_it_says_so(local: CommandLine, tmp_path: Path) -> None:
+    absent = tmp_path / "absent"
+    absent.mkdir()
+    (absent / "sitecustomize.py").write_text("import sys\nsys.modules['stomp'] = None\n")
+    local.environment["PYTHONPATH"] += f":{absent}"
+
+    result = local.run("demo")
+
+    assert result.code == 3
+    assert "pip install 'jdbcstore[demo]'" in result.err
 
 
 def test_without_spark_it_says_so_and_goes_on(local: CommandLine, tmp_path: Path) -> None:

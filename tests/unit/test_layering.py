@@ -88,7 +88,7 @@ ONLY = {
     },
     "replay": CONTRACT,
     "doctor": CONTRACT | {"adapters", "analytics", "database"},
-    "demo": CONTRACT | {"__init__", "demo"},
+    "demo": CONTRACT | {"__init__", "broker", "demo"},
 }
 
 # Packages that are not the standard library's: who may import each.
