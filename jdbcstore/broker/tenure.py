@@ -110,7 +110,9 @@ class Tenure:
 
     async def _serve(self) -> None:
         broker = self._configuration.broker
-        options = EngineOptions(memory_limit=broker.memory_limit)
+        options = EngineOptions(
+            memory_limit=broker.memory_limit, audited=self._configuration.store.enable_audit
+        )
         policies = Policies(self._configuration.policies)
         engine = Engine(self._store, policies, options=options, clock=self._clock)
         await engine.start()

@@ -16,7 +16,7 @@ from jdbcstore.cli.messages import Facts, JsonPrinter, facts_of
 from jdbcstore.cli.options import Command, DestinationType, Settings
 from jdbcstore.cli.output import counted, local_time, note, print_table, progress, write_json, write_line
 from jdbcstore.config import Configuration
-from jdbcstore.config.policy import IndividualDeadLetterStrategy, SharedDeadLetterStrategy
+from jdbcstore.config.policy import SharedDeadLetterStrategy
 from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptMessage, InvalidSelector
 from jdbcstore.message import Message
@@ -24,9 +24,6 @@ from jdbcstore.patterns import DestinationPattern
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-CAUSE = "dlqDeliveryFailureCause"
-_OF_DEAD_LETTERS = (CAUSE, "originalExpiration", "originalDeliveryMode")
-"""Properties that a message got when it died."""
 _PAGE = 100
 _SHOWN = 80
 
@@ -75,22 +72,10 @@ def _origins(message: Message) -> tuple[Destination, ...]:
 
 
 def _is_of_dead_letters(destination: Destination, configuration: Configuration) -> bool:
+    from jdbcstore.broker.dead_letters import is_dead_letter_queue
+
     strategies = [policy.dead_letter_strategy for policy in configuration.policies]
-    return any(_is_of(destination, strategy) for strategy in [SharedDeadLetterStrategy(), *strategies])
-
-
-def _is_of(destination: Destination, strategy: object) -> bool:
-    name = destination.name
-    match strategy:
-        case SharedDeadLetterStrategy():
-            return not destination.is_topic and name == strategy.dead_letter_queue
-        case IndividualDeadLetterStrategy():
-            ends = (
-                (strategy.queue_prefix, strategy.queue_suffix),
-                (strategy.topic_prefix, strategy.topic_suffix),
-            )
-            return any(start + end and name.startswith(start) and name.endswith(end) for start, end in ends)
-    return False
+    return any(is_dead_letter_queue(one, destination) for one in [SharedDeadLetterStrategy(), *strategies])
 
 
 def choosing(function: F) -> F:
@@ -161,6 +146,8 @@ def _print(settings: Settings, found: Iterable[Facts]) -> None:
 
 
 def _facts(place: Destination, message: Message) -> Facts:
+    from jdbcstore.broker.dead_letters import CAUSE
+
     origin = message.original_destination
     return {
         **facts_of(message),
@@ -230,7 +217,10 @@ def _move(store: JdbcStore, place: Destination, batch: list[Message]) -> int:
 
 def _revived(message: Message, destination: Destination) -> Message:
     """As it was sent, but that it does not expire: it has."""
-    properties = {name: value for name, value in message.properties.items() if name not in _OF_DEAD_LETTERS}
+    from jdbcstore.broker.dead_letters import CAUSE, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION
+
+    of_death = (CAUSE, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION)
+    properties = {name: value for name, value in message.properties.items() if name not in of_death}
     return message.replace(
         destination=destination,
         original_destination=None,
