@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 
 from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.subscription import BaseSubscription
@@ -25,6 +26,9 @@ class Consumers:
 
     def __len__(self) -> int:
         return len(self._members)
+
+    def __iter__(self) -> Iterator[BaseSubscription]:
+        return iter(self._members)
 
     def add(self, subscription: BaseSubscription) -> None:
         priority = subscription.request.priority if self._use_priority else 0

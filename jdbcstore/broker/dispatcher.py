@@ -167,6 +167,11 @@ class Dispatcher:
         if self._store_cursor is not None:
             self._store_cursor.go_back()
 
+    def waiting_transient(self) -> list[Entry]:
+        """What waits in memory and is not stored, roughly in order."""
+        aside = [entry for entry in (*self._unwanted, *self._blocked) if not entry.stored]
+        return [*aside, *self.transient.waiting()]
+
     def take_expired(self) -> list[Entry]:
         """Take out what has expired, of what is in memory and waits."""
         now_ms = self._clock.now_ms()

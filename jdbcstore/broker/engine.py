@@ -15,6 +15,7 @@ from typing import Protocol
 
 from jdbcstore.abc import Store
 from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, SubscriptionRequest
+from jdbcstore.broker.browser import Browser
 from jdbcstore.broker.completions import StoreLine
 from jdbcstore.broker.dead_letters import DeadLetters
 from jdbcstore.broker.memory import MemoryUsage
@@ -173,9 +174,16 @@ class Engine:
         self, request: SubscriptionRequest, consumer: Consumer, future: Future[Subscription]
     ) -> None:
         policy = self.policies.of(request.destination)
-        prefetch = policy.queue_prefetch if request.prefetch is None else request.prefetch
+        usual = policy.queue_browser_prefetch if request.browser else policy.queue_prefetch
+        prefetch = usual if request.prefetch is None else request.prefetch
         selector = None if request.selector is None else Selector(request.selector)
-        subscription = BaseSubscription(self._parts.loop, request, consumer, prefetch, selector)
+        if request.browser:
+            page_size = policy.max_browse_page_size
+            subscription: BaseSubscription = Browser(
+                self._parts, request, consumer, prefetch, selector, page_size
+            )
+        else:
+            subscription = BaseSubscription(self._parts.loop, request, consumer, prefetch, selector)
         self.hand_over(subscription, future)
 
     def hand_over(self, subscription: BaseSubscription, future: Future[Subscription]) -> None:
@@ -209,6 +217,8 @@ class Engine:
         )
         for destination in found:
             destination.add(subscription)
+        if isinstance(subscription, Browser):
+            subscription.begin()
 
     def _forget(self, subscription: BaseSubscription) -> None:
         self._subscriptions.pop(subscription, None)

@@ -7,7 +7,6 @@ from asyncio import Future, Task, TimerHandle
 from collections.abc import Callable, Sequence
 
 from jdbcstore.abc import Cursor, MessageStore, Page
-from jdbcstore.broker.cursors.store import StoreCursor
 from jdbcstore.broker.dispatcher import Dispatcher
 from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.parts import Parts
@@ -85,7 +84,7 @@ class ExpirySweep:
     def _found(self, page: Page) -> list[Entry]:
         """What is nowhere else in the broker; from now on it is in hand."""
         in_hand, cursor = self._dispatcher.in_hand, self._dispatcher.stored.cursor
-        window = cursor.sequences() if isinstance(cursor, StoreCursor) else set()
+        window = {entry.sequence for entry in cursor.waiting()}
         found = []
         for message in page:
             sequence = message.sequence or 0

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from jdbcstore.abc import Cursor, MessageReference, MessageStore, Page, Transaction
+from jdbcstore.broker.browser import Browser
 from jdbcstore.broker.consumers import Consumers
 from jdbcstore.broker.cursors import MemoryCursor, MessageCursor
 from jdbcstore.broker.cursors.store import StoreCursor
@@ -146,7 +147,23 @@ class Queue:
 
     # Consuming
 
+    @property
+    def store(self) -> MessageStore | None:
+        return self._store
+
+    def transient_messages(self) -> list[Message]:
+        held = [
+            entry.message
+            for subscription in self.consumers
+            for entry in subscription.held
+            if entry.source is self and not entry.stored
+        ]
+        return held + [entry.message for entry in self._dispatcher.waiting_transient()]
+
     def add(self, subscription: BaseSubscription) -> None:
+        if isinstance(subscription, Browser):
+            subscription.browse(self)
+            return
         subscription.sources.append(self)
         self.consumers.add(subscription)
         self._dispatcher.reconsider()

@@ -36,6 +36,9 @@ class MessageCursor(Protocol):
     def pop(self) -> Entry:
         """Take the head, which must be there."""
 
+    def waiting(self) -> list[Entry]:
+        """What is in memory, in order, for browsers."""
+
     def take_expired(self, now_ms: int) -> list[Entry]:
         """Take out, as by :meth:`pop`, those in memory whose expiration has passed."""
 
@@ -63,6 +66,9 @@ class MemoryCursor:
 
     def pop(self) -> Entry:
         return self._lanes.pop()
+
+    def waiting(self) -> list[Entry]:
+        return list(self._lanes)
 
     def take_expired(self, now_ms: int) -> list[Entry]:
         return self._lanes.take_expired(now_ms)
@@ -103,6 +109,10 @@ class Backlog:
     def give_back(self, entries: Sequence[Entry]) -> None:
         """Entries that were taken before wait again."""
         self._returned.insert(entries)
+
+    def waiting(self) -> list[Entry]:
+        """What is in memory, in order."""
+        return [*self._returned, *self.cursor.waiting()]
 
     def take_expired(self, now_ms: int) -> list[Entry]:
         """Take out those in memory whose expiration has passed."""

@@ -115,9 +115,8 @@ class StoreCursor:
         self._reading = False
         self._meanwhile = []
 
-    def sequences(self) -> set[int]:
-        """What is in the window."""
-        return {entry.sequence for entry in self._window}
+    def waiting(self) -> list[Entry]:
+        return list(self._window)
 
     def take_expired(self, now_ms: int) -> list[Entry]:
         return self._window.take_expired(now_ms)
