@@ -28,6 +28,8 @@ _TOLERANCE = 2.0
 """How many times the interval a client's heart-beat may take."""
 _LINGER = 2.0
 """Seconds that a client has to take its last words."""
+_MOST_DISCARDED = 4 * 1024 * 1024
+"""Bytes that it may still send meanwhile."""
 _HELD_BY_ALL = 256 * 1024 * 1024
 _HELD_BY_ONE = 64 * 1024
 """Bytes of frames that have not arrived whole: beyond the first, nobody may have more than the second."""
@@ -60,6 +62,7 @@ class Connection(asyncio.Protocol):
         self._output_size = 0
         self._flushing = False
         self._closing = False
+        self._discarded = 0
         self._peer_is_done = False
         self._pumping = False
         self._reading = True
@@ -82,7 +85,11 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._read_at = self._loop.time()
         if self._closing or self._session.ended:
-            return  # read all the same: what is left unread would make the last words get lost
+            # Read all the same: what is left unread would make the last words get lost.
+            self._discarded += len(data)
+            if self._discarded > _MOST_DISCARDED:
+                self.abort()
+            return
         self.reader.feed(data)
         self._pump()
 

@@ -137,7 +137,9 @@ class Exchange:
                 error = decided
             fatal = fatal or getattr(error, "fatal", False)
             text = str(error)
-            log.info("connection %s of %s is told: %s", self.connection_id, self.link.peer, text)
+            # Not each of what a client may be told as often as it likes.
+            level = logging.INFO if fatal or not isinstance(error, ProtocolError) else logging.DEBUG
+            log.log(level, "connection %s of %s is told: %s", self.connection_id, self.link.peer, text)
         else:
             fatal = True
             text = "the broker failed; its log says why"

@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 
 from jdbcstore.broker.api import Broker
 from jdbcstore.broker.security import Security
@@ -33,13 +34,13 @@ class Service:
         broker: Broker,
         security: Security,
         *,
-        server: str = "jdbcstore",
+        server: str | None = None,
         clock: Clock | None = None,
         on_store_error: Callable[[StoreError], None] = answer_with,
     ) -> None:
         self.broker = broker
         self.security = security
-        self.server = server
+        self.server = server or _name_and_version()
         self.clock = clock or SystemClock()
         self.on_store_error = on_store_error
         self.held = 0
@@ -64,3 +65,10 @@ class Service:
 
     def give_back_client_id(self, client_id: str) -> None:
         self._client_ids.discard(client_id)
+
+
+def _name_and_version() -> str:
+    try:
+        return f"jdbcstore/{version('jdbcstore')}"
+    except PackageNotFoundError:
+        return "jdbcstore"
