@@ -9,8 +9,8 @@ from pathlib import Path
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def seconds() -> float:
-    """Of the tree of processes below this one, and those of it that have ended."""
+def seconds(root: int | None = None) -> float:
+    """Of the tree of processes below this one, or below ``root``, and those of it that have ended."""
     children, used = defaultdict(list), {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -19,7 +19,7 @@ def seconds() -> float:
             continue  # ended
         children[int(fields[1])].append(int(path.parent.name))
         used[int(path.parent.name)] = sum(map(int, fields[11:15]))
-    tree = [os.getpid()]
+    tree = [root or os.getpid()]
     for process in tree:
         tree += children[process]
     return sum(used.get(process, 0) for process in tree) / _TICKS

@@ -113,6 +113,10 @@ class Peer:
         finally:
             self._directory.cleanup()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def kill(self) -> None:
         """End the JVM with SIGKILL, whatever it does, and remove what it wrote outside its database."""
         self._process.kill()

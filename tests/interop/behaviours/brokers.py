@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
 from tests.backends import BACKENDS
+from tests.broker.programs import BrokerProcess
 from tests.interop.activemq import Peer, PeerMissing
 from tests.pool import ServerPool
 from tests.require import unavailable
@@ -21,8 +18,6 @@ PRIORITISED = "BEHAVIOURS.PRIORITISED"
 REMEMBERED = "BEHAVIOURS.REMEMBERED"
 """The topics below it keep their last message for retroactive consumers."""
 
-_READY = re.compile(r"ready stomp=127\.0\.0\.1:(\d+) master=yes$")
-_START = 60.0
 _CONFIGURATION = """
 [[policies]]
 queue = "{}"
@@ -63,22 +58,9 @@ def _jdbcstore(request: pytest.FixtureRequest) -> Iterator[int]:
     directory = paths.mktemp("behaviours")
     configuration = directory / "jdbcstore.toml"
     configuration.write_text(_CONFIGURATION.format(PRIORITISED, REMEMBERED))
-    log = directory / "log"
-    command = [sys.executable, "-m", "jdbcstore", "--url", f"sqlite:///{directory / 'mq.db'}"]
-    command += ["--config", str(configuration), "broker", "--stomp", "127.0.0.1:0"]
-    with log.open("wb") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-    watchdog = threading.Timer(_START, process.kill)
-    watchdog.start()
-    try:
-        assert process.stdout is not None
-        found = next((ready for line in process.stdout if (ready := _READY.match(line))), None)
-        watchdog.cancel()
-        assert found, log.read_text()
-        yield int(found[1])
-    finally:
-        process.terminate()
-        process.communicate()
+    url = f"sqlite:///{directory / 'mq.db'}"
+    with BrokerProcess(directory, "--url", url, "--config", str(configuration)) as process:
+        yield process.ready()
 
 
 BROKERS: dict[str, Start] = {"activemq": _activemq, "jdbcstore": _jdbcstore}
