@@ -29,6 +29,7 @@
     ├── MessageNotFound
     ├── SubscriptionNotFound
     ├── SubscriptionExists          same name, other selector or destination
+    ├── SubscriptionInUse           somebody consumes the durable subscription
     ├── StoresDiffer                what was to be copied or restored does not fit to what is there
     └── QueryFailed                 Spark refused a query, or could not answer it
 """
@@ -251,6 +252,10 @@ class SubscriptionNotFound(StoreError, LookupError):
 
 class SubscriptionExists(StoreError):
     """The durable subscription exists with another selector or destination; unsubscribe first."""
+
+
+class SubscriptionInUse(StoreError):
+    """A durable subscription has one consumer at a time, and is not deleted while it has one."""
 
 
 class TransactionError(StoreError):

@@ -1,9 +1,4 @@
-"""The broker's engine: routes between connectors, destinations and the store.
-
-Where topics plug in: :meth:`Engine._make_destination` makes what a topic is,
-:meth:`Engine._subscribe_to_topics` what its consumer is; :meth:`Engine.unsubscribe` and
-:meth:`Engine.disconnected` are theirs.
-"""
+"""The broker's engine: routes between connectors, destinations and the store."""
 
 from __future__ import annotations
 
@@ -18,12 +13,16 @@ from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, Subs
 from jdbcstore.broker.browser import Browser
 from jdbcstore.broker.completions import StoreLine
 from jdbcstore.broker.dead_letters import DeadLetters
+from jdbcstore.broker.durable import Durables
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.outbox import Outbox
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.queue import Queue
+from jdbcstore.broker.subscriber import TopicSubscriber
 from jdbcstore.broker.subscription import BaseSubscription, all_done
+from jdbcstore.broker.temporary import Temporary
+from jdbcstore.broker.topic import Topic
 from jdbcstore.broker.transaction import EngineTransaction, Target
 from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.destination import Destination
@@ -37,6 +36,8 @@ log = logging.getLogger(__name__)
 
 class BrokerDestination(Target, Protocol):
     """A queue or a topic, to the engine."""
+
+    memory: MemoryUsage
 
     @property
     def destination(self) -> Destination: ...
@@ -88,6 +89,10 @@ class Engine:
         self._destinations: dict[Destination, BrokerDestination] = {}
         self._subscriptions: dict[BaseSubscription, list[DestinationPattern]] = {}
         """Each, and the wildcards in it."""
+        self._temporary = Temporary()
+        self._tasks: set[asyncio.Task[None]] = set()
+        """What takes a while; the loop alone would forget them."""
+        self._durables: Durables
         self._parts: Parts
 
     async def start(self) -> None:
@@ -101,8 +106,12 @@ class Engine:
         self._parts.outbox = Outbox(self._parts)
         self._parts.dead_letters = DeadLetters(self._parts, self.destination, audited=options.audited)
         self._parts.last_sequence = await self._parts.run(self._store.last_sequence)
-        for destination in await self._parts.run(self._store.destinations):
-            self._destinations[destination] = self._make_destination(destination, is_empty=False)
+        self._durables = Durables(self._parts, self.policies, self._topics)
+        destinations = await self._parts.run(self._store.destinations)
+        await self._durables.load(destinations)
+        for destination in destinations:
+            if not (destination.is_topic and is_wildcard(destination)):
+                self._destinations[destination] = self._make_destination(destination, is_empty=False)
 
     async def stop(self) -> None:
         """Close what consumers there are, wait for what is under way, and forget the rest."""
@@ -116,9 +125,14 @@ class Engine:
     def _make_destination(self, destination: Destination, *, is_empty: bool) -> BrokerDestination:
         """What a destination is; ``is_empty`` if the store holds nothing of it."""
         policy = self.policies.of(destination)
-        if destination.is_topic:
-            raise InvalidDestination(f"{destination}: there are no topics yet")
-        return Queue(self._parts, destination, policy, is_empty=is_empty)
+        if not destination.is_topic:
+            return Queue(self._parts, destination, policy, is_empty=is_empty)
+        topic = Topic(self._parts, destination, policy)
+        self._durables.introduce(topic)
+        return topic
+
+    def _topics(self) -> list[Topic]:
+        return [found for found in self._destinations.values() if isinstance(found, Topic)]
 
     def destination(self, destination: Destination) -> BrokerDestination:
         """The queue or topic of this name, made if it is new."""
@@ -134,41 +148,78 @@ class Engine:
 
     def send(self, message: Message, connection_id: str) -> Future[None]:
         found = self._destinations.get(message.destination) if message.destination else None
-        if found is not None:
-            return found.send(message, connection_id)
         try:
-            routed = self._route(message)
+            if message.reply_to is not None:
+                self._temporary.expect_reply(message.reply_to, connection_id)
+            if found is not None:
+                return found.send(message, connection_id)
+            routed = self._route(message, connection_id)
         except InvalidDestination as error:
             return self._parts.failed(error)
-        return all_done(self._parts.loop, [target.send(each, connection_id) for target, each in routed])
+        if len(routed) > 1:
+            return self._send_together(message, connection_id)
+        [(target, each)] = routed
+        return target.send(each, connection_id)
+
+    def _send_together(self, message: Message, connection_id: str) -> Future[None]:
+        """To all members of a composite, or to none."""
+        transaction = self.begin(connection_id)
+        room = transaction.send(message)
+        if room.done() and room.exception() is not None:
+            transaction.rollback()
+            return room
+        return all_done(self._parts.loop, [transaction.commit(), room])
 
     def begin(self, connection_id: str) -> BrokerTransaction:
-        return EngineTransaction(self._parts, self._route, connection_id)
+        return EngineTransaction(
+            self._parts, lambda message: self._route(message, connection_id), connection_id
+        )
 
-    def _route(self, message: Message) -> list[tuple[BrokerDestination, Message]]:
+    def _route(self, message: Message, connection_id: str) -> list[tuple[BrokerDestination, Message]]:
         """Each destination that a message goes to, and what it gets."""
         if message.destination is None:
             raise InvalidDestination("a message needs a destination to be sent to")
         members = message.destination.members
+        self._temporary.use(members, connection_id)
         return [(self.destination(member), _routed(message, member)) for member in members]
 
     def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> Future[Subscription]:
         future: Future[Subscription] = self._parts.loop.create_future()
-        begin = self._subscribe_to_topics if request.destination.is_topic else self._subscribe_to_queues
+        members = request.destination.members
         try:
-            begin(request, consumer, future)
+            if len({member.is_topic for member in members}) > 1:
+                raise InvalidDestination(f"{request.destination} has queues and topics; subscribe to each")
+            self._temporary.own(members, request.connection_id)
+            if not members[0].is_topic:
+                self._subscribe_to_queues(request, consumer, future)
+            elif request.subscription_name is None:
+                self._subscribe_to_topics(request, consumer, future)
+            else:
+                task = self._parts.loop.create_task(self._subscribe_durably(request, consumer, future))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
         except Exception as error:
             future.set_exception(error)
         return future
 
     def _subscribe_to_topics(
-        self,
-        request: SubscriptionRequest,
-        consumer: Consumer,  # noqa: ARG002
-        future: Future[Subscription],  # noqa: ARG002
+        self, request: SubscriptionRequest, consumer: Consumer, future: Future[Subscription]
     ) -> None:
-        """Make what a topic's consumer is, and :meth:`hand_over` it, at once or later."""
-        raise InvalidDestination(f"{request.destination}: there are no topics yet")
+        policy, memory = self.policies.of(request.destination.members[0]), self._parts.memory
+        if not request.destination.is_composite and not is_wildcard(request.destination):
+            memory = self.destination(request.destination).memory
+        self.hand_over(TopicSubscriber(self._parts, request, consumer, policy, memory), future)
+
+    async def _subscribe_durably(
+        self, request: SubscriptionRequest, consumer: Consumer, future: Future[Subscription]
+    ) -> None:
+        try:
+            subscription = await self._durables.subscribe(request, consumer)
+        except Exception as error:
+            if not future.done():
+                future.set_exception(error)
+        else:
+            self.hand_over(subscription, future)
 
     def _subscribe_to_queues(
         self, request: SubscriptionRequest, consumer: Consumer, future: Future[Subscription]
@@ -197,8 +248,9 @@ class Engine:
             if future.cancelled():
                 subscription.close()
             else:
+                self._add(subscription)
                 future.set_result(subscription)
-                loop.call_soon(self._add, subscription)
+                loop.call_soon(subscription.begin)
 
         subscription.on_close = self._forget
         loop.call_soon(complete)
@@ -224,11 +276,15 @@ class Engine:
         self._subscriptions.pop(subscription, None)
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> Future[None]:
-        raise NotImplementedError(client_id, subscription_name)
+        return self._parts.loop.create_task(self._durables.unsubscribe(client_id, subscription_name))
 
     def disconnected(self, connection_id: str) -> None:
         for destination in list(self._destinations.values()):
             destination.disconnected(connection_id)
+        for own in self._temporary.end(connection_id):
+            ended = self._destinations.pop(own, None)
+            if ended is not None:
+                ended.close()
 
 
 def _routed(message: Message, member: Destination) -> Message:

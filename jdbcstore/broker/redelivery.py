@@ -53,7 +53,10 @@ class Delays:
         if self._timers.pop(entry, None) is not None:
             self._give_back([entry])
 
-    def clear(self) -> None:
+    def clear(self) -> list[Entry]:
+        """Those that wait, which do so no longer."""
+        entries = [*self._timers]
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        return entries

@@ -42,6 +42,8 @@ class BaseSubscription:
         """What is with the consumer, in the order of delivery."""
         self.extension = 0
         """How much of that an open transaction has acknowledged: it takes no room."""
+        self.begun = False
+        """Whether whoever subscribed knows it."""
         self.paused = False
         self.closed = False
         self.on_close: Callable[[BaseSubscription], None] = _nothing
@@ -49,7 +51,9 @@ class BaseSubscription:
     @property
     def room(self) -> int:
         """How many more messages the consumer takes."""
-        return 0 if self.paused or self.closed else self.prefetch + self.extension - len(self.held)
+        if self.paused or self.closed or not self.begun:
+            return 0
+        return self.prefetch + self.extension - len(self.held)
 
     def wants(self, message: Message) -> bool:
         """Whether the selector, if there is one, takes the message."""
@@ -93,6 +97,11 @@ class BaseSubscription:
         """Those that are still with this consumer, and in no transaction."""
         entries = cast("Sequence[Entry]", deliveries)
         return [entry for entry in entries if entry.holder is self and entry.transaction is None]
+
+    def begin(self) -> None:
+        """Whoever subscribed has been told: deliveries may begin."""
+        self.begun = True
+        self.tell_room()
 
     def pause(self) -> None:
         self.paused = True

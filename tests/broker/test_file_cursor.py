@@ -106,7 +106,7 @@ def full_disk() -> Iterator[None]:
 
 
 def test_what_fits_stays_in_memory(tmp_path: Path) -> None:
-    cursor = FileCursor(SOURCE, room(), folder=tmp_path)
+    cursor = FileCursor("HERE", lambda _: SOURCE, room(), folder=tmp_path)
     entries = [entry(number) for number in range(30)]
     for one in entries:
         cursor.push(one)
@@ -117,7 +117,7 @@ def test_what_fits_stays_in_memory(tmp_path: Path) -> None:
 
 def test_memory_is_bounded_and_the_order_kept(tmp_path: Path) -> None:
     memory = room()
-    cursor = FileCursor(SOURCE, memory, folder=tmp_path)
+    cursor = FileCursor("HERE", lambda _: SOURCE, memory, folder=tmp_path)
     for number in range(3000):
         cursor.push(entry(number))
     assert cursor.count == 3000
@@ -137,7 +137,7 @@ def test_memory_is_bounded_and_the_order_kept(tmp_path: Path) -> None:
 
 
 def test_it_goes_on_in_files_until_they_are_empty(tmp_path: Path) -> None:
-    cursor = FileCursor(SOURCE, room(), folder=tmp_path)
+    cursor = FileCursor("HERE", lambda _: SOURCE, room(), folder=tmp_path)
     chance = Random(5)
     waiting: list[int] = []
     pushed = 0
@@ -157,7 +157,7 @@ def test_it_goes_on_in_files_until_they_are_empty(tmp_path: Path) -> None:
 
 
 def test_higher_priorities_come_first(tmp_path: Path) -> None:
-    cursor = FileCursor(SOURCE, room(), lanes=10, folder=tmp_path)
+    cursor = FileCursor("HERE", lambda _: SOURCE, room(), lanes=10, folder=tmp_path)
     for number in range(1000):
         cursor.push(entry(number, priority=number % 3 + 3))
 
@@ -171,7 +171,7 @@ def test_higher_priorities_come_first(tmp_path: Path) -> None:
 
 
 def test_an_entry_comes_back_as_it_was(tmp_path: Path) -> None:
-    cursor = FileCursor(SOURCE, NO_ROOM, folder=tmp_path)
+    cursor = FileCursor("HERE", lambda _: SOURCE, NO_ROOM, folder=tmp_path)
     stored = entry(7).message.replace(sequence=7, redelivery_counter=2, expiration_ms=5, persistent=False)
     cursor.push(Entry(stored, SOURCE, 7, stored=True, redelivered=True))
     cursor.push(Entry(entry(8).message, SOURCE, 8, stored=False))
@@ -189,8 +189,28 @@ def test_an_entry_comes_back_as_it_was(tmp_path: Path) -> None:
     assert first.source is SOURCE
 
 
+def test_what_has_expired_is_taken_out(tmp_path: Path) -> None:
+    memory = room()
+    cursor = FileCursor("HERE", lambda _: SOURCE, memory, folder=tmp_path)
+    for number in range(200):
+        one = entry(number)
+        one.message = one.message.replace(expiration_ms=10 + number % 2)
+        cursor.push(one)
+    in_memory = cursor.count_in_memory
+
+    expired = cursor.take_expired(11)
+    memory.release(sum(one.size for one in expired))
+
+    assert [one.sequence for one in expired] == [*range(0, in_memory, 2)]
+    assert cursor.count == 200 - len(expired)
+    left = [*drained(cursor)]
+    assert [one.sequence for one in left] == sorted({*range(200)} - {one.sequence for one in expired})
+    memory.release(sum(one.size for one in left))
+    assert memory.used == 0
+
+
 def test_a_message_may_be_larger_than_everything(tmp_path: Path) -> None:
-    cursor = FileCursor(SOURCE, room(1000), folder=tmp_path)
+    cursor = FileCursor("HERE", lambda _: SOURCE, room(1000), folder=tmp_path)
     bodies = [bytes([number]) * size for number, size in enumerate((10, 3_000_000, 10, 700_000, 10))]
     for number, body in enumerate(bodies):
         cursor.push(entry(number, body))
@@ -199,7 +219,7 @@ def test_a_message_may_be_larger_than_everything(tmp_path: Path) -> None:
 
 
 def test_a_message_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    cursor = FileCursor(SOURCE, NO_ROOM, folder=tmp_path)
+    cursor = FileCursor("HERE", lambda _: SOURCE, NO_ROOM, folder=tmp_path)
 
     with pytest.raises(InvalidMessage):
         cursor.push(Entry(entry(1).message.replace(correlation_id="x" * 70_000), SOURCE, 1, stored=False))
@@ -225,7 +245,7 @@ def test_space_is_given_back_while_it_goes_on(tmp_path: Path) -> None:
 
 def test_close_gives_the_disk_back(tmp_path: Path) -> None:
     memory = room(10_000)
-    cursor = FileCursor(SOURCE, memory, folder=tmp_path)
+    cursor = FileCursor("HERE", lambda _: SOURCE, memory, folder=tmp_path)
     for number in range(100):
         cursor.push(entry(number))
     assert memory.used >= 10_000
@@ -240,7 +260,7 @@ def test_close_gives_the_disk_back(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_once_and_loses_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    cursor = FileCursor(SOURCE, room(), folder=tmp_path)
+    cursor = FileCursor("HERE", lambda _: SOURCE, room(), folder=tmp_path)
     for number in range(200):
         cursor.push(entry(number))
     assert not cursor.is_full
@@ -250,7 +270,7 @@ def test_a_full_disk_is_told_once_and_loses_nothing(tmp_path: Path, caplog: pyte
         assert cursor.is_full
     [record] = caplog.records
     assert record.levelno == logging.ERROR
-    assert "queue://HERE waits in memory" in record.message
+    assert "HERE waits in memory" in record.message
     assert f"{tmp_path} for messages that wait for consumers cannot be written" in record.message
     assert "make room there" in record.message
 
@@ -260,7 +280,7 @@ def test_a_full_disk_is_told_once_and_loses_nothing(tmp_path: Path, caplog: pyte
 
 
 def test_a_full_disk_is_no_reason_not_to_go_on(tmp_path: Path) -> None:
-    cursor = FileCursor(SOURCE, room(), folder=tmp_path)
+    cursor = FileCursor("HERE", lambda _: SOURCE, room(), folder=tmp_path)
     with full_disk():
         for number in range(400):
             cursor.push(entry(number))
@@ -269,7 +289,7 @@ def test_a_full_disk_is_no_reason_not_to_go_on(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    cursor = FileCursor(SOURCE, NO_ROOM, folder=tmp_path / "none")
+    cursor = FileCursor("HERE", lambda _: SOURCE, NO_ROOM, folder=tmp_path / "none")
     for number in range(100):
         cursor.push(entry(number))
 
@@ -283,7 +303,7 @@ def test_damage_is_told_with_what_is_lost(
     tmp_path: Path, place: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     lost: list[SpillFailed] = []
-    cursor = FileCursor(SOURCE, room(20_000), folder=tmp_path, on_lost=lost.append)
+    cursor = FileCursor("HERE", lambda _: SOURCE, room(20_000), folder=tmp_path, on_lost=lost.append)
     for number in range(200):
         cursor.push(entry(number))
     [file] = files(tmp_path)
@@ -294,7 +314,7 @@ def test_damage_is_told_with_what_is_lost(
     assert found == [*range(len(found))]
     assert 0 < len(found) < 100
     assert len(lost) == 1
-    assert f"{200 - len(found)} messages of queue://HERE are lost" in caplog.text
+    assert f"{200 - len(found)} messages of HERE are lost" in caplog.text
     assert cursor.count == 0
     cursor.push(entry(200))
     assert [one.sequence for one in drained(cursor)] == [200]

@@ -13,6 +13,7 @@ from jdbcstore.broker.cursors.spill import Spill
 from jdbcstore.broker.entry import Entry, Source
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.errors import SpillFailed
+from jdbcstore.message import Message
 
 log = logging.getLogger(__name__)
 
@@ -29,20 +30,24 @@ class FileCursor:
     it can be written. When what was written cannot be read back, it is lost, which is logged and told
     to ``on_lost``; entries that are stored are still in the store.
 
+    :param name: whose messages these are, for the log
+    :param source_of: the source of an entry with this message
     :param memory: until this is high, entries stay in memory; what is read back comes on top
     :param folder: where the files are; None is the system's folder for temporary files
     """
 
     def __init__(
         self,
-        source: Source,
+        name: str,
+        source_of: Callable[[Message], Source],
         memory: MemoryUsage,
         *,
         lanes: int = 1,
         folder: Path | None = None,
         on_lost: Callable[[SpillFailed], None] | None = None,
     ) -> None:
-        self._source = source
+        self._name = name
+        self._source_of = source_of
         self._memory = memory
         self._folder = folder
         self._on_lost = on_lost
@@ -81,6 +86,19 @@ class FileCursor:
         self._size -= entry.size
         return entry
 
+    def take_expired(self, now_ms: int) -> list[Entry]:
+        """Take out those in memory whose expiration has passed; the others are looked at when they are."""
+        expired: list[Entry] = []
+        for lane in self._lanes:
+            gone = [entry for entry in lane.memory if 0 < entry.message.expiration_ms < now_ms]
+            if gone:
+                expired += gone
+                lane.memory = deque(entry for entry in lane.memory if entry not in gone)
+        self.count -= len(expired)
+        self.count_in_memory -= len(expired)
+        self._size -= sum(entry.size for entry in expired)
+        return expired
+
     @property
     def is_full(self) -> bool:
         """Whether the disk takes nothing more; it is asked again."""
@@ -96,7 +114,7 @@ class FileCursor:
             write(*records)
         except SpillFailed as error:
             if not self._failed:
-                log.error("%s waits in memory, and producers wait too: %s", self._source.destination, error)
+                log.error("%s waits in memory, and producers wait too: %s", self._name, error)
             self._failed = True
 
     def close(self) -> None:
@@ -120,10 +138,10 @@ class FileCursor:
     def _read_back(self, lane: _Lane, spill: Spill) -> None:
         try:
             for record in spill.read(_PAGE_BYTES):
-                self._hold(lane, _entry(record, self._source))
+                self._hold(lane, _entry(record, self._source_of))
         except SpillFailed as error:
             self.count -= len(spill)
-            log.error("%d messages of %s are lost: %s", len(spill), self._source.destination, error)
+            log.error("%d messages of %s are lost: %s", len(spill), self._name, error)
             spill.close()
             if self._on_lost is not None:
                 self._on_lost(error)
@@ -164,9 +182,13 @@ def _record(entry: Entry) -> bytes:
     return _head.pack(entry.sequence, flags) + openwire.encode(message)
 
 
-def _entry(record: bytes, source: Source) -> Entry:
+def _entry(record: bytes, source_of: Callable[[Message], Source]) -> Entry:
     sequence, flags = _head.unpack_from(record)
     message = openwire.decode(record[_head.size :], sequence=sequence if flags & _NUMBERED else None)
     return Entry(
-        message, source, sequence, stored=bool(flags & _STORED), redelivered=bool(flags & _REDELIVERED)
+        message,
+        source_of(message),
+        sequence,
+        stored=bool(flags & _STORED),
+        redelivered=bool(flags & _REDELIVERED),
     )

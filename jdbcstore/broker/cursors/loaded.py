@@ -1,0 +1,62 @@
+"""A cursor that holds all that is stored: in memory, or in files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jdbcstore.broker.cursors import MessageCursor
+from jdbcstore.broker.cursors.store import ReadPage, StoreCursor
+from jdbcstore.broker.entry import Entry
+from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.message import Message
+
+
+class LoadedCursor(StoreCursor):
+    """See :class:`jdbcstore.broker.cursors.MessageCursor`.
+
+    At first it reads what is stored into another cursor, page by page while that has room, and from
+    then on it passes on what comes.
+    """
+
+    def __init__(
+        self,
+        cursor: MessageCursor,
+        read: ReadPage,
+        make_entry: Callable[[Message], Entry | None],
+        on_ready: Callable[[], None],
+        *,
+        memory: MemoryUsage,
+        page_size: int,
+        lanes: int = 1,
+        is_empty: bool = False,
+    ) -> None:
+        super().__init__(
+            read, make_entry, on_ready, memory=memory, page_size=page_size, lanes=lanes, is_empty=is_empty
+        )
+        self._cursor = cursor
+
+    def head(self) -> Entry | None:
+        head = self._cursor.head()
+        if not self._caching and not self._reading and (head is None or not self._cursor.is_full):
+            self._read()
+        return head
+
+    def pop(self) -> Entry:
+        return self._cursor.pop()
+
+    def take_expired(self, now_ms: int) -> list[Entry]:
+        return self._cursor.take_expired(now_ms)
+
+    @property
+    def is_full(self) -> bool:
+        return self._cursor.is_full
+
+    def close(self) -> None:
+        super().close()
+        self._cursor.close()
+
+    def _has_room(self) -> bool:
+        return True
+
+    def _append(self, entry: Entry) -> None:
+        self._cursor.push(entry)

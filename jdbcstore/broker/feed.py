@@ -1,0 +1,295 @@
+"""One topic's messages for one durable subscription that somebody consumes."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from jdbcstore.abc import Cursor, DurableSubscription, Page, Reference, TopicMessageStore, Transaction
+from jdbcstore.broker.cursors import Backlog, MemoryCursor, MessageCursor
+from jdbcstore.broker.cursors.file import FileCursor
+from jdbcstore.broker.cursors.loaded import LoadedCursor
+from jdbcstore.broker.cursors.store import StoreCursor
+from jdbcstore.broker.dead_letters import expired
+from jdbcstore.broker.entry import Entry
+from jdbcstore.broker.parts import Parts
+from jdbcstore.broker.redelivery import delay_before, is_over
+from jdbcstore.broker.subscription import BaseSubscription
+from jdbcstore.destination import Destination
+from jdbcstore.message import Message
+
+if TYPE_CHECKING:
+    from jdbcstore.broker.durable import Track
+    from jdbcstore.broker.durable_subscriber import DurableSubscriber
+    from jdbcstore.broker.topic import Topic
+
+_CAUSE = "java.lang.Throwable: Rejected by its consumer"
+
+
+class DurableFeed:
+    """A :class:`jdbcstore.broker.entry.Source`: what is stored for the subscription, in a window on the
+    store, in memory or in files; and what is not stored, while it is consumed.
+
+    What has expired, and what the selector does not want, is acknowledged for the consumer, in batches.
+    """
+
+    def __init__(
+        self, parts: Parts, topic: Topic, store: TopicMessageStore, session: DurableSubscriber, track: Track
+    ) -> None:
+        self._parts = parts
+        self._topic = topic
+        self._store = store
+        self._session = session
+        self._track = track
+        self._subscription: DurableSubscription | None = None
+        lanes = 10 if topic.policy.prioritized_messages else 1
+        self._stored = Backlog(self._make_stored(lanes), lanes)
+        self._transient = Backlog(self._make_cursor(lanes), lanes)
+        self._transient_turn = False
+        self._back: dict[Entry, None] = {}
+        """What is stored, was given back and waits again."""
+        self._acknowledged: list[Entry] = []
+        self._acknowledging: list[Future[None]] = []
+        self.is_ready = False
+        """Whether its session is to ask it for more."""
+
+    @property
+    def destination(self) -> Destination:
+        return self._topic.destination
+
+    def _make_stored(self, lanes: int) -> StoreCursor:
+        policy = self._topic.policy
+        of_store = policy.pending_durable_subscriber_policy == "storeDurableSubscriberCursor"
+        kind = StoreCursor if of_store else partial(LoadedCursor, self._make_cursor(lanes))
+        return kind(
+            self._read_page,
+            self._entry_of_page,
+            self._wake,
+            memory=self._topic.memory,
+            page_size=policy.max_page_size,
+            lanes=lanes,
+        )
+
+    def _make_cursor(self, lanes: int) -> MessageCursor:
+        if self._topic.policy.pending_durable_subscriber_policy == "vmDurableCursor":
+            return MemoryCursor(self._topic.memory, lanes)
+        name = f"{self._session.name} of {self.destination}"
+        return FileCursor(name, lambda _: self, self._topic.memory, lanes=lanes, on_lost=self._session.lose)
+
+    def _read_page(self, limit: int, after: Cursor) -> Future[Page]:
+        in_hand = self._track.in_hand
+        in_hand.begin_reading()
+        page = self._parts.run(partial(self._recover, limit, after))
+        # Behind the cursor, which is called back next.
+        page.add_done_callback(lambda _: self._parts.loop.call_soon(in_hand.end_reading))
+        return page
+
+    def _recover(self, limit: int, after: Cursor) -> Page:
+        """In a thread."""
+        if self._subscription is None:
+            subscription = self._store.subscription(*self._session.durable.key)
+            subscription.acknowledge()  # what the first one looks up must not block the loop
+            self._subscription = subscription
+        return self._subscription.recover(limit, after)
+
+    def _entry_of_page(self, message: Message) -> Entry | None:
+        sequence = message.sequence or 0
+        if sequence in self._track.in_hand:
+            return None
+        count = self._track.delivered.get(sequence)
+        if count is not None:
+            message = message.replace(redelivery_counter=count)
+        known = count is not None or sequence <= self._parts.last_sequence
+        return Entry(message, self, sequence, stored=True, redelivered=known)
+
+    def _wake(self) -> None:
+        self._session.wake(self)
+
+    # Messages come, and go to the consumer
+
+    def push(self, message: Message, sequence: int | None) -> None:
+        """A message has come to the topic; it is stored if it has a sequence."""
+        if sequence is not None:
+            self._stored.cursor.push(Entry(message, self, sequence, stored=True))
+        else:
+            self._transient.cursor.push(Entry(message, self, next(self._parts.numbers), stored=False))
+        self._wake()
+
+    def lose_sight(self) -> None:
+        """Something may have been stored that was not pushed."""
+        cursor = self._stored.cursor
+        assert isinstance(cursor, StoreCursor)  # noqa: S101 - see _make_stored
+        cursor.lose_sight()
+        self._wake()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether producers should wait for it."""
+        return self._stored.cursor.is_full or self._transient.cursor.is_full
+
+    def next(self) -> Entry | None:
+        """Take the next message that the consumer wants; None if none is in memory."""
+        dead: list[Entry] = []
+        found = None
+        while found is None and (backlog := self._choose()) is not None:
+            entry = backlog.head()
+            assert entry is not None  # noqa: S101 - the backlog was chosen by its head
+            backlog.pop(entry)
+            if entry.stored:
+                self._track.in_hand.add(entry.sequence)
+                self._back.pop(entry, None)
+            if 0 < entry.message.expiration_ms < self._parts.clock.now_ms():
+                dead.append(entry)
+            elif self._session.wants(entry.message):
+                found = entry
+            else:
+                self._pass_over(entry)
+        if dead:
+            self._bury(dead, expired, is_expiry=True).add_done_callback(Future.exception)  # it is logged
+        return found
+
+    def _choose(self) -> Backlog | None:
+        """Where the next message waits: stored and not stored ones in turns."""
+        stored, transient = self._stored.head(), self._transient.head()
+        if transient is None:
+            return None if stored is None else self._stored
+        if stored is not None:
+            self._transient_turn = not self._transient_turn
+            if not self._transient_turn:
+                return self._stored
+        return self._transient
+
+    def _pass_over(self, entry: Entry) -> None:
+        self._topic.memory.release(entry.size)
+        if entry.stored:
+            self._acknowledged.append(entry)
+            self._parts.touch(self)
+
+    # What the consumer says to them
+
+    def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
+        self._topic.memory.release(sum([entry.size for entry in entries]))
+        stored = [entry for entry in entries if entry.stored]
+        if not stored:
+            return self._parts.done()
+        promise: Future[None] = self._parts.loop.create_future()
+        self._acknowledged.extend(stored)
+        self._acknowledging.append(promise)
+        self._parts.touch(self)
+        return promise
+
+    def turn(self) -> None:
+        """Write the acknowledgements of a turn of the loop."""
+        if not self._acknowledged:
+            return
+        assert self._subscription is not None  # noqa: S101 - stored entries come from it
+        entries, self._acknowledged = self._acknowledged, []
+        promises, self._acknowledging = self._acknowledging, []
+        write = partial(self._subscription.acknowledge_async, *map(self._reference, entries))
+        self._parts.line.submit(write, 0, partial(self._written, entries, promises))
+
+    def _reference(self, entry: Entry) -> Reference:
+        """A priority is asked for if it is not given."""
+        return entry.message if self._topic.policy.prioritized_messages else entry.sequence
+
+    def _written(
+        self, entries: list[Entry], promises: list[Future[None]], _: None, error: BaseException | None
+    ) -> None:
+        if error is None:
+            self._forget(entries)
+        else:
+            for entry in entries:
+                entry.redeliver()
+                self._topic.memory.take(entry.size)
+            self.give_back(entries)
+        for promise in promises:
+            self._parts.settle(promise, error)
+
+    def _forget(self, entries: Sequence[Entry]) -> None:
+        """The store has."""
+        self._track.in_hand.remove(entries)
+        if self._track.delivered:
+            for entry in entries:
+                self._track.delivered.pop(entry.sequence, None)
+
+    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
+        stored = [self._reference(entry) for entry in entries if entry.stored]
+        if stored:
+            topic = transaction.topic(self.destination)
+            topic.acknowledge_subscription(*self._session.durable.key, *stored)
+        return bool(stored)
+
+    def acknowledged(self, entries: Sequence[Entry]) -> None:
+        self._topic.memory.release(sum([entry.size for entry in entries]))
+        self._forget([entry for entry in entries if entry.stored])
+
+    def reject(self, entries: Sequence[Entry], subscription: BaseSubscription) -> Future[None]:  # noqa: ARG002
+        """As with a queue: redelivered as the policy says, or a dead letter."""
+        policy = self._topic.policy.redelivery_policy
+        dead = []
+        for entry in entries:
+            count = entry.message.redelivery_counter
+            if policy is None or is_over(policy, count):
+                dead.append(entry)
+            else:
+                entry.redeliver()
+                self._session.delays.add(entry, delay_before(policy, count))
+        return self._bury(dead, lambda _: _CAUSE) if dead else self._parts.done()
+
+    def _bury(
+        self, entries: Sequence[Entry], cause: Callable[[Message], str], *, is_expiry: bool = False
+    ) -> Future[None]:
+        client_id, name = self._session.durable.key
+        return self._parts.dead_letters.bury(
+            self,
+            self._topic.policy.dead_letter_strategy,
+            entries,
+            cause,
+            is_expiry=is_expiry,
+            subscriber=f"{client_id}:{name}",
+        )
+
+    def retain(self, entries: Sequence[Entry]) -> None:
+        self._session.try_again(entries)
+
+    def give_back(self, entries: Sequence[Entry]) -> None:
+        """They wait again, here or for the next consumer."""
+        if not self._session.closed:
+            self._take_back([entry for entry in entries if entry.stored])
+            self._transient.give_back([entry for entry in entries if not entry.stored])
+            self._wake()
+            return
+        self._topic.memory.release(sum([entry.size for entry in entries]))
+        stored = [entry for entry in entries if entry.stored]
+        self._track.delivered.update((entry.sequence, entry.message.redelivery_counter) for entry in stored)
+        following = self._track.feed
+        if following is None or following is self:
+            self._track.in_hand.remove(stored)
+        else:
+            following.adopt(stored)
+
+    def adopt(self, entries: Sequence[Entry]) -> None:
+        """Take over what a consumer before had; this one's pages did not bring it."""
+        for entry in entries:
+            entry.source = self
+            self._topic.memory.take(entry.size)
+        self._take_back(entries)
+        self._wake()
+
+    def _take_back(self, entries: Sequence[Entry]) -> None:
+        self._stored.give_back(entries)
+        self._back.update(dict.fromkeys(entries))
+
+    def has_room(self, subscription: BaseSubscription) -> None: ...
+
+    def leave(self, subscription: BaseSubscription) -> None: ...
+
+    def close(self) -> None:
+        """Forget what waits; what is stored comes again."""
+        self.give_back([*self._back])
+        self._track.feed = None
+        self._topic.remove_feed(self)
+        self._stored.close()
+        self._transient.close()

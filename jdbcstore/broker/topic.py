@@ -1,0 +1,229 @@
+"""A topic: every message goes to all that subscribe to it, and into the store for those that are durable."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from jdbcstore.abc import MessageReference, TopicMessageStore, Transaction
+from jdbcstore.broker.durable_subscriber import DurableSubscriber
+from jdbcstore.broker.entry import size_of
+from jdbcstore.broker.feed import DurableFeed
+from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.broker.parts import Parts
+from jdbcstore.broker.recovery import Retained
+from jdbcstore.broker.subscriber import Share, TopicSubscriber
+from jdbcstore.broker.subscription import BaseSubscription
+from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.destination import Destination
+from jdbcstore.errors import OutcomeUnknown
+from jdbcstore.message import Message
+
+WhenReady = Callable[[BaseException | None], None]
+"""Called when a topic can be sent to, or with the reason why it cannot."""
+
+
+class Topic:
+    """The messages of one topic on their way to its subscribers.
+
+    A message is stored if it is persistent and there is a durable subscription; then it is delivered
+    once it is committed, and what its producer sends next waits behind it.
+    """
+
+    def __init__(self, parts: Parts, destination: Destination, policy: PolicyEntry) -> None:
+        self._parts = parts
+        self._destination = destination
+        self.policy = policy
+        self.memory = MemoryUsage(
+            policy.memory_limit or parts.memory.limit,
+            high_water_mark=policy.cursor_memory_high_water_mark,
+            parent=parts.memory,
+        )
+        self.store: TopicMessageStore | None = None
+        if not destination.is_temporary:
+            self.store = parts.store.topic(destination, prioritized=policy.prioritized_messages)
+        self.durables: set[tuple[str, str]] = set()
+        """The durable subscriptions that have a row here, or are about to."""
+        self._retained = Retained(policy.subscription_recovery_policy, parts.clock)
+        self._subscribers: dict[TopicSubscriber, Share] = {}
+        self._shares: tuple[Share, ...] = ()
+        self._feeds: tuple[DurableFeed, ...] = ()
+        self._submitted = 0
+        self._completed = 0
+        self._behind: deque[tuple[int, Message, Future[None]]] = deque()
+        """What is not stored and waits for so many writes that were submitted before it."""
+        self._write_rows: Callable[[], Future[None]] | None = None
+        self._writing = False
+        self._waiting: list[WhenReady] = []
+
+    @property
+    def destination(self) -> Destination:
+        return self._destination
+
+    # Rows of durable subscriptions, which are there before the first message is stored
+
+    def await_rows(self, write: Callable[[], Future[None]]) -> None:
+        """Nothing is sent here before ``write`` has succeeded."""
+        self._write_rows = write
+        self._begin()
+
+    def when_ready(self, callback: WhenReady) -> bool:
+        """True if the topic can be sent to; else it is called back, in the order of the calls."""
+        if self._write_rows is None:
+            return True
+        self._waiting.append(callback)
+        if not self._writing:
+            self._begin()
+        return False
+
+    def _begin(self) -> None:
+        assert self._write_rows is not None  # noqa: S101 - it is what begins
+        self._writing = True
+        self._write_rows().add_done_callback(self._rows_written)
+
+    def _rows_written(self, future: Future[None]) -> None:
+        self._writing = False
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
+            self._write_rows = None
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback(error)
+
+    # Sending
+
+    def is_stored(self, message: Message) -> bool:
+        """Whether the message goes through the store."""
+        return bool(message.persistent and self.durables and self.store is not None)
+
+    def send(self, message: Message, connection_id: str) -> Future[None]:
+        """Done when it is durable, if it is stored."""
+        if self._write_rows is None and not self._behind:
+            if self.is_stored(message):
+                return self._store_message(message, self._parts.loop.create_future())
+            if self._submitted == self._completed:
+                self.arrive(message, None, connection_id)
+                return self._parts.done()
+        promise: Future[None] = self._parts.loop.create_future()
+        if self.when_ready(partial(self._send_later, message, promise)):
+            self._send(message, promise)
+        return promise
+
+    def _send_later(self, message: Message, promise: Future[None], error: BaseException | None) -> None:
+        if promise.done():
+            return
+        if error is None:
+            self._send(message, promise)
+        else:
+            promise.set_exception(error)
+
+    def _send(self, message: Message, promise: Future[None]) -> None:
+        if self.is_stored(message):
+            self._store_message(message, promise)
+        else:
+            self._behind.append((self._submitted, message, promise))
+            self._deliver_behind()
+
+    def _store_message(self, message: Message, promise: Future[None]) -> Future[None]:
+        assert self.store is not None  # noqa: S101 - it is stored
+        self._submitted += 1
+        self._parts.line.submit(
+            partial(self.store.add_message_async, message),
+            size_of(message),
+            partial(self._stored, message, promise),
+        )
+        return promise
+
+    def _stored(
+        self,
+        message: Message,
+        promise: Future[None],
+        reference: MessageReference,
+        error: BaseException | None,
+    ) -> None:
+        self._completed += 1
+        if error is None:
+            self.arrive(message, reference, "")
+        elif isinstance(error, OutcomeUnknown):
+            self.lose_sight()
+        self._parts.settle(promise, error)
+        self._deliver_behind()
+
+    def _deliver_behind(self) -> None:
+        while self._behind and self._behind[0][0] <= self._completed:
+            _, message, promise = self._behind.popleft()
+            if not promise.done():
+                self.arrive(message, None, "")
+                promise.set_result(None)
+
+    def stage(self, transaction: Transaction, message: Message) -> bool:
+        """Add the message to a transaction of the store; False if it is not stored."""
+        if not self.is_stored(message):
+            return False
+        transaction.topic(self._destination).add_message(message)
+        return True
+
+    def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:  # noqa: ARG002
+        """A message is here: committed under this reference, or not stored."""
+        sequence = None
+        if reference is not None:
+            if reference.sequence < 0:
+                return  # the store has seen it before
+            sequence = reference.sequence
+            if message.message_id is not reference.message_id:
+                message = message.replace(message_id=reference.message_id)
+            if self.policy.prioritized_messages:
+                message = message.replace(sequence=sequence)  # its acknowledgement needs the priority
+        for feed in self._feeds:
+            feed.push(message, sequence)
+        if 0 < message.expiration_ms < self._parts.clock.now_ms():
+            return
+        for share in self._shares:
+            share.offer(message)
+        self._retained.add(message)
+
+    def room(self, message: Message) -> Future[None]:  # noqa: ARG002
+        """Done when a producer may send more, who has just sent this in a transaction."""
+        return self._parts.done()
+
+    def disconnected(self, connection_id: str) -> None: ...
+
+    def lose_sight(self) -> None:
+        """A write may have been committed or not."""
+        for feed in self._feeds:
+            feed.lose_sight()
+
+    # Subscribing
+
+    def add(self, subscription: BaseSubscription) -> None:
+        """A consumer begins."""
+        if isinstance(subscription, DurableSubscriber):
+            subscription.attach(self)
+        elif isinstance(subscription, TopicSubscriber) and subscription not in self._subscribers:
+            share = self._subscribers[subscription] = subscription.join(self)
+            self._shares = tuple(self._subscribers.values())
+            if subscription.request.retroactive or self.policy.always_retroactive:
+                for message in self._retained.messages():
+                    share.offer(message)
+
+    def leave(self, subscriber: TopicSubscriber) -> None:
+        """A consumer is gone."""
+        self._subscribers.pop(subscriber, None)
+        self._shares = tuple(self._subscribers.values())
+
+    def add_feed(self, feed: DurableFeed) -> None:
+        """What is stored from now on is for this one too."""
+        self._feeds = (*self._feeds, feed)
+
+    def remove_feed(self, feed: DurableFeed) -> None:
+        self._feeds = tuple(one for one in self._feeds if one is not feed)
+
+    def close(self) -> None:
+        """The broker stops: what waits is not sent."""
+        behind, self._behind = self._behind, deque()
+        for _, _, promise in behind:
+            promise.cancel()

@@ -1,0 +1,464 @@
+"""Durable subscriptions: stored for, taken up again, by one consumer at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from jdbcstore import Store
+from jdbcstore.broker.cursors import MemoryCursor
+from jdbcstore.broker.cursors.file import FileCursor
+from jdbcstore.broker.cursors.loaded import LoadedCursor
+from jdbcstore.broker.cursors.store import StoreCursor
+from jdbcstore.broker.durable_subscriber import DurableSubscriber
+from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.feed import DurableFeed
+from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
+from jdbcstore.errors import InvalidDestination, InvalidSelector, SubscriptionInUse, SubscriptionNotFound
+from tests.broker.consuming import PATIENCE, Recorder, consume, message, quiet, running, send
+from tests.clock import FakeClock
+from tests.conftest import OpenStore
+
+pytestmark = pytest.mark.backends("memory", "sqlite")
+
+CURSORS = pytest.mark.parametrize(
+    "cursor", ["storeDurableSubscriberCursor", "fileDurableSubscriberCursor", "vmDurableCursor"]
+)
+
+
+async def subscribe(engine: Engine, topic: str = "T", client: str = "c", **options: Any) -> Recorder:
+    return await consume(engine, f"topic://{topic}", client_id=client, subscription_name="s", **options)
+
+
+async def unsubscribe(engine: Engine, client: str = "c") -> None:
+    async with asyncio.timeout(PATIENCE):
+        await engine.unsubscribe(client, "s")
+
+
+def feed(recorder: Recorder) -> DurableFeed:
+    assert isinstance(recorder.subscription, DurableSubscriber)
+    [found] = recorder.subscription._feeds
+    return found
+
+
+def topic(body: Any, name: str = "T", **headers: Any) -> Any:
+    return message(body, f"topic://{name}", **headers)
+
+
+def pending(store: Store, name: str = "T", client: str = "c") -> int:
+    return store.topic(name).subscription(client, "s").message_count()
+
+
+@CURSORS
+def test_what_comes_while_nobody_consumes_comes_later(store: Store, cursor: str) -> None:
+    policy = PolicyEntry(topic=">", pending_durable_subscriber_policy=cursor)
+
+    async def main() -> None:
+        async with running(store, policy) as engine:
+            await send(engine, topic("early"))
+            assert store.destinations() == []
+            consumer = await subscribe(engine)
+            await send(engine, topic("a"), topic("b"))
+            await consumer.got(2)
+            await consumer.acknowledge(*consumer.deliveries)
+            consumer.subscription.close()
+            await send(engine, *[topic(str(n)) for n in range(50)], topic("x", persistent=False))
+            assert pending(store) == 50
+            again = await subscribe(engine)
+            await send(engine, topic("last"))
+            await again.got(51)
+            assert again.bodies == [*[str(n) for n in range(50)], "last"]
+            assert not any(delivery.redelivered for delivery in again.deliveries)
+            await again.acknowledge(*again.deliveries)
+            assert pending(store) == 0
+
+    asyncio.run(main())
+
+
+@CURSORS
+def test_after_a_restart_it_goes_on(store: Store, cursor: str) -> None:
+    policy = PolicyEntry(topic=">", pending_durable_subscriber_policy=cursor)
+
+    async def before() -> None:
+        async with running(store, policy) as engine:
+            consumer = await subscribe(engine, selector="JMSPriority > 3")
+            await send(engine, *[topic(str(n)) for n in range(10)])
+            await consumer.got(10)
+            await consumer.acknowledge(*consumer.deliveries[:3], consumer.deliveries[5])
+
+    async def after() -> None:
+        async with running(store, policy) as engine:
+            await send(engine, topic("new"))
+            consumer = await subscribe(engine, selector="JMSPriority > 3")
+            await consumer.got(7)
+            assert consumer.bodies == ["3", "4", "6", "7", "8", "9", "new"]
+            assert [delivery.redelivered for delivery in consumer.deliveries] == [True] * 6 + [False]
+            await consumer.acknowledge(*consumer.deliveries)
+            assert pending(store) == 0
+
+    asyncio.run(before())
+    asyncio.run(after())
+
+
+def test_memory_is_bounded_and_the_window_comes_and_goes(store: Store) -> None:
+    policy = PolicyEntry(topic=">", max_page_size=20)
+
+    async def main() -> None:
+        async with running(store, policy, memory_limit=200_000) as engine:
+            consumer = await subscribe(engine, prefetch=5)
+            await send(engine, topic("0"))
+            await consumer.got(1)
+            cursor = feed(consumer)._stored.cursor
+            assert isinstance(cursor, StoreCursor)
+            assert cursor._caching
+            for start in range(1, 1001, 100):
+                await send(engine, *[topic(str(n)) for n in range(start, start + 100)])
+                assert cursor._window.count <= 5 * 20
+            assert not cursor._caching
+            most = 0
+            while len(consumer.deliveries) < 1001:
+                count = len(consumer.deliveries)
+                await consumer.drain(count)
+                await consumer.got(count + 1)
+                most = max(most, cursor._window.count)
+            await consumer.drain(1001)
+            assert most <= 5 * 20
+            assert consumer.bodies == [str(n) for n in range(1001)]
+            await quiet()
+            assert cursor._caching
+            assert pending(store) == 0
+            assert engine._parts.memory.used == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("policy", "kind"), [("fileDurableSubscriberCursor", FileCursor), ("vmDurableCursor", MemoryCursor)]
+)
+def test_the_backlog_is_read_into_other_cursors(store: Store, policy: str, kind: type) -> None:
+    entry = PolicyEntry(topic=">", max_page_size=20, pending_durable_subscriber_policy=policy)
+
+    async def main() -> None:
+        async with running(store, entry, memory_limit=100_000) as engine:
+            consumer = await subscribe(engine, prefetch=5)
+            consumer.subscription.close()
+            await send(engine, *[topic(str(n)) for n in range(500)])
+            again = await subscribe(engine, prefetch=5)
+            cursor = feed(again)._stored.cursor
+            assert isinstance(cursor, LoadedCursor)
+            assert isinstance(cursor._cursor, kind)
+            await again.drain(500)
+            assert again.bodies == [str(n) for n in range(500)]
+            assert engine._parts.memory.used == 0
+            assert pending(store) == 0
+
+    asyncio.run(main())
+
+
+def test_what_a_closed_consumer_had_comes_again_and_counts(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await subscribe(engine)
+            await send(engine, *[topic(str(n)) for n in range(4)])
+            await consumer.got(4)
+            await consumer.acknowledge(consumer.deliveries[1])
+            for count in (1, 2):
+                consumer.subscription.close()
+                consumer = await subscribe(engine)
+                await send(engine, topic(f"new {count}"))
+                await consumer.got(3 + count)
+                assert [
+                    (delivery.message.redelivery_counter, delivery.redelivered)
+                    for delivery in consumer.deliveries
+                ] == [(count, True)] * 3 + [(1, True)] * (count - 1) + [(0, False)]
+            assert consumer.bodies == ["0", "2", "3", "new 1", "new 2"]
+
+    asyncio.run(main())
+
+
+def test_one_consumer_at_a_time(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            first, second = await asyncio.gather(subscribe(engine), subscribe(engine), return_exceptions=True)
+            assert isinstance(first, Recorder)
+            assert isinstance(second, SubscriptionInUse)
+            with pytest.raises(SubscriptionInUse, match="'s' of client 'c'"):
+                await subscribe(engine)
+            with pytest.raises(SubscriptionInUse):
+                await unsubscribe(engine)
+            other = await subscribe(engine, client="d")
+            first.subscription.close()
+            third = await subscribe(engine)
+            await send(engine, topic("x"))
+            await third.got(1)
+            await other.got(1)
+            assert first.deliveries == []
+
+    asyncio.run(main())
+
+
+def test_it_ends_when_it_is_unsubscribed(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            with pytest.raises(SubscriptionNotFound, match="'c' has no durable subscription 's'"):
+                await unsubscribe(engine)
+            consumer = await subscribe(engine)
+            consumer.subscription.close()
+            await unsubscribe(engine)
+            await send(engine, topic("x"))
+            assert store.destinations() == []
+            again = await subscribe(engine)
+            await send(engine, topic("y"))
+            await again.got(1)
+            assert again.bodies == ["y"]
+
+    asyncio.run(main())
+
+
+def test_another_selector_or_destination_makes_it_anew(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await subscribe(engine)
+            consumer.subscription.close()
+            await send(engine, topic("a"))
+            with pytest.raises(InvalidSelector):
+                await subscribe(engine, selector="x =")
+            consumer = await subscribe(engine, selector="JMSPriority > 5")
+            await send(engine, topic("b"), topic("c", priority=6))
+            await consumer.got(1)
+            assert consumer.bodies == ["c"]
+            consumer.subscription.close()
+            consumer = await subscribe(engine, "U")
+            await send(engine, topic("d"), topic("e", "U"))
+            await consumer.got(1)
+            assert consumer.bodies == ["e"]
+            assert store.topic("T").subscriptions() == []
+            [info] = store.topic("U").subscriptions()
+            assert info.selector is None
+
+    asyncio.run(main())
+
+
+def test_what_the_selector_does_not_want_is_acknowledged_for_it(store: Store) -> None:
+    async def main() -> None:
+        async with running(store, PolicyEntry(topic=">", max_page_size=10)) as engine:
+            consumer = await subscribe(engine, selector="JMSPriority > 5")
+            await send(engine, *[topic(str(n), priority=6 if n % 10 == 0 else 1) for n in range(100)])
+            await consumer.got(10)
+            await quiet()
+            assert consumer.bodies == [str(n) for n in range(0, 100, 10)]
+            consumer.subscription.close()
+            await send(engine, *[topic(str(n), priority=1) for n in range(60)])
+            again = await subscribe(engine, selector="JMSPriority > 5")
+            await send(engine, topic("z", priority=9))
+            await again.got(11)
+            await again.acknowledge(*again.deliveries)
+            await engine._parts.settled()
+            assert pending(store) == 0
+            assert engine._parts.memory.used == 0
+
+    asyncio.run(main())
+
+
+def test_wildcards_have_a_row_for_each_topic(store: Store) -> None:
+    async def rows() -> list[tuple[str, str]]:
+        infos = [info for where in store.destinations() for info in store.topic(where).subscriptions()]
+        return sorted((info.destination.name, info.subscribed_destination.name) for info in infos)
+
+    async def before() -> None:
+        async with running(store) as engine:
+            await send(engine, topic("x", "A.OLD"), topic("x", "B.OLD"))
+            consumer = await subscribe(engine, "A.*")
+            assert await rows() == [("A.*", "A.*"), ("A.OLD", "A.*")]
+            consumer.subscription.close()
+            # The row of a new topic is there before its first message.
+            transaction = engine.begin("test")
+            await transaction.send(topic("in", "A.TX"))
+            sends = [engine.send(topic(str(n), "A.NEW"), "test") for n in range(3)]
+            await asyncio.gather(transaction.commit(), *sends)
+            await send(engine, topic("y", "A.OLD"), topic("y", "B.NEW"))
+            assert await rows() == [(name, "A.*") for name in ("A.*", "A.NEW", "A.OLD", "A.TX")]
+
+    async def after() -> None:
+        async with running(store) as engine:
+            consumer = await subscribe(engine, "A.*")
+            await consumer.got(5)
+            assert sorted(consumer.bodies) == ["0", "1", "2", "in", "y"]
+            await send(engine, topic("later", "A.LATER"))
+            await consumer.got(6)
+            assert str(consumer.deliveries[5].destination) == "topic://A.LATER"
+            await consumer.acknowledge(*consumer.deliveries)
+            consumer.subscription.close()
+            await unsubscribe(engine)
+            assert await rows() == []
+
+    asyncio.run(before())
+    asyncio.run(after())
+
+
+def test_a_retroactive_one_gets_what_is_stored(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            await subscribe(engine)
+            await send(engine, topic("a"), topic("b"))
+            late, retroactive = (
+                await subscribe(engine, client="late"),
+                await subscribe(engine, client="r", retroactive=True),
+            )
+            await send(engine, topic("c"))
+            await late.got(1)
+            await retroactive.got(3)
+            assert (late.bodies, retroactive.bodies) == (["c"], ["a", "b", "c"])
+
+    asyncio.run(main())
+
+
+def test_what_is_not_stored_keeps_its_place_behind_what_is(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            await subscribe(engine)
+            plain = await consume(engine, "topic://T")
+            await send(engine, *[topic(str(n), persistent=n % 3 == 0) for n in range(50)])
+            assert plain.bodies == [str(n) for n in range(50)]
+
+    asyncio.run(main())
+
+
+def test_what_is_not_stored_goes_to_those_who_are_there(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await subscribe(engine)
+            await send(engine, topic("a", persistent=False))
+            await consumer.got(1)
+            assert pending(store) == 0
+            await consumer.acknowledge(*consumer.deliveries)
+            assert engine._parts.memory.used == 0
+
+    asyncio.run(main())
+
+
+def test_a_transaction_of_sends_and_acknowledgements(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await subscribe(engine)
+            await send(engine, topic("a"), topic("b"))
+            await consumer.got(2)
+            transaction = engine.begin("test")
+            transaction.acknowledge(consumer.subscription, consumer.deliveries[:1])
+            await transaction.send(topic("c"))
+            transaction.rollback()
+            await quiet()
+            assert consumer.bodies == ["a", "b"]
+            transaction = engine.begin("test")
+            transaction.acknowledge(consumer.subscription, consumer.deliveries[:1])
+            await transaction.send(topic("d"))
+            await transaction.commit()
+            await consumer.got(3)
+            assert consumer.bodies == ["a", "b", "d"]
+            assert pending(store) == 2
+
+    asyncio.run(main())
+
+
+def test_a_transaction_outlives_its_consumer(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await subscribe(engine)
+            await send(engine, *[topic(str(n)) for n in range(4)])
+            await consumer.got(4)
+            kept, dropped = engine.begin("test"), engine.begin("test")
+            kept.acknowledge(consumer.subscription, consumer.deliveries[:1])
+            dropped.acknowledge(consumer.subscription, consumer.deliveries[1:2])
+            consumer.subscription.close()
+            again = await subscribe(engine)
+            await again.got(2)
+            assert again.bodies == ["2", "3"]
+            await kept.commit()
+            dropped.rollback()
+            await again.got(3)
+            assert again.bodies == ["2", "3", "1"]
+            assert pending(store) == 3
+            again.subscription.close()
+            last = await subscribe(engine)
+            await last.got(3)
+            assert last.bodies == ["1", "2", "3"]
+
+    asyncio.run(main())
+
+
+def test_what_is_rejected_is_redelivered_and_then_dead(store: Store) -> None:
+    policy = PolicyEntry(
+        topic=">",
+        redelivery_policy=RedeliveryPolicy(
+            maximum_redeliveries=1, initial_redelivery_delay=0.0, redelivery_delay=0.0
+        ),
+    )
+
+    async def main() -> None:
+        async with running(store, policy) as engine:
+            consumer, other = await subscribe(engine), await subscribe(engine, client="d")
+            await send(engine, topic("a"), topic("b"))
+            await consumer.got(2)
+            await consumer.subscription.reject(consumer.deliveries[:1])
+            await consumer.got(3)
+            assert consumer.deliveries[2].message.redelivery_counter == 1
+            await consumer.subscription.reject(consumer.deliveries[2:3])
+            dead = await consume(engine, "ActiveMQ.DLQ")
+            await dead.got(1)
+            assert dead.bodies == ["a"]
+            assert (pending(store), pending(store, client="d")) == (1, 2)
+            await other.got(2)
+
+    asyncio.run(main())
+
+
+def test_what_has_expired_is_a_dead_letter_and_acknowledged_for_it(open_store: OpenStore) -> None:
+    clock = FakeClock()
+    store = open_store(clock=clock)
+
+    async def main() -> None:
+        async with running(store, clock=clock) as engine:
+            consumer = await subscribe(engine)
+            consumer.subscription.close()
+            soon = clock.now_ms() + 1000
+            await send(engine, topic("a", expiration_ms=soon), topic("b"), topic("c", expiration_ms=soon))
+            clock.advance(2)
+            again = await subscribe(engine)
+            await again.got(1)
+            assert again.bodies == ["b"]
+            dead = await consume(engine, "ActiveMQ.DLQ")
+            await dead.got(2)
+            assert dead.bodies == ["a", "c"]
+            await engine._parts.settled()
+            assert pending(store) == 1
+
+    asyncio.run(main())
+
+
+def test_a_prioritised_topic(store: Store) -> None:
+    async def main() -> None:
+        async with running(store, PolicyEntry(topic=">", prioritized_messages=True)) as engine:
+            consumer = await subscribe(engine)
+            consumer.subscription.close()
+            await send(engine, *[topic(f"{n % 10}", priority=n % 10) for n in range(40)])
+            again = await subscribe(engine)
+            await again.got(40)
+            assert again.bodies == [str(n // 4) for n in reversed(range(40))]
+            await send(engine, topic("low", priority=0), topic("high", priority=9))
+            await again.got(42)
+            await again.acknowledge(*again.deliveries)
+            assert pending(store) == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", ["topic://A,B", "temp-topic://test:1"])
+def test_what_cannot_be_durable(store: Store, name: str) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            with pytest.raises(InvalidDestination):
+                await consume(engine, name, client_id="c", subscription_name="s")
+
+    asyncio.run(main())
