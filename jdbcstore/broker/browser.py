@@ -61,7 +61,9 @@ class Browser(BaseSubscription):
         self._queues.append(queue)
 
     def begin(self) -> None:
-        self._task = self._parts.loop.create_task(self._run())
+        super().begin()
+        if not self.closed:
+            self._task = self._parts.loop.create_task(self._run())
 
     async def _run(self) -> None:
         try:

@@ -269,8 +269,6 @@ class Engine:
         )
         for destination in found:
             destination.add(subscription)
-        if isinstance(subscription, Browser):
-            subscription.begin()
 
     def _forget(self, subscription: BaseSubscription) -> None:
         self._subscriptions.pop(subscription, None)

@@ -122,6 +122,9 @@ class Queue:
 
     # Sending
 
+    def ready(self) -> None:
+        return None
+
     def stage(self, transaction: Transaction, message: Message) -> bool:
         if not self._intake.is_stored(message):
             return False

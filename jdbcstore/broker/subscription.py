@@ -101,7 +101,7 @@ class BaseSubscription:
     def begin(self) -> None:
         """Whoever subscribed has been told: deliveries may begin."""
         self.begun = True
-        self.tell_room()
+        self.tell_room()  # unless it is closed already
 
     def pause(self) -> None:
         self.paused = True

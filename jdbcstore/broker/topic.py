@@ -160,6 +160,14 @@ class Topic:
                 self.arrive(message, None, "")
                 promise.set_result(None)
 
+    def ready(self) -> Future[None] | None:
+        """Done when the rows of durable subscriptions are there."""
+        if self._write_rows is None:
+            return None
+        promise: Future[None] = self._parts.loop.create_future()
+        self.when_ready(partial(self._parts.settle, promise))
+        return promise
+
     def stage(self, transaction: Transaction, message: Message) -> bool:
         """Add the message to a transaction of the store; False if it is not stored."""
         if not self.is_stored(message):

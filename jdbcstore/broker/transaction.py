@@ -24,6 +24,9 @@ class Target(Receiver, Protocol):
     def stage(self, transaction: Transaction, message: Message) -> bool:
         """Add the message to a transaction of the store; False if it is not stored."""
 
+    def ready(self) -> Future[None] | None:
+        """Done when what was staged may be committed; None if it may now."""
+
     def room(self, message: Message) -> Future[None]:
         """Done when a producer may send more, who has just staged this."""
 
@@ -93,14 +96,26 @@ class EngineTransaction:
                 self._committed(references)
             else:
                 self._failed(error)
-            if not promise.done():
-                if error is None:
-                    promise.set_result(None)
-                else:
-                    promise.set_exception(error)
+            self._parts.settle(promise, error)
 
-        self._parts.line.submit(written.commit_async, self._size, end)
+        self._when_ready(lambda: self._parts.line.submit(written.commit_async, self._size, end), promise)
         return promise
+
+    def _when_ready(self, submit: Callable[[], None], promise: Future[None]) -> None:
+        waits = [ready for target, _, _ in self._sends if (ready := target.ready()) is not None]
+        if not waits:
+            submit()
+            return
+
+        def waited(done: Future[None]) -> None:
+            error = done.exception()
+            if error is None:
+                submit()
+            else:
+                self._failed(error)
+                self._parts.settle(promise, error)
+
+        all_done(self._parts.loop, waits).add_done_callback(waited)
 
     def _committed(self, references: list[MessageReference]) -> None:
         stored = iter(references)

@@ -86,6 +86,9 @@ class FileCursor:
         self._size -= entry.size
         return entry
 
+    def waiting(self) -> list[Entry]:
+        return [entry for lane in reversed(self._lanes) for entry in lane.memory]
+
     def take_expired(self, now_ms: int) -> list[Entry]:
         """Take out those in memory whose expiration has passed; the others are looked at when they are."""
         expired: list[Entry] = []

@@ -37,12 +37,15 @@ class LoadedCursor(StoreCursor):
 
     def head(self) -> Entry | None:
         head = self._cursor.head()
-        if not self._caching and not self._reading and (head is None or not self._cursor.is_full):
+        if self._unread >= 0 and not self._reading and (head is None or not self._cursor.is_full):
             self._read()
         return head
 
     def pop(self) -> Entry:
         return self._cursor.pop()
+
+    def waiting(self) -> list[Entry]:
+        return self._cursor.waiting()
 
     def take_expired(self, now_ms: int) -> list[Entry]:
         return self._cursor.take_expired(now_ms)
@@ -58,5 +61,6 @@ class LoadedCursor(StoreCursor):
     def _has_room(self) -> bool:
         return True
 
-    def _append(self, entry: Entry) -> None:
+    def _append(self, lane: int, entry: Entry) -> None:
+        self._positions[lane] = entry.sequence
         self._cursor.push(entry)
