@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -220,7 +221,11 @@ class JdbcStore:
 
     def lock(self) -> LockView:
         """Who holds the lock, until when, and how far the clocks differ."""
-        return look(self._session, self._clock)
+        view = look(self._session, self._clock)
+        if view.holder is not None or self._mastership is None:
+            return view
+        # A lock that is not in the database.
+        return replace(view, holder=self._mastership.locker.holder, expires_ms=None)
 
     def release_lock(self, *, force: bool = False) -> LockView:
         """Free the lease of a holder that is gone; with ``force`` also of one that is not.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 from jdbcstore.abc import Store
 from jdbcstore.broker.opening import Opening
 from jdbcstore.broker.security import Security, make_security
+from jdbcstore.broker.slave import SlaveConnectors
 from jdbcstore.broker.tenure import Tenure
 from jdbcstore.clock import Clock
 from jdbcstore.config import Configuration
@@ -59,6 +60,7 @@ class BrokerHost:
         self._health: HealthServer | None = None
         self._health_address: Address | None = None
         self._opening: Opening | None = None
+        self._refusing: SlaveConnectors | None = None
         self._tenure: Tenure | None = None
         self._stopping = False
         self._task: Task[None] | None = None
@@ -215,11 +217,14 @@ class BrokerHost:
                 os._exit(_EXIT)
 
     async def _open(self, *, patient: bool) -> Store | None:
-        self._opening = Opening(self._configuration, self._clock, self._tell_waiting)
+        self._opening = Opening(self._configuration, self._clock, self._wait_as_slave)
         try:
             return await self._opening.open(patient=patient)
         finally:
             self._opening = None
+            if self._refusing is not None:
+                await self._refusing.stop()
+                self._refusing = None
 
     async def _close(self, store: Store) -> None:
         try:
@@ -228,8 +233,11 @@ class BrokerHost:
             # What was not written has failed where it was asked for.
             log.warning("the store did not close in order: %s", error)
 
-    def _tell_waiting(self, error: NotMaster) -> None:
+    async def _wait_as_slave(self, error: NotMaster) -> None:
         log.info("waiting for the lock: %s", error)
+        if self._configuration.broker.answer_as_slave:
+            self._refusing = SlaveConnectors(self._configuration.broker)
+            await self._refusing.start()
         if self._on_waiting is not None:
             self._on_waiting(error)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import jdbcstore
 from jdbcstore.abc import Store
@@ -20,7 +20,10 @@ class Opening:
     """Opens the store of a configuration on threads that keep no process alive."""
 
     def __init__(
-        self, configuration: Configuration, clock: Clock | None, on_waiting: Callable[[NotMaster], None]
+        self,
+        configuration: Configuration,
+        clock: Clock | None,
+        on_waiting: Callable[[NotMaster], Awaitable[None]],
     ) -> None:
         self._configuration = configuration
         self._clock = clock
@@ -46,7 +49,7 @@ class Opening:
             except NotMaster as error:
                 if _fails_if_locked(self._configuration):
                     raise
-                self._on_waiting(error)
+                await self._on_waiting(error)
                 patient = True
             except StoreUnavailable:
                 if not patient:

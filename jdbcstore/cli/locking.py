@@ -56,8 +56,7 @@ def _print(facts: dict[str, Any]) -> None:
     write_line(f"store    {printable(facts['url'])}")
     holder = "nobody's name; a row lock leaves none"
     if facts["holder"]:
-        until = "until" if facts["leased"] else "not since"
-        holder = f"{printable(facts['holder'])}, {until} {local_time(facts['expires'])}"
+        holder = holder_text(facts["holder"], facts["leased"], facts["expires"])
     write_line(f"holder   {holder}")
     if facts["database_time"] is not None:
         ahead = "ahead of" if facts["skew_ms"] >= 0 else "behind"
@@ -65,6 +64,13 @@ def _print(facts: dict[str, Any]) -> None:
     write_line(
         f"epoch    {'none: no jdbcstore was master here' if facts['epoch'] is None else facts['epoch']}"
     )
+
+
+def holder_text(holder: str, leased: bool, expires_ms: int | None) -> str:
+    """Who holds a lock, and until when; a file has no end."""
+    if expires_ms is None:
+        return f"{printable(holder)}, which has locked the file"
+    return f"{printable(holder)}, {'until' if leased else 'not since'} {local_time(expires_ms)}"
 
 
 @click.command("wait-master", cls=Command)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from jdbcstore import JdbcStore
+from jdbcstore.cli.locking import holder_text
 from jdbcstore.cli.options import Command, Settings, destination_argument
 from jdbcstore.cli.output import (
     counted,
@@ -39,7 +40,7 @@ def init(settings: Settings) -> None:
 @click.command(cls=Command)
 @click.pass_obj
 def status(settings: Settings) -> None:
-    """Show what is stored: destinations, durable subscriptions, the lock, the tables."""
+    """Show what is stored: destinations, durable subscriptions, who is the master, the tables."""
     with settings.open(read_only=True) as store:
         facts = _status(store)
     if settings.json:
@@ -51,11 +52,16 @@ def status(settings: Settings) -> None:
 def _status(store: JdbcStore) -> dict[str, Any]:
     now_ms = time.time_ns() // 1_000_000
     destinations = store.destinations()
-    lock = store.lock_row()
+    lock, master = store.lock_row(), store.lock()
     return {
         "url": store.place,
         "tables": store.tables(),
         "lock": None if lock is None else {"broker_name": lock[2], "time": lock[1]},
+        "master": {
+            "holder": master.holder if master.is_leased else None,
+            "expires": master.expires_ms if master.is_leased else None,
+            "epoch": master.epoch,
+        },
         "last_id": store.last_sequence(),
         "destinations": [_destination_facts(store, destination, now_ms) for destination in destinations],
         "subscriptions": [
@@ -83,6 +89,7 @@ def _print_status(facts: dict[str, Any]) -> None:
     write_line(f"store    {printable(facts['url'])}")
     write_line(f"tables   {', '.join(present)}" + (f"; not there: {', '.join(missing)}" if missing else ""))
     write_line(f"lock     {_lock_text(facts['lock'])}")
+    write_line(f"master   {_master_text(facts['master'])}")
     write_line(f"last id  {facts['last_id']}")
     print_table(
         "Destinations",
@@ -106,6 +113,12 @@ def _lock_text(lock: dict[str, Any] | None) -> str:
         return "free"
     holder = printable(lock["broker_name"] or "a broker without a name")
     return f"{holder}, {local_time(lock['time'])}"
+
+
+def _master_text(master: dict[str, Any]) -> str:
+    if master["holder"] is None:
+        return "nobody that leaves a name"
+    return holder_text(master["holder"], True, master["expires"])
 
 
 @click.command(cls=Command)

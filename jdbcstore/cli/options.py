@@ -50,13 +50,19 @@ class Settings:
         For an SQLite file that is a locked file beside it, which whoever starts after a crash gets at once,
         for a server a lease, which clients of every machine see.
         """
+        configuration = self.watched()
+        if configuration.locker is not None or configuration.data_source.url == "memory:":
+            return configuration
+        return replace(configuration, locker=LeaseDatabaseLockerConfig())
+
+    def watched(self) -> Configuration:
+        """The same, where the locker is a file beside the database: who has it can be seen there alone."""
         configuration = self.configuration()
         if configuration.locker is not None or configuration.data_source.url == "memory:":
             return configuration
         directory = self._database(configuration).lock_directory
-        if directory is None:
-            return replace(configuration, locker=LeaseDatabaseLockerConfig())
-        return replace(configuration, locker=SharedFileLockerConfig(directory=directory))
+        locker = None if directory is None else SharedFileLockerConfig(directory=directory)
+        return replace(configuration, locker=locker)
 
     def open(self, *, read_only: bool = False, guarded: bool = False, audited: bool = True) -> JdbcStore:
         """The store that they name.
@@ -65,7 +71,8 @@ class Settings:
         broker serves it. Not audited, it takes messages that it has had before, whatever is configured.
         """
         # A command is over before a first cleanup in the background would be due.
-        configuration = (self.guarded() if guarded else self.configuration()).replace(cleanup_period=0.0)
+        configuration = self.guarded() if guarded else self.watched() if read_only else self.configuration()
+        configuration = configuration.replace(cleanup_period=0.0)
         if not audited:
             configuration = configuration.replace(enable_audit=False)
         if configuration.data_source.url == DEFAULT_URL and not read_only:

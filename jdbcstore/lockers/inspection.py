@@ -17,9 +17,9 @@ class LockView:
     """What the lock's row says; times are epoch milliseconds."""
 
     holder: str | None
-    """BROKER_NAME; None where the lock is free, or is a row lock, which leaves no name."""
+    """BROKER_NAME, or who has locked a file; None where the lock is free, or is a row lock without a name."""
     expires_ms: int | None
-    """TIME, by the database's clock the end of a lease."""
+    """TIME, by the database's clock the end of a lease; None of a file."""
     now_ms: int | None
     """The database's clock; None where it cannot be read."""
     skew_ms: int | None
@@ -29,8 +29,10 @@ class LockView:
 
     @property
     def is_leased(self) -> bool:
-        """Whether a lease is running."""
-        return bool(self.holder) and (self.now_ms is None or (self.expires_ms or 0) >= self.now_ms)
+        """Whether a lease is running, or a file locked."""
+        if self.expires_ms is None or self.now_ms is None:
+            return bool(self.holder)
+        return bool(self.holder) and self.expires_ms >= self.now_ms
 
 
 def look(session: Session, clock: Clock) -> LockView:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+import sys
 import threading
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +16,8 @@ from jdbcstore.lockers.base import AbstractLocker
 _taken: set[tuple[int, int]] = set()
 """Device and inode of the files that this process has locked: it would not be kept from a second time."""
 _taken_lock = threading.Lock()
+_FLOCK = "hhqqi4x"
+"""Linux's struct flock: type, whence, start, length, process."""
 
 
 class SharedFileLocker(AbstractLocker):
@@ -79,6 +82,23 @@ class SharedFileLocker(AbstractLocker):
         except OSError:
             return False
 
+    @property
+    def holder(self) -> str | None:
+        """Which process has the lock now, where the operating system says so."""
+        with _taken_lock:
+            if self._is_taken():
+                return "this process"
+            try:
+                file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                return None
+            try:
+                return _process_with_lock(file)
+            except OSError:
+                return None
+            finally:
+                os.close(file)
+
     def keep_alive(self) -> bool:
         if self._file is None:
             return False
@@ -97,6 +117,14 @@ class SharedFileLocker(AbstractLocker):
             with _taken_lock:
                 os.close(file)
                 _taken.discard(key)
+
+
+def _process_with_lock(file: int) -> str | None:
+    if sys.platform != "linux":
+        return None
+    question = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, question))
+    return None if kind == fcntl.F_UNLCK else f"process {pid}"
 
 
 def _key(status: os.stat_result) -> tuple[int, int]:

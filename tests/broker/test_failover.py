@@ -177,11 +177,15 @@ def test_it_ends_in_order(brokers: Brokers) -> None:
 
 
 @pytest.mark.backends("sqlite")
-def test_a_slave_ends_at_once(brokers: Brokers) -> None:
+def test_a_slave_ends_at_once(brokers: Brokers, url: str) -> None:
     master = brokers.start()
     master.ready()
     slave = brokers.start()
-    assert slave.line().startswith("waiting for lock")
+    assert slave.line() == f"waiting for lock: process {master.process.pid} holds it"
+    cli = CommandLine(brokers.folder, url)
+    status = cli("status", "--json").json
+    assert status["master"] == {"holder": f"process {master.process.pid}", "expires": None, "epoch": 1}
+    assert f"master   process {master.process.pid}, which has locked the file" in cli("status").out
 
     assert slave.end() == 0
     assert master.process.poll() is None

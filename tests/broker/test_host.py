@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -94,6 +95,31 @@ def test_a_slave_waits_and_follows(tmp_path: Path) -> None:
         await ready.wait()
         assert seen == [slave.addresses]
         assert await readiness(slave) == (200, "ready")
+        await slave.stop()
+
+    run(main)
+
+
+def test_a_slave_may_say_that_it_is_none(tmp_path: Path) -> None:
+    async def main() -> None:
+        waiting, ready = asyncio.Event(), asyncio.Event()
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+        connector = ConnectorConfig(uri=f"stomp://127.0.0.1:{port}")
+        async with BrokerHost(configuration(tmp_path)):
+            slave = BrokerHost(
+                configuration(tmp_path, answer_as_slave=True, connectors=(connector,)),
+                on_waiting=lambda _: waiting.set(),
+                on_ready=lambda _: ready.set(),
+            )
+            await slave.start()
+            await waiting.wait()
+            with pytest.raises(AssertionError, match=r"ERROR(.|\n)*not the master"):
+                async with Stomp(port):
+                    pass
+        await ready.wait()
+        async with Stomp(port) as client:
+            await client.send("/queue/A", "two pints")
         await slave.stop()
 
     run(main)

@@ -107,3 +107,25 @@ def test_the_file_holds_the_time_as_activemq_writes_it(tmp_path: Path) -> None:
     written = int.from_bytes((tmp_path / "lock").read_bytes(), "big")
     assert before <= written <= time.time_ns() // 10**6
     ours.stop()
+
+
+def test_who_has_it(tmp_path: Path) -> None:
+    ours, other = locker(tmp_path), locker(tmp_path)
+    assert ours.holder is None
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    assert ours.holder == f"process {holder.pid}"
+    with pytest.raises(NotMaster, match=f"process {holder.pid} holds the lock"):
+        ours.start(0.0)
+    holder.communicate(b"\n")
+    assert ours.holder is None
+
+    assert ours.start(0.0)
+    assert other.holder == "this process"
+    assert ours.keep_alive()
+    with pytest.raises(NotMaster):
+        other.start(0.0)
+    ours.stop()
