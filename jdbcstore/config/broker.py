@@ -69,6 +69,10 @@ class ConnectorConfig:
     """Of one connection."""
     connect_attempt_timeout: float = option(30.0, at_least=0, milliseconds=True)
     """Until a client must have sent its CONNECT; 0 is for ever."""
+    idle_timeout: float = option(0.0, at_least=0, milliseconds=True)
+    """How long a client may say nothing and be told nothing; 0 is for ever."""
+    virtual_hosts: str | None = None
+    """What clients may call the broker in CONNECT, with commas between; None is anything."""
     certificate: str | None = None
     """For TLS: a PEM file with the certificate and those behind it."""
     private_key: str | None = None

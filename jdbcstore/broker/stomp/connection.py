@@ -164,6 +164,8 @@ class Connection(asyncio.Protocol):
             line=config.max_header_length, headers=config.max_headers, body=config.max_frame_size
         )
         self._connections.logged_in(self)
+        if config.idle_timeout:
+            self._expect_traffic()
         if heart_beats.from_client:
             self._expect_life(heart_beats.from_client / 1000 * _TOLERANCE)
         if heart_beats.from_broker:
@@ -250,6 +252,15 @@ class Connection(asyncio.Protocol):
     def _was_too_slow(self) -> None:
         seconds = self._config.connect_attempt_timeout
         self._session.fail(ProtocolError(f"the client did not log in within {seconds:g} seconds", fatal=True))
+
+    def _expect_traffic(self) -> None:
+        allowed = self._config.idle_timeout
+        idle = self._loop.time() - max(self._read_at, self._written_at)
+        if idle < allowed:
+            self._replace_timer(allowed - idle, self._expect_traffic)
+            return
+        log.info("connection of %s is closed: it was idle for %.1f seconds", self.peer, idle)
+        self.end()
 
     def _expect_life(self, allowed: float) -> None:
         silent = self._loop.time() - self._read_at if self._reading else 0.0

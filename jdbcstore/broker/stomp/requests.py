@@ -65,6 +65,18 @@ def choose_version(headers: Mapping[str, str]) -> Version:
     return max(known)
 
 
+def check_host(headers: Mapping[str, str], virtual_hosts: str | None) -> None:
+    """Whether the client has come to the broker that it asks for.
+
+    :raises ProtocolError: it has not
+    """
+    if virtual_hosts is None:
+        return
+    host = headers.get("host", "")
+    if host not in (name.strip() for name in virtual_hosts.split(",")):
+        raise ProtocolError(f"there is no host {host[:80]!r} here; CONNECT with another", fatal=True)
+
+
 def subscription_request(
     headers: Mapping[str, str],
     names: DestinationNames,

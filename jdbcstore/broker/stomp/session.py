@@ -18,6 +18,7 @@ from jdbcstore.broker.stomp.messages import MessageFrames, to_message
 from jdbcstore.broker.stomp.requests import (
     HeartBeats,
     ack_mode,
+    check_host,
     choose_version,
     required,
     subscription_request,
@@ -124,6 +125,7 @@ class Session(Exchange):
             raise ProtocolError("Already connected.")
         headers = frame.headers
         self.version = choose_version(headers)
+        check_host(headers, self._config.virtual_hosts)
         heart_beats = HeartBeats.parse(headers.get("heart-beat"))
         login = asyncio.ensure_future(
             self.service.security.login(headers.get("login"), headers.get("passcode"))

@@ -251,3 +251,17 @@ def test_a_stock_client(store: Store, version: Version) -> None:
         connection.disconnect(receipt="bye")
         waiting.wait_on_receipt()
     assert store.queue("Q").message_count() == 0
+
+
+def test_an_idle_client_is_sent_away(store: Store) -> None:
+    with Served(store, idle_timeout=0.2) as served, Client(served.port) as client:
+        assert client.ends()
+
+
+def test_a_client_calls_the_broker_by_its_name(store: Store) -> None:
+    with Served(store, virtual_hosts="prod, localhost") as served, Client(served.port) as client:
+        client.send(QUEUE, "one")
+        with Client(served.port, None) as other:
+            other.write("CONNECT", {"accept-version": "1.2", "host": "test"})
+            assert "'test'" in other.expect("ERROR").headers["message"]
+            assert other.ends()
