@@ -6,6 +6,7 @@ import asyncio
 import logging
 from asyncio import Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from jdbcstore.abc import Store
@@ -64,6 +65,8 @@ class EngineOptions:
     max_pending_bytes: int = 16 * 1024 * 1024
     memory_limit: int = 64 * 1024 * 1024
     """Bytes of messages in memory."""
+    folder: Path | None = None
+    """Where temporary files are; None is the system's own."""
     audited: bool = False
     """Whether the store has ``enable_audit``: it then drops a message id that it has seen, wherever."""
 
@@ -102,7 +105,9 @@ class Engine:
         """
         loop, options = asyncio.get_running_loop(), self._options
         line = StoreLine(loop, options.max_pending_count, options.max_pending_bytes)
-        self._parts = Parts(loop, self._store, self._clock, line, MemoryUsage(options.memory_limit))
+        self._parts = Parts(
+            loop, self._store, self._clock, line, MemoryUsage(options.memory_limit), options.folder
+        )
         self._parts.outbox = Outbox(self._parts)
         self._parts.dead_letters = DeadLetters(self._parts, self.destination, audited=options.audited)
         self._parts.last_sequence = await self._parts.run(self._store.last_sequence)

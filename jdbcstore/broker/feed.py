@@ -76,7 +76,14 @@ class DurableFeed:
         if self._topic.policy.pending_durable_subscriber_policy == "vmDurableCursor":
             return MemoryCursor(self._topic.memory, lanes)
         name = f"{self._session.name} of {self.destination}"
-        return FileCursor(name, lambda _: self, self._topic.memory, lanes=lanes, on_lost=self._session.lose)
+        return FileCursor(
+            name,
+            lambda _: self,
+            self._topic.memory,
+            lanes=lanes,
+            folder=self._parts.folder,
+            on_lost=self._session.lose,
+        )
 
     def _read_page(self, limit: int, after: Cursor) -> Future[Page]:
         in_hand = self._track.in_hand

@@ -8,6 +8,7 @@ from asyncio import AbstractEventLoop, Future
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from jdbcstore.abc import Store
@@ -33,13 +34,21 @@ class Parts:
     """Loop, store, clock, memory; and what is collected over a turn of the loop."""
 
     def __init__(
-        self, loop: AbstractEventLoop, store: Store, clock: Clock, line: StoreLine, memory: MemoryUsage
+        self,
+        loop: AbstractEventLoop,
+        store: Store,
+        clock: Clock,
+        line: StoreLine,
+        memory: MemoryUsage,
+        folder: Path | None = None,
     ) -> None:
         self.loop = loop
         self.store = store
         self.clock = clock
         self.line = line
         self.memory = memory
+        self.folder = folder
+        """Where temporary files are; None is the system's own."""
         self.dead_letters: DeadLetters
         self.outbox: Outbox
         self.last_sequence = 0

@@ -64,7 +64,11 @@ class TopicSubscriber(BaseSubscription):
         self._cursor: MemoryCursor | FileCursor = MemoryCursor(memory)
         if policy.pending_subscriber_policy == "fileCursor" and not request.destination.is_temporary:
             self._cursor = FileCursor(
-                str(request.destination), self._source_of, memory, on_lost=self._on_lost
+                str(request.destination),
+                self._source_of,
+                memory,
+                folder=parts.folder,
+                on_lost=self._on_lost,
             )
         self.pending = 0
         """Messages in the cursor."""

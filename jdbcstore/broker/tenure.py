@@ -6,6 +6,7 @@ import asyncio
 import logging
 from asyncio import AbstractEventLoop, Future
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, NoReturn
 
 from jdbcstore import JdbcStore
@@ -111,7 +112,9 @@ class Tenure:
     async def _serve(self) -> None:
         broker = self._configuration.broker
         options = EngineOptions(
-            memory_limit=broker.memory_limit, audited=self._configuration.store.enable_audit
+            memory_limit=broker.memory_limit,
+            folder=None if broker.tmp_data_directory is None else Path(broker.tmp_data_directory),
+            audited=self._configuration.store.enable_audit,
         )
         policies = Policies(self._configuration.policies)
         engine = Engine(self._store, policies, options=options, clock=self._clock)

@@ -124,10 +124,8 @@ class BrokerConfig:
     """HOST:PORT of liveness and readiness over HTTP; None serves neither."""
     memory_limit: int = option(64 * 1024 * 1024, at_least=1024 * 1024, size=True)
     """Bytes of messages in memory, of all destinations; ActiveMQ's memoryUsage."""
-    temp_limit: int = option(50 * 1024**3, at_least=0, size=True)
-    """Bytes of messages in temporary files; ActiveMQ's tempUsage."""
     tmp_data_directory: str | None = None
-    """Where those are; None is the system's own."""
+    """Where messages beyond that wait, which are not in the database; None is the system's own."""
     concurrent_store_and_dispatch_queues: bool = False
     """Whether a message of a queue is given out while it is being written."""
     become_slave: bool = False

@@ -427,7 +427,7 @@ def test_what_a_broker_does_not_take_is_told() -> None:
     assert notes("broker", Kind.IGNORED).keys() == {
         "8, sendFailIfNoSpace",
         "10, storeUsage",
-        "11, percentLimit",
+        "11, tempUsage",
         "14, sslContext",
         "16, uri",
         "17, trace",
@@ -436,6 +436,10 @@ def test_what_a_broker_does_not_take_is_told() -> None:
     assert "clients of tcp cannot connect" in notes("broker", Kind.IGNORED)["16, uri"]
     assert "PEM" in notes("broker", Kind.MISSING)["20, uri"]
     assert notes("broker", Kind.UNKNOWN).keys() == {"21, wrong"}
+
+
+def test_what_the_broker_does_not_go_by_is_told() -> None:
+    assert notes("policies", Kind.NOT_RUN).keys() == {"8, persistJMSRedelivered"}
 
 
 def test_a_lease_that_would_expire_is_told() -> None:
@@ -469,6 +473,9 @@ def test_what_has_no_meaning_is_told() -> None:
     assert notes("policies", Kind.IGNORED).keys() == {
         "1, useJmx",
         "8, optimizedDispatch",
+        "8, useCache",
+        "8, gcInactiveDestinations",
+        "8, inactiveTimoutBeforeGC",
         "19, advisoryForConsumed",
     }
     assert notes("recovery", Kind.IGNORED).keys() == {"1, useJmx", "15, useSharedBuffer"}
