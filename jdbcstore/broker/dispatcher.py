@@ -54,8 +54,8 @@ class Dispatcher:
     """What waits: in two backlogs, of stored messages and of others; and what was passed over.
 
     A message that those who have room do not want is set aside (``blocked``) until one of the others
-    has room. One that no consumer wants is left to the store until there are other consumers, or is
-    kept where it is not stored.
+    has room. One that no consumer wants is left to the store until there are other consumers. It is kept
+    where it is not stored, or has come back from a consumer, which the store does not know.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Dispatcher:
     def _pass_over(self, entry: Entry) -> None:
         if self._consumers.is_wanted(entry):
             self._blocked.append(entry)
-        elif entry.stored and self._store_cursor is not None:
+        elif entry.stored and self._store_cursor is not None and not entry.returned:
             self._store_cursor.leave(entry)
             self.in_hand.remove([entry])
         else:

@@ -27,7 +27,7 @@ from jdbcstore.broker.topic import Topic
 from jdbcstore.broker.transaction import EngineTransaction, Target
 from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.destination import Destination
-from jdbcstore.errors import InvalidDestination
+from jdbcstore.errors import InvalidDestination, StoreError
 from jdbcstore.message import Message
 from jdbcstore.patterns import DestinationPattern, is_wildcard
 from jdbcstore.selector import Selector
@@ -159,7 +159,7 @@ class Engine:
             if found is not None:
                 return found.send(message, connection_id)
             routed = self._route(message, connection_id)
-        except InvalidDestination as error:
+        except StoreError as error:
             return self._parts.failed(error)
         if len(routed) > 1:
             return self._send_together(message, connection_id)
@@ -229,6 +229,9 @@ class Engine:
     def _subscribe_to_queues(
         self, request: SubscriptionRequest, consumer: Consumer, future: Future[Subscription]
     ) -> None:
+        for member in request.destination.members:
+            if not is_wildcard(member):
+                self.destination(member)
         policy = self.policies.of(request.destination)
         usual = policy.queue_browser_prefetch if request.browser else policy.queue_prefetch
         prefetch = usual if request.prefetch is None else request.prefetch

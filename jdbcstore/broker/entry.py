@@ -56,7 +56,17 @@ class Entry:
     else a number that counts. ``holder`` is the subscription it is with.
     """
 
-    __slots__ = ("holder", "message", "redelivered", "sequence", "size", "source", "stored", "transaction")
+    __slots__ = (
+        "holder",
+        "message",
+        "redelivered",
+        "returned",
+        "sequence",
+        "size",
+        "source",
+        "stored",
+        "transaction",
+    )
 
     def __init__(
         self, message: Message, source: Source, sequence: int, *, stored: bool, redelivered: bool = False
@@ -66,6 +76,8 @@ class Entry:
         self.sequence = sequence
         self.stored = stored
         self.redelivered = redelivered
+        self.returned = False
+        """Whether it was with a consumer of this broker before."""
         self.size = size_of(message)
         self.holder: BaseSubscription | None = None
         self.transaction: Any = None
@@ -77,7 +89,7 @@ class Entry:
 
     def redeliver(self) -> None:
         """It comes again: it says so, and counts."""
-        self.redelivered = True
+        self.redelivered = self.returned = True
         self.message = self.message.replace(redelivery_counter=self.message.redelivery_counter + 1)
 
     def __repr__(self) -> str:

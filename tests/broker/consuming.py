@@ -48,6 +48,8 @@ class Recorder:
         """Wait until this holds, looking whenever something has come."""
         async with asyncio.timeout(PATIENCE):
             while not condition():
+                if self.error is not None:
+                    raise self.error
                 self._changed.clear()
                 await self._changed.wait()
 
@@ -86,9 +88,9 @@ async def running(
             await engine.stop()
 
 
-async def consume(engine: Engine, name: str, **options: Any) -> Recorder:
+async def consume(engine: Engine, name: str, *, recorder: Recorder | None = None, **options: Any) -> Recorder:
     """Begin to consume a destination."""
-    recorder = Recorder()
+    recorder = recorder or Recorder()
     request = SubscriptionRequest(destination=Destination.parse(name), **{"connection_id": "test", **options})
     async with asyncio.timeout(PATIENCE):
         recorder.subscription = await engine.subscribe(request, recorder)
