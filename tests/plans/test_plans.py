@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jdbcstore.adapters.sql import Sql
-from jdbcstore.statements import Lanes
+from jdbcstore.statements import Lanes, RowStatements
 from tests.plans.conftest import BIG, BY_PRIORITY, OTHER_TOPIC, PREPARED, RARE, TOPIC, Large
 
 LIMIT = 100
@@ -16,6 +16,8 @@ LARGE_TABLES = {"ACTIVEMQ_MSGS", "JDBCSTORE_ACKS"}
 
 WHOLE = {
     "find_all_destinations": "lists what is in the table; runs when a person asks",
+    "count_messages of rows": "counts what is in the table; runs when a person asks",
+    "find_subscriptions_ahead of rows": "lists what is in the table, once for each copy",
     "find_all_message_ids": "goes down the key and ends at its limit, as the next case shows",
 }
 
@@ -42,7 +44,10 @@ VALUES: dict[str, Any] = {
 
 
 def statements_of(large: Large) -> dict[str, Any]:
-    return {**vars(large.session.statements), **vars(large.session.xa_statements)}
+    session = large.session
+    rows = RowStatements(session.tables, session.adapter, session.engine.dialect, ours=True)
+    of_rows = {f"{name} of rows": value for name, value in vars(rows).items()}
+    return {**vars(session.statements), **vars(session.xa_statements), **of_rows}
 
 
 def statements(large: Large) -> dict[str, Sql]:
@@ -68,7 +73,9 @@ def test_no_statement_reads_a_large_table_whole(large: Large) -> None:
         if sql.text.startswith("INSERT") and " SELECT " not in sql.text:
             continue
         # Of a destination that is most of a table, reading the table whole may be the best plan.
-        values = {"container": OTHER_TOPIC if "acknowledged" in name else RARE}
+        values: dict[str, Any] = {"container": OTHER_TOPIC if "acknowledged" in name else RARE}
+        if "of rows" in name:
+            values["up_to"] = 1000
         scanned = large.plans.full_scans(sql, row(sql, **values)) & LARGE_TABLES
         if scanned and name not in WHOLE:
             scans[name] = scanned
@@ -102,6 +109,12 @@ PAGES: dict[str, list[dict[str, Any]]] = {
     "find_flags": [{}],
     "find_flagged": [{}],
     "find_prepared_flags": [{}],
+    "find_sizes of rows": [{}],
+    "find_names of rows": [{}],
+    "find_messages of rows": [{"up_to": 500}],
+    "find_here of rows": [{}, *({"container": name} for name in (RARE, EMPTY, TOPIC))],
+    "find_marks of rows": [{"container": OTHER_TOPIC}],
+    "find_ahead of rows": [{"container": TOPIC, "sub_name": name} for name in ("half", "early", "many")],
     "find_prepared": [{"container": OTHER_TOPIC, "client_id": "client 1", "sub_name": "s"}],
 }
 
