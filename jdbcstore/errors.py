@@ -210,7 +210,7 @@ class SpillFailed(StoreError):
         self.folder = folder
         super().__init__(
             f"a temporary file in {folder} for messages that wait for consumers {what}; make room there, or"
-            " name another folder in TMPDIR"
+            " name another folder: tmp_data_directory"
         )
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from jdbcstore.abc import SubscriptionInfo, TopicMessageStore
 from jdbcstore.broker.api import Consumer, SubscriptionRequest
+from jdbcstore.broker.cursors import Backlog, MemoryCursor, MessageCursor
+from jdbcstore.broker.cursors.file import FileCursor
 from jdbcstore.broker.dispatcher import InHand
 from jdbcstore.broker.durable_subscriber import DurableSubscriber
+from jdbcstore.broker.entry import Entry, Source
+from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.policies import Policies
 from jdbcstore.destination import Destination
-from jdbcstore.errors import InvalidDestination, SubscriptionInUse, SubscriptionNotFound
+from jdbcstore.errors import CorruptMessage, InvalidDestination, SubscriptionInUse, SubscriptionNotFound
+from jdbcstore.message import Message
 from jdbcstore.patterns import DestinationPattern
 from jdbcstore.selector import Selector
 
@@ -25,15 +30,49 @@ Key = tuple[str, str]
 
 
 class Track:
-    """What is known of one topic's row of a durable subscription, also while nobody consumes it."""
+    """What is known of one topic's row of a durable subscription, also while nobody consumes it.
 
-    __slots__ = ("delivered", "feed", "in_hand")
+    What is not stored waits here, as in ActiveMQ, for the consumer that is there or for the next.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_durable", "_memory", "_transient", "delivered", "feed", "in_hand")
+
+    def __init__(self, durable: Durable) -> None:
+        self._durable = durable
+        self._transient: Backlog | None = None
+        self._memory: MemoryUsage | None = None
         self.delivered: dict[int, int] = {}
         """The redelivery counts of what was with a consumer that is gone."""
         self.in_hand = InHand()
         self.feed: DurableFeed | None = None
+
+    def transient(self, topic: Topic) -> Backlog:
+        """The messages of the topic that are not stored."""
+        if self._transient is None:
+            lanes = 10 if topic.policy.prioritized_messages else 1
+            name = f"{self._durable.name} of {topic.destination}"
+            cursor: MessageCursor = FileCursor(
+                name, self._source_of, topic.memory, lanes=lanes, folder=topic.folder
+            )
+            if topic.policy.pending_durable_subscriber_policy == "vmDurableCursor":
+                cursor = MemoryCursor(topic.memory, lanes)
+            self._transient, self._memory = Backlog(cursor, lanes), topic.memory
+        return self._transient
+
+    def keep(self, topic: Topic, message: Message, number: int) -> None:
+        """A message that is not stored has come while nobody consumes."""
+        if self._durable.wants(message):
+            self.transient(topic).cursor.push(Entry(message, self._source_of(message), number, stored=False))
+
+    def _source_of(self, message: Message) -> Source:  # noqa: ARG002
+        return cast(Source, self.feed)  # the feed that delivers an entry becomes its source
+
+    def close(self) -> None:
+        """Forget what is not stored."""
+        if self._transient is not None and self._memory is not None:
+            self._memory.release(self._transient.returned_size)
+            self._transient.close()
+            self._transient = None
 
 
 class Durable:
@@ -43,6 +82,7 @@ class Durable:
         self.key = key
         self.pattern = DestinationPattern(destination)
         self.selector = selector
+        self._compiled = Selector(selector) if selector else None
         self.tracks: dict[Destination, Track] = {}
         """By topic, with the pattern itself: what has a row, or is about to."""
         self.is_in_use = False
@@ -53,6 +93,18 @@ class Durable:
     @property
     def destination(self) -> Destination:
         return self.pattern.destination
+
+    @property
+    def name(self) -> str:
+        """For the log."""
+        return f"the subscription {self.key[1]} of {self.key[0]}"
+
+    def wants(self, message: Message) -> bool:
+        """Whether it is worth keeping for it."""
+        try:
+            return self._compiled is None or self._compiled.matches(message)
+        except CorruptMessage:
+            return False
 
     def is_for(self, request: SubscriptionRequest) -> bool:
         """Whether a client asks for it as it is."""
@@ -76,7 +128,7 @@ class Durables:
             durable = self._by_key.get(key)
             if durable is None:
                 durable = self._by_key[key] = Durable(key, info.subscribed_destination, info.selector)
-            durable.tracks[info.destination] = Track()
+            durable.tracks[info.destination] = Track(durable)
 
     def _read(self, topics: Iterable[Destination]) -> Iterator[SubscriptionInfo]:
         """In a thread."""
@@ -94,10 +146,10 @@ class Durables:
         missing: list[Durable] = []
         for durable in self._by_key.values():
             if not durable.is_ending and durable.pattern.matches(topic.destination):
-                topic.durables.add(durable.key)
                 if topic.destination not in durable.tracks:
-                    durable.tracks[topic.destination] = Track()
+                    durable.tracks[topic.destination] = Track(durable)
                     missing.append(durable)
+                topic.durables[durable.key] = durable.tracks[topic.destination]
 
         def write() -> None:
             for durable in missing:
@@ -134,7 +186,9 @@ class Durables:
         selector = Selector(request.selector) if request.selector else None
         durable = self._by_key.get(key)
         if durable is not None and durable.is_in_use:
-            raise _in_use(key)
+            raise SubscriptionInUse(
+                f"Durable consumer is in use for client: {key[0]} and subscriptionName: {key[1]}"
+            )
         if durable is None or not durable.is_certain or not durable.is_for(request):
             durable = await self._create(durable, request, key)
         durable.is_in_use = True
@@ -152,7 +206,7 @@ class Durables:
             if topic.store is not None and durable.pattern.matches(topic.destination)
         ]
         wanted = dict.fromkeys([durable.destination, *(topic.destination for topic in topics)])
-        durable.tracks.update((destination, Track()) for destination in wanted)
+        durable.tracks.update((destination, Track(durable)) for destination in wanted)
         unwanted = [] if former is None else [*former.tracks]
 
         def write() -> None:
@@ -169,13 +223,15 @@ class Durables:
         if former is not None:
             self._forget(former)
         for topic in topics:
-            topic.durables.add(key)
+            topic.durables[key] = durable.tracks[topic.destination]
         return durable
 
     def _forget(self, durable: Durable) -> None:
         for topic in self._topics():
             if topic.destination in durable.tracks:
-                topic.durables.discard(durable.key)
+                topic.durables.pop(durable.key, None)
+        for track in durable.tracks.values():
+            track.close()
 
     async def unsubscribe(self, client_id: str, subscription_name: str) -> None:
         """Delete a durable subscription.
@@ -187,11 +243,11 @@ class Durables:
         durable = self._by_key.get(key)
         if durable is None:
             raise SubscriptionNotFound(
-                f"client {client_id!r} has no durable subscription {subscription_name!r}; jdbcstore"
-                " subscriptions lists what there is"
+                f"No durable subscription exists for clientID: {client_id} and subscriptionName:"
+                f" {subscription_name}; jdbcstore subscriptions lists those that do"
             )
         if durable.is_in_use:
-            raise _in_use(key)
+            raise SubscriptionInUse("Durable consumer is in use")
         durable.is_in_use = durable.is_ending = True
         try:
             await self._parts.run(lambda: self._delete_rows(key, [*durable.tracks]))
@@ -211,9 +267,3 @@ def _key_of(request: SubscriptionRequest) -> Key:
             f"{destination} is a composite; make a durable subscription of each member, or of a wildcard"
         )
     return request.client_id or "", request.subscription_name or ""
-
-
-def _in_use(key: Key) -> SubscriptionInUse:
-    return SubscriptionInUse(
-        f"the durable subscription {key[1]!r} of client {key[0]!r} has a consumer; close that one first"
-    )

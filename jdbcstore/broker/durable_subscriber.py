@@ -41,7 +41,6 @@ class DurableSubscriber(BaseSubscription):
         prefetch = policy.durable_topic_prefetch if request.prefetch is None else request.prefetch
         super().__init__(parts.loop, request, consumer, prefetch, selector)
         self.durable = durable
-        self.name = f"the subscription {durable.key[1]} of {durable.key[0]}"
         self.delays = Delays(parts.loop, self._give_back_to_sources)
         self._parts = parts
         self._feeds: list[DurableFeed] = []

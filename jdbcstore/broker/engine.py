@@ -291,6 +291,7 @@ class Engine:
             ended = self._destinations.pop(own, None)
             if ended is not None:
                 ended.close()
+                ended.memory.release(ended.memory.used)  # also of what was given back
 
 
 def _routed(message: Message, member: Destination) -> Message:

@@ -46,7 +46,7 @@ class DurableFeed:
         self._subscription: DurableSubscription | None = None
         lanes = 10 if topic.policy.prioritized_messages else 1
         self._stored = Backlog(self._make_stored(lanes), lanes)
-        self._transient = Backlog(self._make_cursor(lanes), lanes)
+        self._transient = track.transient(topic)
         self._transient_turn = False
         self._back: dict[Entry, None] = {}
         """What is stored, was given back and waits again."""
@@ -75,7 +75,7 @@ class DurableFeed:
     def _make_cursor(self, lanes: int) -> MessageCursor:
         if self._topic.policy.pending_durable_subscriber_policy == "vmDurableCursor":
             return MemoryCursor(self._topic.memory, lanes)
-        name = f"{self._session.name} of {self.destination}"
+        name = f"{self._session.durable.name} of {self.destination}"
         return FileCursor(
             name,
             lambda _: self,
@@ -147,6 +147,8 @@ class DurableFeed:
             if entry.stored:
                 self._track.in_hand.add(entry.sequence)
                 self._back.pop(entry, None)
+            else:
+                entry.source = self  # it may have waited since before
             if 0 < entry.message.expiration_ms < self._parts.clock.now_ms():
                 dead.append(entry)
             elif self._session.wants(entry.message):
@@ -268,8 +270,9 @@ class DurableFeed:
             self._transient.give_back([entry for entry in entries if not entry.stored])
             self._wake()
             return
-        self._topic.memory.release(sum([entry.size for entry in entries]))
         stored = [entry for entry in entries if entry.stored]
+        self._transient.give_back([entry for entry in entries if not entry.stored])
+        self._topic.memory.release(sum([entry.size for entry in stored]))
         self._track.delivered.update((entry.sequence, entry.message.redelivery_counter) for entry in stored)
         following = self._track.feed
         if following is None or following is self:
@@ -294,9 +297,8 @@ class DurableFeed:
     def leave(self, subscription: BaseSubscription) -> None: ...
 
     def close(self) -> None:
-        """Forget what waits; what is stored comes again."""
+        """Forget what waits and is stored: that comes again."""
         self.give_back([*self._back])
         self._track.feed = None
         self._topic.remove_feed(self)
         self._stored.close()
-        self._transient.close()

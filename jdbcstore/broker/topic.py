@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from jdbcstore.abc import MessageReference, TopicMessageStore, Transaction
+from jdbcstore.broker.durable import Track
 from jdbcstore.broker.durable_subscriber import DurableSubscriber
 from jdbcstore.broker.entry import size_of
 from jdbcstore.broker.feed import DurableFeed
@@ -41,10 +42,11 @@ class Topic:
             high_water_mark=policy.cursor_memory_high_water_mark,
             parent=parts.memory,
         )
+        self.folder = parts.folder
         self.store: TopicMessageStore | None = None
         if not destination.is_temporary:
             self.store = parts.store.topic(destination, prioritized=policy.prioritized_messages)
-        self.durables: set[tuple[str, str]] = set()
+        self.durables: dict[tuple[str, str], Track] = {}
         """The durable subscriptions that have a row here, or are about to."""
         self._retained = Retained(policy.subscription_recovery_policy, parts.clock)
         self._subscribers: dict[TopicSubscriber, Share] = {}
@@ -188,11 +190,19 @@ class Topic:
                 message = message.replace(sequence=sequence)  # its acknowledgement needs the priority
         for feed in self._feeds:
             feed.push(message, sequence)
+        if sequence is None and len(self._feeds) < len(self.durables):
+            self._keep(message)
         if 0 < message.expiration_ms < self._parts.clock.now_ms():
             return
         for share in self._shares:
             share.offer(message)
         self._retained.add(message)
+
+    def _keep(self, message: Message) -> None:
+        """What is not stored, for durable subscriptions that nobody consumes."""
+        for track in self.durables.values():
+            if track.feed is None:
+                track.keep(self, message, next(self._parts.numbers))
 
     def room(self, message: Message) -> Future[None]:  # noqa: ARG002
         """Done when a producer may send more, who has just sent this in a transaction."""
@@ -231,7 +241,9 @@ class Topic:
         self._feeds = tuple(one for one in self._feeds if one is not feed)
 
     def close(self) -> None:
-        """The broker stops: what waits is not sent."""
+        """The broker stops, or the topic ends: what waits is not sent, and what is not stored is gone."""
+        for track in self.durables.values():
+            track.close()
         behind, self._behind = self._behind, deque()
         for _, _, promise in behind:
             promise.cancel()

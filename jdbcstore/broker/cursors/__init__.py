@@ -118,6 +118,11 @@ class Backlog:
         """Take out those in memory whose expiration has passed."""
         return self._returned.take_expired(now_ms) + self.cursor.take_expired(now_ms)
 
+    @property
+    def returned_size(self) -> int:
+        """Bytes of what was given back, whose memory its source has to release."""
+        return self._returned.size
+
     def close(self) -> None:
         self._returned.clear()
         self.cursor.close()

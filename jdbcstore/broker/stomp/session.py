@@ -89,7 +89,6 @@ class Session(Exchange):
         """The connection is gone."""
         self.ended = self._failed = True
         self.release()
-        self._broker.disconnected(self.connection_id)
 
     def release(self) -> None:
         client_id, self._client_id = self._client_id, None
@@ -101,6 +100,7 @@ class Session(Exchange):
         if self._opening is not None:  # whatever becomes of it
             self._opening.add_done_callback(_close_late)
             self._opening = None
+        self._broker.disconnected(self.connection_id)
 
     # What consumers want.
 
