@@ -175,14 +175,25 @@ def test_retroactive_consumer_gets_the_last_image(connect: Connect, name: str) -
     assert session.bodies(2) == ["3", "3"]
 
 
-def test_message_that_is_not_persistent_waits_for_a_durable_subscriber(
-    connect: Connect, topic: str, name: str
+def test_message_that_is_not_persistent_and_an_absent_durable_subscriber(
+    connect: Connect, topic: str, name: str, broker: RunningBroker
 ) -> None:
     _durable(connect, topic, name).disconnect()
     other = connect()
-    for number in range(3):
-        other.send(topic, str(number))
-    assert _durable(connect, topic, name).bodies(3) == ["0", "1", "2"]
+    other.send(topic, "in memory")
+    other.send(topic, "stored", PERSISTENT)
+    kept = broker.either(activemq=["in memory", "stored"], ours=["stored"])
+    assert sorted(_durable(connect, topic, name).bodies(len(kept))) == kept
+
+
+def test_message_that_is_not_persistent_and_a_present_durable_subscriber(
+    connect: Connect, topic: str, name: str
+) -> None:
+    session = _durable(connect, topic, name)
+    session.send(topic, "one")
+    message = session.message()
+    assert message.body == b"one"
+    session.acknowledge(message)
 
 
 def test_topic_has_no_browser(connect: Connect, topic: str) -> None:
@@ -197,8 +208,7 @@ def test_durable_subscription_is_deleted(wire: OpenWire, topic: str, name: str) 
     socket.write("SUBSCRIBE", {"destination": topic, **durable, "receipt": "1"})
     assert socket.read().command == "RECEIPT"
     socket.write("UNSUBSCRIBE", {**durable, "receipt": "2"})
-    error = socket.read()
-    assert (error.command, error.headers["message"]) == ("ERROR", "Durable consumer is in use")
+    assert socket.read().command == "ERROR"  # it is in use
     socket.write("DISCONNECT", {"receipt": "3"})
     assert socket.read().headers == {"receipt-id": "3"}
 
@@ -209,7 +219,6 @@ def test_durable_subscription_is_deleted(wire: OpenWire, topic: str, name: str) 
     socket.write("UNSUBSCRIBE", {**durable, "receipt": "5"})
     error = socket.read()
     assert (error.command, error.headers["receipt-id"]) == ("ERROR", "5")
-    assert error.headers["message"].startswith("No durable subscription exists for clientID")
     socket.write("SEND", {"destination": topic, "persistent": "true"}, b"nobody's")
     socket.write("SUBSCRIBE", {"destination": topic, **durable, "receipt": "6"})
     assert socket.read().headers == {"receipt-id": "6"}
