@@ -67,10 +67,11 @@ class Session(Database):
                 hinted=hinted,
             )
             self._report_unused()
-            with contextlib.closing(self.connect()) as connection:
-                with self.translated():
-                    self._check_statements(connection)
-                    self.max_message_size = self.adapter.max_message_size(connection.cursor)
+            # On a connection of the pool, which has one by now: on some servers a new one is dear.
+            with self.translated(), self.engine.connect() as pooled:
+                connection = self._wrap(pooled.connection.dbapi_connection)
+                self._check_statements(connection)
+                self.max_message_size = self.adapter.max_message_size(connection.cursor)
                 self._refresh_statistics(connection, changed=False)
         except BaseException:
             self.engine.dispose()
@@ -220,8 +221,10 @@ class Session(Database):
         with self.translated():
             proxied = self._unpooled.connect()
             proxied.detach()
-            raw = proxied.dbapi_connection
-            return Connection(self.adapter, self.statements, self.driver_errors, raw)
+            return self._wrap(proxied.dbapi_connection)
+
+    def _wrap(self, raw: Any) -> Connection:
+        return Connection(self.adapter, self.statements, self.driver_errors, raw)
 
     def close(self) -> None:
         """Refuse reads, and close the pool once those under way are done.
