@@ -1,4 +1,4 @@
-"""Two destinations in one table: a queue of a million messages, and a topic of as many, or fewer."""
+"""Two destinations in one table: a queue of up to a million messages, and a topic of as many, or fewer."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ _MARK = text("UPDATE ACTIVEMQ_ACKS SET LAST_ACKED_ID = :mark WHERE SUB_NAME = :n
 
 
 class Million:
-    """Queue BACKLOG has the first million IDs, and topic NEWS those behind.
+    """Queue BACKLOG has the first IDs, and topic NEWS those behind.
 
     NEWS has two durable subscriptions that have acknowledged nothing.
     """
 
-    def __init__(self, database: Database, news: int) -> None:
+    def __init__(self, database: Database, backlog: int, news: int) -> None:
         self.database = database
+        self.backlog = backlog
         self.news = news
-        self.gap = MILLION + news // 2 + 1
+        self.gap = backlog + news // 2 + 1
         """The only message that a subscription still wants, once :meth:`acknowledge` was called."""
 
     @contextmanager
@@ -48,16 +49,16 @@ class Million:
             with jdbcstore.open(self.database.url, cleanup_period=0) as store:
                 for name in ("first", "second"):
                     store.topic("NEWS").subscribe("client", name, retroactive=True)
-                _fill(connection, store.queue("BACKLOG"), 0, MILLION)
+                _fill(connection, store.queue("BACKLOG"), 0, self.backlog)
             # Opened anew, it goes on behind what was filled in.
             with jdbcstore.open(self.database.url, cleanup_period=0) as store:
-                _fill(connection, store.topic("NEWS"), MILLION, self.news)
+                _fill(connection, store.topic("NEWS"), self.backlog, self.news)
             yield self
 
     def acknowledge(self) -> None:
         """Both subscriptions consume NEWS, ``second`` half of it ahead of one message left out."""
         with self.database.engine.connect() as connection:
-            connection.execute(_MARK, {"name": "first", "mark": MILLION + self.news})
+            connection.execute(_MARK, {"name": "first", "mark": self.backlog + self.news})
             connection.execute(_MARK, {"name": "second", "mark": self.gap - 1})
             connection.execute(_ACKNOWLEDGE_AHEAD, {"after": self.gap})
 

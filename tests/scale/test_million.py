@@ -35,7 +35,7 @@ def test_paging_through_a_queue(million: Million) -> None:
     command = [sys.executable, "-m", "tests.scale.reader", million.database.url, "BACKLOG"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     result = json.loads(done.stdout)
-    assert result["count"] == MILLION
+    assert result["count"] == million.backlog
     assert result["memory"] < MEMORY
     full_pages = result["seconds"][:-1]
     assert _ratio(full_pages[-SAMPLE:], full_pages[:SAMPLE]) < SAME
@@ -51,7 +51,7 @@ def test_pages_of_a_topic_and_its_subscriptions(million: Million, store: Store) 
     topic = store.topic("NEWS")
     shallow = _pages(store.queue("BACKLOG"), 0)
     for source in (topic, topic.subscription("client", "first")):
-        for after in (MILLION, MILLION + million.news - SAMPLE * 500):
+        for after in (million.backlog, million.backlog + million.news - SAMPLE * 500):
             assert _ratio(_pages(source, after), shallow) < SAME
     million.acknowledge()
     second = topic.subscription("client", "second")
@@ -77,13 +77,13 @@ def test_cleanup(million: Million, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_purge(million: Million, monkeypatch: pytest.MonkeyPatch) -> None:
-    if million.news < MILLION:
+    if million.news < MILLION // 5:
         pytest.skip("a purge removes in the batches of a cleanup, and takes long here")
     transactions = _transactions(million, monkeypatch)
     with jdbcstore.open(million.database.url, cleanup_period=0) as store:
         with _Adder(store) as adder:
             removed = store.queue("BACKLOG").remove_all_messages()
-        assert removed == MILLION
+        assert removed == million.backlog
         _check(transactions, adder, removed)
         assert store.queue("BACKLOG").message_count() == 0
         assert store.queue("OTHER").message_count() > adder.count
