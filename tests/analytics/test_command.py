@@ -44,7 +44,7 @@ def test_an_answer_in_every_form(invoke: Invoke, tmp_path: Path) -> None:
 def test_a_process_of_its_own_prints_the_answer_and_nothing_else(local: CommandLine) -> None:
     local("send", "ORDERS", "pint")
     query = "SELECT id, body_text FROM messages_decoded"
-    assert local.run("sql", "--json", query) == Result(0, '{"id": 1, "body_text": "pint"}\n', "")
+    assert local.run_anew("sql", "--json", query) == Result(0, '{"id": 1, "body_text": "pint"}\n', "")
 
 
 def test_every_question_that_has_a_name_is_answered(invoke: Invoke) -> None:

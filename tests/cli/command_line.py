@@ -1,4 +1,4 @@
-"""The command line as its users run it: in a process of its own."""
+"""The command line in a process of its own: as its users run it, or forked from one that has it imported."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.cli.zygote import zygote
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,6 +68,13 @@ class CommandLine:
 
     def run(self, *arguments: str, stdin: bytes = b"") -> Result:
         """Run it to its end, whatever that is."""
+        if self.environment["PYTHONPATH"] != str(ROOT):  # another Python than the one that is forked
+            return self.run_anew(*arguments, stdin=stdin)
+        code, out, err = zygote().run(arguments, self.folder, self.environment, stdin)
+        return Result(code, out.decode(), err.decode())
+
+    def run_anew(self, *arguments: str, stdin: bytes = b"") -> Result:
+        """As :meth:`run`, by a Python that is started for it, as its users do."""
         pipe = subprocess.PIPE
         with self.start(*arguments, stdin=pipe, stdout=pipe, stderr=pipe) as process:
             out, err = process.communicate(stdin, timeout=280)  # it may start a Spark
