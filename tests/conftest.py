@@ -41,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: takes long; not on backends that run conformance cases only")
     config.addinivalue_line("markers", "one_writer: needs one sequence and one commit for all destinations")
     config.addinivalue_line("markers", "scale: a million rows; deselect with -m 'not scale'")
+    config.addinivalue_line("markers", "ours: our own code answers, and no database: in memory and on SQLite")
     config.addinivalue_line("markers", "variants(*ids): of the variants, run this case with these")
     config.addinivalue_line("markers", "new_database: not one that another conformance case had before")
     unknown = required() - {backend.id for backend in BACKENDS} - {"activemq", "spark"}
@@ -54,10 +55,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     backends = [*BACKENDS] if NEEDS_DATABASE & {*metafunc.fixturenames} else [MEMORY, FILTERED, *BACKENDS]
     if metafunc.module.__package__ == "tests.conformance" and "server" not in metafunc.fixturenames:
-        wanted = metafunc.definition.get_closest_marker("variants")
-        backends += [one for one in VARIED if wanted is None or {one.variant.id, one.label} & {*wanted.args}]
+        backends += _varied(metafunc)
     if metafunc.definition.get_closest_marker("one_writer"):
         backends = [backend for backend in backends if backend.capabilities.one_writer]
+    if metafunc.definition.get_closest_marker("ours"):
+        backends = [backend for backend in backends if not backend.scheme or backend.label == "sqlite"]
     for mark in metafunc.definition.iter_markers("backends"):
         backends = [backend for backend in backends if backend.id in mark.args]
     if "conformance" not in metafunc.definition.path.parts:
@@ -72,6 +74,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for backend in backends
     ]
     metafunc.parametrize("backend", values, ids=lambda backend: backend.label)
+
+
+def _varied(metafunc: pytest.Metafunc) -> list[Backend]:
+    """The variants that a case is run with: those it names, or those that its module is for."""
+    wanted = metafunc.definition.get_closest_marker("variants")
+    if wanted:
+        return [one for one in VARIED if {one.variant.id, one.label} & {*wanted.args}]
+    module = metafunc.module.__name__.rpartition("test_")[2]
+    return [one for one in VARIED if module in one.variant.modules]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -148,7 +159,12 @@ def database(
 
 
 def new_database(
-    backend: Backend, server_pool: ServerPool, directory: Path, request: pytest.FixtureRequest
+    backend: Backend,
+    server_pool: ServerPool,
+    directory: Path,
+    request: pytest.FixtureRequest,
+    *,
+    pooled: bool = False,
 ) -> Database:
     """An empty database, for whoever asks to close."""
     if not backend.capabilities.server:
@@ -156,9 +172,8 @@ def new_database(
     elif "server" in request.fixturenames:
         database = backend.database(backend.private_url(request.getfixturevalue("server")))
     else:
-        database = backend.database(
-            server_pool.address(backend, lambda: request.getfixturevalue("docker_services"))
-        )
+        address = server_pool.address(backend, lambda: request.getfixturevalue("docker_services"))
+        database = backend.database(address, pooled=pooled)
     database.spell = backend.variant.spell
     return database
 

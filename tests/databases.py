@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, text
+from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event, text
 from sqlalchemy.exc import DBAPIError
 
 from tests.jdbc import jdbc_engine, jdbc_url
@@ -21,7 +21,8 @@ class Database:
     """An empty database on a server, dropped by :meth:`close`.
 
     ``address`` is any database of that server whose user may create databases. ``url`` is what a
-    store is opened with; it holds the password.
+    store is opened with; it holds the password. ``pooled`` keeps the connections of ``engine`` for
+    further use.
     """
 
     jdbc_scheme: ClassVar[str]
@@ -31,10 +32,12 @@ class Database:
     length: ClassVar[str] = "LENGTH"
     """The function that counts the bytes of a binary column."""
     renaming: ClassVar[str] = "ALTER TABLE {old} RENAME TO {new}"
+    pooled = False
     session: ClassVar[str]
     sessions: ClassVar[str]
 
-    def __init__(self, address: URL) -> None:
+    def __init__(self, address: URL, *, pooled: bool = False) -> None:
+        self.pooled = pooled
         self.name = f"jdbcstore_{os.getpid()}_{next(_numbers)}"
         self._address = address
         self._execute(self.create)
@@ -49,7 +52,8 @@ class Database:
         event.listen(self.engine, "engine_connect", self._note_own_session)
 
     def _make_engine(self) -> Engine:
-        return create_engine(self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        pool = QueuePool if self.pooled else NullPool
+        return create_engine(self._url, poolclass=pool, isolation_level="AUTOCOMMIT")
 
     @property
     def url(self) -> str:
@@ -79,7 +83,7 @@ class Database:
         return f"jdbc:{self.jdbc_scheme}://{self._url.host}:{port}/{self.name}"
 
     def rows(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows of a query, seen by a connection that has just been opened."""
+        """The rows of a query, seen by a connection that is in no transaction."""
         with self.engine.connect() as connection:
             return [tuple(row) for row in connection.execute(text(sql), parameters)]
 
@@ -107,6 +111,7 @@ class Database:
 
     def close(self) -> None:
         """Drop the database and all in it, cutting what is still connected."""
+        self.engine.dispose()
         for statement in self.drop:
             self._execute(statement)
 
@@ -115,7 +120,9 @@ class Database:
         return self.spell(statement), parameters
 
     def _note_own_session(self, connection: Connection) -> None:
-        self._own_sessions.add(connection.exec_driver_sql(self.session).scalar())
+        if "noted" not in connection.info:
+            self._own_sessions.add(connection.exec_driver_sql(self.session).scalar())
+            connection.info["noted"] = True
 
     def _execute(self, statement: str) -> None:
         engine = create_engine(self._address, poolclass=NullPool, isolation_level="AUTOCOMMIT")
@@ -209,7 +216,7 @@ class JdbcDatabase(Database):
     drop: ClassVar[tuple[str, ...]] = ()
 
     def _make_engine(self) -> Engine:
-        return jdbc_engine(self.url)
+        return jdbc_engine(self.url, pooled=self.pooled)
 
     @property
     def url(self) -> str:
@@ -237,6 +244,7 @@ class H2Database(JdbcDatabase):
     def close(self) -> None:
         with contextlib.suppress(DBAPIError):  # it is closed before it has answered
             self.execute("SHUTDOWN")
+        self.engine.dispose()
 
 
 class HsqldbDatabase(JdbcDatabase):
@@ -263,10 +271,6 @@ class HsqldbDatabase(JdbcDatabase):
     def _make_engine(self) -> Engine:
         return jdbc_engine(self.url, pooled=True)
 
-    def close(self) -> None:
-        self.engine.dispose()
-        super().close()
-
 
 class DerbyDatabase(JdbcDatabase):
     """Derby counts transactions, of which an idle connection has one."""
@@ -275,6 +279,9 @@ class DerbyDatabase(JdbcDatabase):
 
     session = "SELECT XID FROM SYSCS_DIAG.TRANSACTION_TABLE WHERE SQL_TEXT LIKE 'SELECT XID%'"
     sessions = "SELECT XID FROM SYSCS_DIAG.TRANSACTION_TABLE WHERE TYPE = 'UserTransaction' AND :name <> ''"
+
+    def _make_engine(self) -> Engine:
+        return jdbc_engine(self.url)
 
     def close(self) -> None:
         with contextlib.suppress(DBAPIError):  # how it says that it has shut down

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ import pytest
 from sqlalchemy import Connection, inspect
 
 from jdbcstore import Clock, Store
-from tests.backends import Backend
+from tests.backends import BACKENDS, Backend
 from tests.conftest import OpenStore, new_database
 from tests.databases import Database
 from tests.pool import ServerPool
+from tests.variants import PLAIN
 
 TABLES = (
     "ACTIVEMQ_MSGS",
@@ -23,6 +25,32 @@ TABLES = (
     "JDBCSTORE_STATE",
     "JDBCSTORE_VERSION",
 )
+
+FEW = [backend.id for backend in BACKENDS if backend.conformance_only]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a case with several parameters, seldom used databases run one, each another one; so do variants."""
+    cases: dict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        backend = _backend_of(item)
+        if backend and (backend.conformance_only or backend.variant is not PLAIN):
+            cases[item.nodeid.partition("[")[0], backend.label].append(item)
+    spared: set[pytest.Item] = set()
+    for (_, label), several in cases.items():
+        chosen = several[FEW.index(label) % len(several) if label in FEW else 0]
+        spared.update(one for one in several if one is not chosen)
+    if spared:
+        config.hook.pytest_deselected(items=[*spared])
+        items[:] = [item for item in items if item not in spared]
+
+
+def _backend_of(item: pytest.Item) -> Backend | None:
+    """What a case of these runs on."""
+    if item.path.parent.name != "conformance" or not hasattr(item, "callspec"):
+        return None
+    found: Backend | None = item.callspec.params.get("backend")
+    return found
 
 
 @pytest.fixture
@@ -58,7 +86,7 @@ def database(
     )
     database = used_databases.pop(backend.label, None) if reusable else None
     if database is None:
-        database = new_database(backend, server_pool, tmp_path, request)
+        database = new_database(backend, server_pool, tmp_path, request, pooled=reusable)
     yield database
     if reusable and _has_been_emptied(database):
         used_databases[backend.label] = database

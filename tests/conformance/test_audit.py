@@ -20,6 +20,7 @@ def send(destination: MessageStore, number: int, body: str = "a") -> int:
     return destination.add_message(Message(body, message_id=message_id(number))).sequence
 
 
+@pytest.mark.ours
 def test_off_by_default(store: Store) -> None:
     queue = store.queue("ORDERS")
 
@@ -41,6 +42,7 @@ def test_a_duplicate_is_not_stored(audited: Store) -> None:
 
 
 @pytest.mark.one_writer
+@pytest.mark.ours
 def test_across_destinations(audited: Store) -> None:
     """As in ActiveMQ: one audit for the whole store."""
     assert send(audited.queue("A"), 1) == 1
@@ -48,6 +50,7 @@ def test_across_destinations(audited: Store) -> None:
     assert audited.destinations() == [audited.queue("A").destination]
 
 
+@pytest.mark.ours
 def test_after_it_was_acknowledged(audited: Store) -> None:
     queue = audited.queue("ORDERS")
     queue.acknowledge(send(queue, 1))
@@ -56,6 +59,7 @@ def test_after_it_was_acknowledged(audited: Store) -> None:
     assert queue.message_count() == 0
 
 
+@pytest.mark.ours
 def test_among_many(audited: Store) -> None:
     queue = audited.queue("ORDERS")
     send(queue, 2)
@@ -68,6 +72,7 @@ def test_among_many(audited: Store) -> None:
     assert [r.sequence for r in queue.add_messages([Message("x", message_id=message_id(1))])] == [-1]
 
 
+@pytest.mark.ours
 def test_in_a_transaction(audited: Store) -> None:
     queue = audited.queue("ORDERS")
     send(queue, 1)
@@ -86,6 +91,7 @@ def test_in_a_transaction(audited: Store) -> None:
     assert send(queue, 2) == -1
 
 
+@pytest.mark.ours
 def test_out_of_order_and_far_apart(audited: Store) -> None:
     queue = audited.queue("ORDERS")
     first = [5, 1, 3, 1_000, 999, 4]
@@ -95,6 +101,7 @@ def test_out_of_order_and_far_apart(audited: Store) -> None:
     assert send(queue, 2) > 0
 
 
+@pytest.mark.ours
 def test_below_the_window_everything_is_new(open_store: OpenStore) -> None:
     queue = open_store(enable_audit=True, max_audit_depth=10).queue("ORDERS")
     for number in (1, 100, 90):
@@ -105,6 +112,7 @@ def test_below_the_window_everything_is_new(open_store: OpenStore) -> None:
     assert send(queue, 89) > 0
 
 
+@pytest.mark.ours
 def test_the_producer_that_was_silent_longest_is_forgotten(open_store: OpenStore) -> None:
     queue = open_store(enable_audit=True, max_producers_to_audit=2).queue("ORDERS")
     one, two, three = (ProducerId("ID:a-1-1:1", 1, value) for value in (1, 2, 3))
@@ -136,6 +144,7 @@ def test_what_was_refused_may_come_again(audited: Store, database: Database) -> 
     assert send(queue, 1) == -1
 
 
+@pytest.mark.ours
 def test_what_cannot_be_encoded_may_come_again(audited: Store) -> None:
     queue = audited.queue("ORDERS")
     bad = ProducerId("x" * 300, 1, 1)

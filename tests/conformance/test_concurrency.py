@@ -28,7 +28,7 @@ from tests.databases import Database
 pytestmark = pytest.mark.variants
 
 PRODUCERS = 16
-EACH = 300
+EACH = 100
 END = "end"
 """The body of a message that is added when all others are committed: a reader that meets it is done."""
 
@@ -108,7 +108,7 @@ class Readers:
     def raw(self, name: str, engine: Engine, container: str) -> Callable[[], None]:
         """Read as any other program would, in keyset pages of its own."""
         query = text(
-            "SELECT ID, MSG FROM ACTIVEMQ_MSGS WHERE CONTAINER = :c AND ID > :last ORDER BY ID LIMIT 40"
+            "SELECT ID, MSG FROM ACTIVEMQ_MSGS WHERE CONTAINER = :c AND ID > :last ORDER BY ID LIMIT 12"
         )
 
         def read() -> None:
@@ -136,7 +136,7 @@ with JdbcStore(sys.argv[1], StoreConfig(cleanup_period=0), read_only=True) as st
     queue = store.queue("ORDERS")
     print("ready", flush=True)
     while True:
-        page = queue.recover(30, cursor)
+        page = queue.recover(10, cursor)
         cursor = page.cursor
         turned += bool(page)
         for message in page:
@@ -195,7 +195,7 @@ def test_no_reader_in_another_session_misses_one(open_store: OpenStore, database
     store, other = open_store(), open_store()
     readers = Readers()
     tasks = [
-        readers.through("store", other.queue("ORDERS"), 20),
+        readers.through("store", other.queue("ORDERS"), 7),
         readers.raw("raw", database.engine, "queue://ORDERS"),
     ]
 

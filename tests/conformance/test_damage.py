@@ -40,6 +40,7 @@ def test_the_others_are_delivered(queue: MessageStore, database: Database, limit
     assert queue.message_count() == 6
 
 
+@pytest.mark.ours
 def test_the_error_says_where_and_keeps_the_bytes(queue: MessageStore, database: Database) -> None:
     damage(database, 3)
 
@@ -52,6 +53,7 @@ def test_the_error_says_where_and_keeps_the_bytes(queue: MessageStore, database:
     assert raised.value.blob == GARBAGE
 
 
+@pytest.mark.ours
 @pytest.mark.parametrize(
     "blob",
     [
@@ -71,6 +73,7 @@ def test_any_garbage(queue: MessageStore, database: Database, blob: bytes) -> No
     assert corrupt(queue, 500) == [2]
 
 
+@pytest.mark.ours
 @pytest.mark.parametrize("cut", [1, 5, 40, 100])
 def test_a_blob_that_was_cut(queue: MessageStore, database: Database, cut: int) -> None:
     [(blob,)] = database.rows("SELECT MSG FROM ACTIVEMQ_MSGS WHERE ID = 2")
@@ -79,6 +82,7 @@ def test_a_blob_that_was_cut(queue: MessageStore, database: Database, cut: int) 
     assert corrupt(queue, 500) == [2]
 
 
+@pytest.mark.ours
 def test_a_body_that_is_damaged_is_found_when_it_is_read(queue: MessageStore, database: Database) -> None:
     """Bodies are decoded when someone looks at them."""
     queue.add_message(Message("\N{SNOWMAN}" * 20))

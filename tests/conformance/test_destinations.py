@@ -12,9 +12,7 @@ from tests.databases import Database
 NAMES = ["Foo", "foo", "FOO", "foo.bar", "foo_bar", "f%", "straße", "strasse", "\N{SNOWMAN}", "É", "E", "e"]
 
 # Of ActiveMQ's text on MariaDB, the collation decides which names are one.
-COMPARED_EXACTLY = pytest.mark.variants(
-    "prefix", "renamed", "types", "sqlite-statements", "postgresql-statements"
-)
+COMPARED_EXACTLY = pytest.mark.variants("renamed", "types", "sqlite-statements", "postgresql-statements")
 
 
 def test_listed_by_name(store: Store) -> None:
@@ -129,6 +127,7 @@ def test_deleting_a_topic_leaves_no_row(store: Store, database: Database) -> Non
         assert database.rows(f"SELECT COUNT(*) FROM {table}") == [(0,)]
 
 
+@pytest.mark.ours
 def test_a_destination_is_what_it_was_parsed_as(store: Store) -> None:
     fill(store.queue("queue://ORDERS?consumer.prefetchSize=1"), "a")
     fill(store.queue(Destination.queue(" ORDERS ")), "b")
@@ -139,6 +138,7 @@ def test_a_destination_is_what_it_was_parsed_as(store: Store) -> None:
     assert store.queue("ORDERS").recover()[2].original_destination is None
 
 
+@pytest.mark.ours
 @pytest.mark.parametrize("name", ["A,B", "queue://A,topic://B"])
 def test_composites_are_taken_apart_by_the_broker(store: Store, name: str) -> None:
     with pytest.raises(InvalidDestination, match="members"):

@@ -51,6 +51,7 @@ def said(error: BaseException) -> str:
     return text
 
 
+@pytest.mark.ours
 @pytest.mark.parametrize(
     "options",
     [

@@ -27,6 +27,7 @@ def test_pages_of_any_size(store: Store, limit: int) -> None:
     assert [page.at_end for page in found] == [False] * (len(found) - 1) + [True]
 
 
+@pytest.mark.ours
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_page_has_at_least_one_message(store: Store, limit: int) -> None:
     with pytest.raises(ValueError, match="at least one"):
@@ -110,6 +111,7 @@ def test_acknowledging_page_by_page(store: Store) -> None:
         assert source.message_count() == 0
 
 
+@pytest.mark.ours
 def test_a_page_is_a_sequence(store: Store) -> None:
     queue = store.queue("ORDERS")
     fill(queue, "a", "b", "c")

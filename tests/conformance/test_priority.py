@@ -140,6 +140,7 @@ def test_a_message_that_changed_its_priority_keeps_its_place(store: Store) -> No
     assert subscription.message_count() == 7
 
 
+@pytest.mark.ours
 def test_it_can_be_said_only_once(store: Store) -> None:
     queue, topic = store.queue("ORDERS", prioritized=True), store.topic("PRICES", prioritized=False)
 

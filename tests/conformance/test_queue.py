@@ -60,6 +60,7 @@ def test_given_names_and_times_are_kept(store: Store) -> None:
     assert found.original_destination is None
 
 
+@pytest.mark.ours
 def test_a_message_for_elsewhere_remembers_where_it_was_sent(store: Store) -> None:
     sent = Message("a", destination=Destination.topic("PRICES"))
 
@@ -70,6 +71,7 @@ def test_a_message_for_elsewhere_remembers_where_it_was_sent(store: Store) -> No
     assert found.original_destination == Destination.topic("PRICES")
 
 
+@pytest.mark.ours
 def test_an_id_of_another_system_is_kept_as_text(store: Store) -> None:
     queue = store.queue("ORDERS")
 
@@ -170,6 +172,7 @@ def test_a_callback_may_use_the_store(store: Store) -> None:
     assert content(queue) == ["first", "second", "third"]
 
 
+@pytest.mark.ours
 def test_a_future_cannot_be_cancelled(store: Store) -> None:
     queue = store.queue("ORDERS")
     future = queue.add_message_async(Message("a"))
@@ -217,6 +220,7 @@ def test_acknowledging_many_at_once_and_nothing(store: Store) -> None:
     assert content(queue) == [str(number) for number in range(1, 700, 2)]
 
 
+@pytest.mark.ours
 def test_what_has_no_name_cannot_be_acknowledged(store: Store) -> None:
     queue = store.queue("ORDERS")
     fill(queue, "a")
@@ -236,6 +240,7 @@ def test_acknowledging_what_never_was(store: Store) -> None:
     assert content(queue) == ["a"]
 
 
+@pytest.mark.ours
 @pytest.mark.parametrize("sequence", [-1, 2**63, -(2**80)])
 def test_a_sequence_that_cannot_be(store: Store, sequence: int) -> None:
     queue, topic = store.queue("ORDERS"), store.topic("PRICES")
@@ -253,6 +258,7 @@ def test_a_sequence_that_cannot_be(store: Store, sequence: int) -> None:
     assert content(subscription) == ["b"]
 
 
+@pytest.mark.ours
 @pytest.mark.parametrize("producer", ["half \ud800", "nul\0", "x" * 300])
 def test_an_id_that_no_row_can_have(store: Store, producer: str) -> None:
     queue, unfit = store.queue("ORDERS"), ProducerId(producer, 1, 1)
@@ -331,6 +337,7 @@ def test_an_update_finds_the_message_by_its_id(store: Store) -> None:
     assert queue.get_message(reference.sequence).body == "A"
 
 
+@pytest.mark.ours
 def test_an_update_without_a_name_is_refused(store: Store) -> None:
     with pytest.raises(InvalidMessage, match="without an id"):
         store.queue("ORDERS").update_message(Message("a"))

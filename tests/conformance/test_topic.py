@@ -107,6 +107,7 @@ def test_what_a_subscription_is(store: Store) -> None:
     assert sorted(topic.subscriptions(), key=lambda info: info.subscription_name) == [expected, plain]
 
 
+@pytest.mark.ours
 def test_the_selector_is_not_applied(store: Store) -> None:
     subscription = store.topic("PRICES").subscribe("client", "ticker", selector="n = 2")
     store.topic("PRICES").add_message(Message("a", properties={"n": 1}))
@@ -200,6 +201,7 @@ def test_updates_reach_subscribers(store: Store) -> None:
     assert content(subscription) == ["A"]
 
 
+@pytest.mark.ours
 @pytest.mark.parametrize("wrong", ["", "x" * 251, "nul\0", "half \ud800"])
 def test_names_that_the_tables_cannot_hold(store: Store, wrong: str) -> None:
     topic = store.topic("PRICES")
@@ -217,6 +219,7 @@ def test_names_that_the_tables_cannot_hold(store: Store, wrong: str) -> None:
         topic.subscription(wrong, wrong)
 
 
+@pytest.mark.ours
 def test_a_pattern_that_the_tables_cannot_hold(store: Store) -> None:
     topic = store.topic("PRICES")
 
@@ -227,7 +230,7 @@ def test_a_pattern_that_the_tables_cannot_hold(store: Store) -> None:
     assert topic.subscriptions() == []
 
 
-@pytest.mark.variants("prefix", "renamed", "statements")
+@pytest.mark.variants("renamed", "statements")
 def test_the_longest_names_fit(store: Store) -> None:
     longest = "\N{SNOWMAN}" * 250
     topic = store.topic("t" * 242)

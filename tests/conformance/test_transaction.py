@@ -55,6 +55,7 @@ def test_a_rollback_drops_everything(store: Store) -> None:
     assert orders.add_message(Message("c")).sequence == 2
 
 
+@pytest.mark.ours
 def test_as_a_context_it_commits_at_the_end(store: Store) -> None:
     with store.transaction() as transaction:
         transaction.queue("ORDERS").add_message(Message("a"))
@@ -63,6 +64,7 @@ def test_as_a_context_it_commits_at_the_end(store: Store) -> None:
     assert content(store.queue("ORDERS")) == ["a"]
 
 
+@pytest.mark.ours
 def test_as_a_context_it_rolls_back_when_the_block_raises(store: Store) -> None:
     transaction = store.transaction()
 
@@ -79,6 +81,7 @@ def test_as_a_context_it_rolls_back_when_the_block_raises(store: Store) -> None:
         transaction.commit()
 
 
+@pytest.mark.ours
 def test_as_a_context_it_may_end_before_its_block(store: Store) -> None:
     with store.transaction() as transaction:
         transaction.queue("ORDERS").add_message(Message("a"))
@@ -108,6 +111,7 @@ def test_an_empty_transaction(store: Store) -> None:
     assert store.last_sequence() == 0
 
 
+@pytest.mark.ours
 def test_it_ends_once(store: Store) -> None:
     committed, rolled_back = store.transaction(), store.transaction()
     inside = committed.queue("ORDERS")
@@ -129,6 +133,7 @@ def test_it_ends_once(store: Store) -> None:
     assert store.queue("ORDERS").message_count() == 0
 
 
+@pytest.mark.ours
 def test_writes_are_checked_as_they_come(store: Store) -> None:
     unfit = Message("x", message_id=message_id(1, ProducerId("x" * 300, 1, 1)))
     store.topic("AUDIT")

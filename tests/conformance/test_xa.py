@@ -159,6 +159,7 @@ def test_a_branch_that_does_nothing_is_over_when_it_is_prepared(store: Store) ->
         store.xa.commit(XID)
 
 
+@pytest.mark.ours
 def test_a_branch_is_prepared_once(store: Store, restart: Restart) -> None:
     prepared(store, lambda tx: tx.queue("ORDERS").add_message(Message("a")))
     store = restart(store)
@@ -335,6 +336,7 @@ def test_one_that_cannot_be_prepared_writes_nothing(store: Store) -> None:
         transaction.commit()
 
 
+@pytest.mark.ours
 def test_what_it_cannot_do_is_refused_as_it_comes(store: Store) -> None:
     [read] = fill(store.topic("EVENTS"), "read")
     transaction = store.xa.start(XID)
