@@ -1,0 +1,156 @@
+"""``python -m benchmarks.backlog``: a consumer stops for a million messages of 1 KB, as a Markdown table.
+
+``jdbcstore broker`` on PostgreSQL, one producer and one consumer, each a process. First they work together,
+which gives the producer's speed. Then the consumer stops, the messages come, and it goes on. Messages are
+persistent where the store is the cursor, and not persistent where files are. With the cursor in memory the
+producer waits at the limit; what it has sent until then is shown in place of the rest.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from tests.broker.backlog import CHUNK, Drain, produce, resident
+from tests.broker.programs import BrokerProcess
+from tests.databases import PostgresqlDatabase
+from tests.servers.postgresql import PostgresqlServer
+
+POLICY = """
+[[policies]]
+queue = ">"
+memory_limit = "{limit} mb"
+pending_queue_policy = "{policy}"
+"""
+TOGETHER = 50_000
+"""Messages that both ends work at together."""
+ALONE = 20_000
+"""Messages that are drained first, for the speed of that."""
+STALL = 10.0
+"""Seconds without a receipt after which a producer is held back."""
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """A kind of cursor, and the messages for it."""
+
+    name: str
+    policy: str
+    persistent: bool
+    limit: int = 64
+
+
+CURSORS = (
+    Cursor("store", "storeCursor", persistent=True),
+    Cursor("file", "fileQueueCursor", persistent=False),
+    Cursor("memory", "vmQueueCursor", persistent=False),
+)
+
+
+class Watch:
+    """The most memory that a process has, seen every tenth of a second."""
+
+    def __init__(self, pid: int) -> None:
+        self.most = 0
+        self._pid = pid
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._end.wait(0.1):
+            self.most = max(self.most, resident(self._pid))
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+
+@click.command(help=__doc__)
+@click.option("--messages", default=1_000_000, show_default=True)
+@click.option("--size", default=1024, show_default=True, help="Bytes of each.")
+@click.option("--cursor", "names", type=click.Choice([one.name for one in CURSORS]), multiple=True)
+def main(messages: int, size: int, names: tuple[str, ...]) -> None:
+    click.echo("| cursor | sent, both at work | sent, consumer stopped | drained before | drained | memory |")
+    click.echo("|---|---|---|---|---|---|")
+    with closing(PostgresqlServer()) as server:
+        for cursor in CURSORS:
+            if cursor.name in (names or (cursor.name,)):
+                with _broker(server, cursor) as (port, pid), Watch(pid) as watch:
+                    cells = (_throttled if cursor.name == "memory" else _measured)(
+                        port, cursor, messages, size
+                    )
+                click.echo(f"| {cursor.name} | {' | '.join(cells)} | {watch.most / 1e6:.0f} MB |")
+
+
+@contextmanager
+def _broker(server: PostgresqlServer, cursor: Cursor) -> Iterator[tuple[int, int]]:
+    database = PostgresqlDatabase(server.url.set(drivername="postgresql+psycopg"))
+    with tempfile.TemporaryDirectory(prefix="jdbcstore-backlog-") as folder:
+        config = Path(folder) / "broker.toml"
+        config.write_text(POLICY.format(policy=cursor.policy, limit=cursor.limit))
+        with BrokerProcess(Path(folder), "--url", database.url, "--config", str(config)) as broker:
+            yield broker.ready(), broker.process.pid
+            broker.end()
+    database.close()
+
+
+def _measured(port: int, cursor: Cursor, messages: int, size: int) -> list[str]:
+    """Messages a second, in each part."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as producer:
+        drain = Drain(port, "Q")
+        together = producer.submit(_send, port, cursor, 0, TOGETHER, size)
+        drain.until(TOGETHER)
+        first = TOGETHER
+        producer.submit(_send, port, cursor, first, ALONE, size).result()
+        before = ALONE / drain.until(first + ALONE)
+        first += ALONE
+        stopped = producer.submit(_send, port, cursor, first, messages, size).result()
+        after = messages / drain.until(first + messages)
+        drain.close()
+    rates = (together.result(), stopped, before, after)
+    return [
+        f"{rates[0]:,.0f}",
+        f"{rates[1]:,.0f} ({rates[1] / rates[0]:.2f})",
+        f"{rates[2]:,.0f}",
+        f"{rates[3]:,.0f} ({rates[3] / rates[2]:.2f})",
+    ]
+
+
+def _send(port: int, cursor: Cursor, first: int, count: int, size: int) -> float:
+    return count / produce(port, "Q", first, count, size=size, persistent=cursor.persistent)
+
+
+def _throttled(port: int, cursor: Cursor, messages: int, size: int) -> list[str]:
+    """How much the producer got rid of before it had to wait."""
+    sent = 0
+
+    def send() -> None:
+        nonlocal sent
+        while sent < messages:
+            produce(port, "Q", sent, CHUNK, size=size, persistent=cursor.persistent, timeout=STALL)
+            sent += CHUNK
+
+    drain = Drain(port, "Q")
+    try:
+        send()
+        waits = "did not wait"
+    except TimeoutError:
+        waits = f"waits after {sent:,} messages"
+    drain.close()
+    return ["", waits, "", ""]
+
+
+if __name__ == "__main__":
+    main()
