@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from jdbcstore.abc import SubscriptionInfo, TopicMessageStore
 from jdbcstore.broker.api import Consumer, SubscriptionRequest
-from jdbcstore.broker.cursors import Backlog, MemoryCursor, MessageCursor
-from jdbcstore.broker.cursors.file import FileCursor
+from jdbcstore.broker.cursors import Backlog
+from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.dispatcher import InHand
 from jdbcstore.broker.durable_subscriber import DurableSubscriber
 from jdbcstore.broker.entry import Entry, Source
@@ -51,11 +51,10 @@ class Track:
         if self._transient is None:
             lanes = 10 if topic.policy.prioritized_messages else 1
             name = f"{self._durable.name} of {topic.destination}"
-            cursor: MessageCursor = FileCursor(
-                name, self._source_of, topic.memory, lanes=lanes, folder=topic.folder
+            kind = topic.policy.pending_durable_subscriber_policy
+            cursor = memory_or_file(
+                kind, name, self._source_of, topic.memory, lanes=lanes, folder=topic.folder
             )
-            if topic.policy.pending_durable_subscriber_policy == "vmDurableCursor":
-                cursor = MemoryCursor(topic.memory, lanes)
             self._transient, self._memory = Backlog(cursor, lanes), topic.memory
         return self._transient
 
@@ -63,6 +62,11 @@ class Track:
         """A message that is not stored has come while nobody consumes."""
         if self._durable.wants(message):
             self.transient(topic).cursor.push(Entry(message, self._source_of(message), number, stored=False))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether producers should wait until what is not stored has been consumed."""
+        return self._transient is not None and self._transient.cursor.is_full
 
     def _source_of(self, message: Message) -> Source:  # noqa: ARG002
         return cast(Source, self.feed)  # the feed that delivers an entry becomes its source

@@ -82,7 +82,8 @@ class DurableSubscriber(BaseSubscription):
 
     def turn(self) -> None:
         ready = self._ready
-        while ready and self.room > 0:
+        # What is with the consumer is in memory.
+        while ready and self.room > 0 and not (self.held and ready[0].memory.is_full):
             entry = ready[0].next()
             if entry is None:
                 ready.popleft().is_ready = False

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from jdbcstore.abc import Cursor, DurableSubscription, Page, Reference, TopicMessageStore, Transaction
-from jdbcstore.broker.cursors import Backlog, MemoryCursor, MessageCursor
-from jdbcstore.broker.cursors.file import FileCursor
+from jdbcstore.broker.cursors import Backlog, MessageCursor
+from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.cursors.loaded import LoadedCursor
 from jdbcstore.broker.cursors.store import StoreCursor
 from jdbcstore.broker.dead_letters import expired
@@ -40,6 +40,7 @@ class DurableFeed:
     ) -> None:
         self._parts = parts
         self._topic = topic
+        self.memory = topic.memory
         self._store = store
         self._session = session
         self._track = track
@@ -61,9 +62,10 @@ class DurableFeed:
 
     def _make_stored(self, lanes: int) -> StoreCursor:
         policy = self._topic.policy
-        of_store = policy.pending_durable_subscriber_policy == "storeDurableSubscriberCursor"
-        kind = StoreCursor if of_store else partial(LoadedCursor, self._make_cursor(lanes))
-        return kind(
+        kind = policy.pending_durable_subscriber_policy
+        of_store = kind == "storeDurableSubscriberCursor"
+        make = StoreCursor if of_store else partial(LoadedCursor, self._make_cursor(kind, lanes))
+        return make(
             self._read_page,
             self._entry_of_page,
             self._wake,
@@ -72,12 +74,10 @@ class DurableFeed:
             lanes=lanes,
         )
 
-    def _make_cursor(self, lanes: int) -> MessageCursor:
-        if self._topic.policy.pending_durable_subscriber_policy == "vmDurableCursor":
-            return MemoryCursor(self._topic.memory, lanes)
-        name = f"{self._session.durable.name} of {self.destination}"
-        return FileCursor(
-            name,
+    def _make_cursor(self, kind: str, lanes: int) -> MessageCursor:
+        return memory_or_file(
+            kind,
+            f"{self._session.durable.name} of {self.destination}",
             lambda _: self,
             self._topic.memory,
             lanes=lanes,
@@ -133,8 +133,8 @@ class DurableFeed:
 
     @property
     def is_full(self) -> bool:
-        """Whether producers should wait for it."""
-        return self._stored.cursor.is_full or self._transient.cursor.is_full
+        """Whether producers should wait until what is stored has been consumed."""
+        return self._stored.cursor.is_full
 
     def next(self) -> Entry | None:
         """Take the next message that the consumer wants; None if none is in memory."""

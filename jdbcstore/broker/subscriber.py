@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from jdbcstore.abc import Transaction
 from jdbcstore.broker.api import Consumer, SubscriptionRequest
-from jdbcstore.broker.cursors import MemoryCursor
-from jdbcstore.broker.cursors.file import FileCursor
+from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.parts import Parts
@@ -61,15 +60,14 @@ class TopicSubscriber(BaseSubscription):
         """Messages that were dropped because too many waited."""
         self._most_pending = policy.pending_message_limit
         self._shares: dict[Destination, Share] = {}
-        self._cursor: MemoryCursor | FileCursor = MemoryCursor(memory)
-        if policy.pending_subscriber_policy == "fileCursor" and not request.destination.is_temporary:
-            self._cursor = FileCursor(
-                str(request.destination),
-                self._source_of,
-                memory,
-                folder=parts.folder,
-                on_lost=self._on_lost,
-            )
+        self._cursor = memory_or_file(
+            "vmCursor" if request.destination.is_temporary else policy.pending_subscriber_policy,
+            str(request.destination),
+            self._source_of,
+            memory,
+            folder=parts.folder,
+            on_lost=self._on_lost,
+        )
         self.pending = 0
         """Messages in the cursor."""
 
@@ -83,7 +81,7 @@ class TopicSubscriber(BaseSubscription):
         if is_local(message, self.request) or not self.wants(message):
             return
         entry = Entry(message, share, next(self.parts.numbers), stored=False)
-        if not self.pending and self.room > 0:
+        if not self.pending and self._may_deliver:
             self.memory.take(entry.size)
             self.deliver(entry)
             return
@@ -97,6 +95,11 @@ class TopicSubscriber(BaseSubscription):
     def is_full(self) -> bool:
         """Whether producers should wait for it."""
         return self._cursor.is_full
+
+    @property
+    def _may_deliver(self) -> bool:
+        # What is with the consumer is in memory.
+        return self.room > 0 and not (self.held and self.memory.is_full)
 
     def _discard_oldest(self) -> None:
         entry = self._pop()
@@ -124,7 +127,7 @@ class TopicSubscriber(BaseSubscription):
 
     def turn(self) -> None:
         expired: list[Entry] = []
-        while self.room > 0 and (entry := self._pop()) is not None:
+        while self._may_deliver and (entry := self._pop()) is not None:
             if 0 < entry.message.expiration_ms < self.parts.clock.now_ms():
                 expired.append(entry)
             else:
@@ -163,6 +166,11 @@ class Share:
     @property
     def destination(self) -> Destination:
         return self.topic.destination
+
+    @property
+    def is_full(self) -> bool:
+        """Whether producers should wait for the subscriber."""
+        return self._subscriber.is_full
 
     def offer(self, message: Message) -> None:
         """A message of this topic has come."""

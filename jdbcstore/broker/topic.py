@@ -10,16 +10,15 @@ from functools import partial
 from jdbcstore.abc import MessageReference, TopicMessageStore, Transaction
 from jdbcstore.broker.durable import Track
 from jdbcstore.broker.durable_subscriber import DurableSubscriber
-from jdbcstore.broker.entry import size_of
 from jdbcstore.broker.feed import DurableFeed
-from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.broker.memory import FlowControl, MemoryUsage
+from jdbcstore.broker.outbox import Letter
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.recovery import Retained
 from jdbcstore.broker.subscriber import Share, TopicSubscriber
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.destination import Destination
-from jdbcstore.errors import OutcomeUnknown
 from jdbcstore.message import Message
 
 WhenReady = Callable[[BaseException | None], None]
@@ -56,6 +55,10 @@ class Topic:
         self._completed = 0
         self._behind: deque[tuple[int, Message, Future[None]]] = deque()
         """What is not stored and waits for so many writes that were submitted before it."""
+        self._letters = _Letters(self)
+        self._flow = FlowControl(
+            parts.loop, destination, policy, self.memory, self._is_full, lambda: parts.touch(self)
+        )
         self._write_rows: Callable[[], Future[None]] | None = None
         self._writing = False
         self._waiting: list[WhenReady] = []
@@ -103,7 +106,9 @@ class Topic:
         return bool(message.persistent and self.durables and self.store is not None)
 
     def send(self, message: Message, connection_id: str) -> Future[None]:
-        """Done when it is durable, if it is stored."""
+        """Done when it is durable, if it is stored, and there is room for more."""
+        if self._flow.must_wait:
+            return self._flow.hold(message, connection_id)
         if self._write_rows is None and not self._behind:
             if self.is_stored(message):
                 return self._store_message(message, self._parts.loop.create_future())
@@ -133,27 +138,32 @@ class Topic:
     def _store_message(self, message: Message, promise: Future[None]) -> Future[None]:
         assert self.store is not None  # noqa: S101 - it is stored
         self._submitted += 1
-        self._parts.line.submit(
-            partial(self.store.add_message_async, message),
-            size_of(message),
-            partial(self._stored, message, promise),
-        )
+        promise.add_done_callback(self._not_stored)
+        self._parts.outbox.add(Letter(message, self._letters, self.store, "", promise))
         return promise
 
-    def _stored(
-        self,
-        message: Message,
-        promise: Future[None],
-        reference: MessageReference,
-        error: BaseException | None,
-    ) -> None:
+    def letter_is_over(self) -> None:
+        """A write that was submitted has come to its end."""
         self._completed += 1
-        if error is None:
-            self.arrive(message, reference, "")
-        elif isinstance(error, OutcomeUnknown):
-            self.lose_sight()
-        self._parts.settle(promise, error)
         self._deliver_behind()
+
+    def _not_stored(self, promise: Future[None]) -> None:
+        if not promise.cancelled() and promise.exception() is not None:
+            self.letter_is_over()
+
+    def _is_full(self) -> bool:
+        """Whether somebody has no place left where messages could wait."""
+        return (
+            any(share.is_full for share in self._shares)
+            or any(feed.is_full for feed in self._feeds)
+            or any(track.is_full for track in self.durables.values())
+        )
+
+    def turn(self) -> None:
+        """Let producers go on that have waited, if there is room now."""
+        while (held := self._flow.take()) is not None:
+            if self.when_ready(partial(self._send_later, held.message, held.promise)):
+                self._send(held.message, held.promise)
 
     def _deliver_behind(self) -> None:
         while self._behind and self._behind[0][0] <= self._completed:
@@ -206,9 +216,11 @@ class Topic:
 
     def room(self, message: Message) -> Future[None]:  # noqa: ARG002
         """Done when a producer may send more, who has just sent this in a transaction."""
-        return self._parts.done()
+        return self._flow.room()
 
-    def disconnected(self, connection_id: str) -> None: ...
+    def disconnected(self, connection_id: str) -> None:
+        """What a connection could not send yet is not sent."""
+        self._flow.drop(connection_id)
 
     def lose_sight(self) -> None:
         """A write may have been committed or not."""
@@ -247,3 +259,19 @@ class Topic:
         behind, self._behind = self._behind, deque()
         for _, _, promise in behind:
             promise.cancel()
+
+
+class _Letters:
+    """Where the outbox delivers what was sent to a topic outside of transactions."""
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+        self.lose_sight = topic.lose_sight
+
+    @property
+    def destination(self) -> Destination:
+        return self._topic.destination
+
+    def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:
+        self._topic.arrive(message, reference, connection_id)
+        self._topic.letter_is_over()

@@ -98,6 +98,7 @@ class EngineTransaction:
                 self._failed(error)
             self._parts.settle(promise, error)
 
+        self._parts.outbox.turn()  # what was sent before
         self._when_ready(lambda: self._parts.line.submit(written.commit_async, self._size, end), promise)
         return promise
 

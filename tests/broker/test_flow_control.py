@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -111,5 +112,66 @@ def test_a_transaction_waits_for_room_and_is_not_without_bounds(store: Store) ->
             with pytest.raises(DestinationFull):
                 await asyncio.gather(*sends)
             await asyncio.wait(sends)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("durable", [True, False])
+@pytest.mark.parametrize("persistent", [True, False])
+def test_the_producers_of_a_topic_wait_for_subscribers_in_memory(
+    store: Store, durable: bool, persistent: bool
+) -> None:
+    policy = PolicyEntry(
+        topic=">",
+        memory_limit=LIMIT,
+        pending_subscriber_policy="vmCursor",
+        pending_durable_subscriber_policy="vmDurableCursor",
+    )
+    names: dict[str, Any] = {"client_id": "c", "subscription_name": "s"} if durable else {}
+
+    async def main() -> None:
+        async with running(store, policy) as engine:
+            consumer = await consume(engine, "topic://T", prefetch=2, **names)
+            sends = []
+            for n in range(100):
+                sends.append(engine.send(message(str(n), "topic://T", persistent=persistent), "test"))
+                await engine._parts.settled()
+            done = [future for future in sends if future.done()]
+            assert 5 < len(done) < 50
+            await consumer.drain(100)
+            assert consumer.bodies == [str(n) for n in range(100)]
+            await asyncio.gather(*sends)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_the_producers_of_a_topic_do_not_wait_for_others(store: Store, durable: bool) -> None:
+    names: dict[str, Any] = {"client_id": "c", "subscription_name": "s"} if durable else {}
+
+    async def main() -> None:
+        async with running(store, PolicyEntry(topic=">", memory_limit=LIMIT)) as engine:
+            consumer = await consume(engine, "topic://T", prefetch=1000, **names)
+            await send(engine, *[message(f"{n:1000}", "topic://T") for n in range(300)])
+            await quiet()
+            held = len(consumer.deliveries)
+            assert held * 2500 < 2 * LIMIT
+            await consumer.drain(300)
+            assert [int(body) for body in consumer.bodies] == [*range(300)]
+            assert engine._parts.memory.used == 0
+
+    asyncio.run(main())
+
+
+def test_what_was_sent_before_a_transaction_comes_before_it(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            first = engine.send(message("1"), "test")
+            transaction = engine.begin("test")
+            second = transaction.send(message("2"))
+            await asyncio.gather(first, second, transaction.commit())
+            consumer = await consume(engine, "Q")
+            await consumer.got(2)
+            assert consumer.bodies == ["1", "2"]
 
     asyncio.run(main())
