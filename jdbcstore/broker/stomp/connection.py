@@ -112,6 +112,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._closing = True
+        self._output.clear()
         self._cancel_timers()
         self._service.held -= self._held
         self._held = 0
