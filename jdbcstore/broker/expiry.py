@@ -7,6 +7,7 @@ from asyncio import Future, Task, TimerHandle
 from collections.abc import Callable, Sequence
 
 from jdbcstore.abc import Cursor, MessageStore, Page
+from jdbcstore.broker.cursors.store import StoreCursor
 from jdbcstore.broker.dispatcher import Dispatcher
 from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.parts import Parts
@@ -84,11 +85,10 @@ class ExpirySweep:
     def _found(self, page: Page) -> list[Entry]:
         """What is nowhere else in the broker; from now on it is in hand."""
         in_hand, cursor = self._dispatcher.in_hand, self._dispatcher.stored.cursor
-        window = {entry.sequence for entry in cursor.waiting()}
         found = []
-        for message in page:
+        for message in cursor.not_here(page) if isinstance(cursor, StoreCursor) else page:
             sequence = message.sequence or 0
-            if sequence not in in_hand and sequence not in window:
+            if sequence not in in_hand:
                 in_hand.add(sequence)
                 found.append(self._take(message))
         return found

@@ -20,10 +20,12 @@ from jdbcstore.broker.expiry import ExpirySweep
 from jdbcstore.broker.intake import Intake
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.parts import Parts
+from jdbcstore.broker.queue_cursors import cursor_of_stored, cursor_of_transient
 from jdbcstore.broker.redelivery import Delays, delay_before, is_over
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from jdbcstore.destination import Destination
+from jdbcstore.errors import SpillFailed
 from jdbcstore.message import Message
 
 log = logging.getLogger(__name__)
@@ -54,7 +56,10 @@ class Queue:
         if not destination.is_temporary:
             self._store = parts.store.queue(destination, prioritized=policy.prioritized_messages)
         lanes = 10 if policy.prioritized_messages else 1
-        stored, transient = self._make_cursor(lanes, is_empty), MemoryCursor(self.memory, lanes)
+        stored, transient = (
+            self._make_stored(lanes, is_empty),
+            cursor_of_transient(self, policy, self.memory, lanes),
+        )
         self.consumers = Consumers(
             use_priority=policy.use_consumer_priority,
             all_exclusive=policy.all_consumers_exclusive_by_default,
@@ -86,18 +91,32 @@ class Queue:
     def touch(self) -> None:
         self._parts.touch(self)
 
-    def _make_cursor(self, lanes: int, is_empty: bool) -> MessageCursor:
+    def _make_stored(self, lanes: int, is_empty: bool) -> MessageCursor:
         if self._store is None:
             return MemoryCursor(self.memory, lanes)
-        return StoreCursor(
-            partial(self._read_page, self._store),
-            self._entry_of_page,
-            self._page_is_ready,
-            memory=self.memory,
-            page_size=self.policy.max_page_size,
-            lanes=lanes,
+        return cursor_of_stored(
+            self,
+            self.policy,
+            self.memory,
+            lanes,
+            read=partial(self._read_page, self._store),
+            make_entry=self._entry_of_page,
+            on_ready=self._page_is_ready,
+            on_lost=self._lose,
             is_empty=is_empty,
         )
+
+    def _lose(self, error: SpillFailed) -> None:
+        """A file could not be read back: its messages are still stored."""
+        log.error("%s is read anew from the store: %s", self._destination, error)
+        # Not in the middle of a dispatch.
+        self._parts.loop.call_soon(self._start_over)
+
+    def _start_over(self) -> None:
+        cursor = self._dispatcher.stored.cursor
+        if isinstance(cursor, StoreCursor):
+            cursor.start_over()
+        self.touch()
 
     def _read_page(self, store: MessageStore, limit: int, after: Cursor) -> Future[Page]:
         self._dispatcher.in_hand.begin_reading()

@@ -18,7 +18,7 @@ LIMIT = 20_000
 
 
 def test_a_producer_waits_until_there_is_room(store: Store) -> None:
-    policy = PolicyEntry(queue="Q", memory_limit=LIMIT)
+    policy = PolicyEntry(queue="Q", memory_limit=LIMIT, pending_queue_policy="vmQueueCursor")
 
     async def main() -> None:
         async with running(store, policy) as engine:
@@ -26,8 +26,9 @@ def test_a_producer_waits_until_there_is_room(store: Store) -> None:
             await quiet()
             done = [future for future in sends if future.done()]
             assert 5 < len(done) < 50
-            # Who sends something that goes to the store need not wait.
-            await send(engine, message("stored"), message("elsewhere", "OTHER", persistent=False))
+            # What would go to the store waits, too, for it is to be in memory as well.
+            sends.append(engine.send(message("stored"), "test"))
+            await send(engine, message("elsewhere", "OTHER", persistent=False))
             consumer = await consume(engine, "Q", prefetch=10)
             await consumer.drain(101)
             assert [body for body in consumer.bodies if body != "stored"] == [str(n) for n in range(100)]
@@ -38,7 +39,8 @@ def test_a_producer_waits_until_there_is_room(store: Store) -> None:
 
 def test_the_brokers_memory_is_shared(store: Store) -> None:
     async def main() -> None:
-        async with running(store, memory_limit=LIMIT) as engine:
+        policy = PolicyEntry(pending_queue_policy="vmQueueCursor")
+        async with running(store, policy, memory_limit=LIMIT) as engine:
             sends = [engine.send(message(str(n), f"Q{n % 5}", persistent=False), "test") for n in range(50)]
             await quiet()
             assert not all(future.done() for future in sends)
@@ -59,6 +61,7 @@ def test_a_producer_is_refused_where_the_policy_says_so(store: Store, timeout: f
     policy = PolicyEntry(
         queue="Q",
         memory_limit=LIMIT,
+        pending_queue_policy="vmQueueCursor",
         send_fail_if_no_space=timeout is None,
         send_fail_if_no_space_after_timeout=timeout,
     )
@@ -78,7 +81,7 @@ def test_a_producer_is_refused_where_the_policy_says_so(store: Store, timeout: f
 
 
 def test_what_a_lost_connection_could_not_send_is_not_sent(store: Store) -> None:
-    policy = PolicyEntry(queue="Q", memory_limit=LIMIT)
+    policy = PolicyEntry(queue="Q", memory_limit=LIMIT, pending_queue_policy="vmQueueCursor")
 
     async def main() -> None:
         async with running(store, policy) as engine:
@@ -95,7 +98,7 @@ def test_what_a_lost_connection_could_not_send_is_not_sent(store: Store) -> None
 
 
 def test_a_transaction_waits_for_room_and_is_not_without_bounds(store: Store) -> None:
-    policy = PolicyEntry(queue="Q", memory_limit=LIMIT)
+    policy = PolicyEntry(queue="Q", memory_limit=LIMIT, pending_queue_policy="vmQueueCursor")
 
     async def main() -> None:
         async with running(store, policy, memory_limit=10 * LIMIT) as engine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from jdbcstore.broker.cursors import MessageCursor
 from jdbcstore.broker.cursors.store import ReadPage, StoreCursor
@@ -57,6 +57,18 @@ class LoadedCursor(StoreCursor):
     def close(self) -> None:
         super().close()
         self._cursor.close()
+
+    def not_here(self, messages: Sequence[Message]) -> list[Message]:
+        # What is in a file cannot be looked for; what has been read is in it, or was.
+        return [
+            message
+            for message in messages
+            if (message.sequence or 0) > self._positions[message.priority if self._top else 0]
+        ]
+
+    def _go_back(self) -> None:
+        self._cursor.close()
+        super()._go_back()
 
     def _has_room(self) -> bool:
         return True

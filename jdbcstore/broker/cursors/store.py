@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from jdbcstore.abc import Cursor, Page
@@ -101,8 +101,20 @@ class StoreCursor:
 
         All behind it comes again; ``make_entry`` returns None for what is elsewhere meanwhile.
         """
-        if min(self._left) == _NOTHING_LEFT:
-            return
+        if min(self._left) < _NOTHING_LEFT:
+            self._go_back()
+
+    def start_over(self) -> None:
+        """Begin again at the first entry of all, as :meth:`go_back`."""
+        self._left = [0] * len(self._left)
+        self._go_back()
+
+    def not_here(self, messages: Sequence[Message]) -> list[Message]:
+        """Those of these stored messages that do not wait here."""
+        window = {entry.sequence for entry in self._window}
+        return [message for message in messages if message.sequence not in window]
+
+    def _go_back(self) -> None:
         self._positions = [
             min(position, left - 1) for position, left in zip(self._positions, self._left, strict=True)
         ]
