@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.option("--messages", type=click.IntRange(min=1), default=4_000, show_default=True, metavar="N")
+@click.option("--messages", type=click.IntRange(min=1), default=3_000, show_default=True, metavar="N")
 @click.option("--producers", type=click.IntRange(min=1), default=4, show_default=True, metavar="N",
               help="Processes that send.")  # fmt: skip
-@click.option("--kills", type=click.IntRange(min=0), default=5, show_default=True, metavar="N",
+@click.option("--kills", type=click.IntRange(min=0), default=4, show_default=True, metavar="N",
               help="How often the broker is killed.")  # fmt: skip
 @click.option("--recording", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
               help="Rows recorded from a real ActiveMQ, to be browsed at the end.")  # fmt: skip

@@ -5,11 +5,14 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Self
 
 import stomp
 from stomp.exception import StompException
 
+_GONE = (StompException, OSError)
+"""What stomp.py raises when a connection ends under it."""
 _GIVE_UP = 60.0
 _ANSWER_WITHIN = 60.0
 
@@ -105,7 +108,7 @@ class Client:
         try:
             ask(line.connection, {"receipt": receipt})
             answer = line.receipts.get(timeout=_ANSWER_WITHIN)
-        except StompException:
+        except _GONE:
             answer = None
         if answer != receipt:
             self._line = None
@@ -116,7 +119,7 @@ class Client:
         while self._line is None:
             try:
                 self._line = _Line(self._port)
-            except StompException:  # after a pause of stomp.py's own
+            except _GONE:  # after a pause of stomp.py's own
                 if time.monotonic() > deadline:
                     raise
             else:
@@ -127,7 +130,8 @@ class Client:
     def close(self) -> None:
         """Disconnect; everything was confirmed before."""
         if self._line is not None:
-            self._line.connection.disconnect()
+            with suppress(*_GONE):
+                self._line.connection.disconnect()
 
     def __enter__(self) -> Self:
         return self

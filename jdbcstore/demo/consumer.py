@@ -19,9 +19,11 @@ from jdbcstore.demo.client import Client, ConnectionLost, Delivery
 from jdbcstore.demo.ledger import Ledger
 from jdbcstore.demo.orders import AGAIN, MOVED, ORDER, body_of, producer_of
 
-_BATCH = 20
+_BATCH = 50
 _PREFETCH = 100
 _LOOK = 0.1
+_GATHER = 0.02
+"""How long more are waited for: one commit, and one acknowledgement, for all."""
 
 
 def consume(client: Client, ledger: Ledger, moved: MessageStore, ended: threading.Event) -> None:
@@ -41,7 +43,7 @@ def consume(client: Client, ledger: Ledger, moved: MessageStore, ended: threadin
 def _some(client: Client) -> list[Delivery]:
     """What is there, after a while what there is then."""
     found: list[Delivery] = []
-    while len(found) < _BATCH and (one := client.take(0.0 if found else _LOOK)) is not None:
+    while len(found) < _BATCH and (one := client.take(_GATHER if found else _LOOK)) is not None:
         found.append(one)
     return found
 

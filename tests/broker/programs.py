@@ -18,6 +18,7 @@ from tests.cli.command_line import CommandLine
 from tests.polling import wait_until
 
 WAIT = 60.0
+_GONE = (stomp.exception.StompException, OSError)
 
 
 class BrokerProcess:
@@ -118,7 +119,7 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
         connection.set_listener("", self)
         try:
             connection.connect("test", "secret", wait=True)
-        except stomp.exception.StompException:
+        except _GONE:
             return False
         self.connection = connection
         return True
@@ -131,7 +132,7 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
                 self.connection.send(destination, body, headers={"persistent": "true", "receipt": receipt})
                 if self._wait_for(receipt):
                     return
-            except stomp.exception.StompException:
+            except _GONE:
                 pass
             self.sent_again.add(body)
             self.connect()
@@ -158,7 +159,7 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
     def on_message(self, frame: Any) -> None:
         self.received.append((frame.body, frame.headers))
         if self.acknowledges:
-            with suppress(stomp.exception.StompException):
+            with suppress(*_GONE):
                 self.connection.ack(frame.headers["ack"])
 
     def on_receipt(self, frame: Any) -> None:
