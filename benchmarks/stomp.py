@@ -49,7 +49,7 @@ class Measured:
         if len(self.latencies) < 100:
             return ""
         cuts = quantiles(self.latencies, n=1000)
-        return " / ".join(f"{cuts[at]:.2g}" for at in (499, 949, 989))
+        return " / ".join(f"{cuts[at]:.1f}" for at in (499, 949, 989))
 
 
 @dataclass
