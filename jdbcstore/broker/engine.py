@@ -7,13 +7,13 @@ import logging
 from asyncio import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from jdbcstore.abc import Store
 from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, SubscriptionRequest
 from jdbcstore.broker.browser import Browser
 from jdbcstore.broker.completions import StoreLine
 from jdbcstore.broker.dead_letters import DeadLetters
+from jdbcstore.broker.destinations import BrokerDestination, routed
 from jdbcstore.broker.durable import Durables
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.outbox import Outbox
@@ -24,7 +24,7 @@ from jdbcstore.broker.subscriber import TopicSubscriber
 from jdbcstore.broker.subscription import BaseSubscription, all_done
 from jdbcstore.broker.temporary import Temporary
 from jdbcstore.broker.topic import Topic
-from jdbcstore.broker.transaction import EngineTransaction, Target
+from jdbcstore.broker.transaction import EngineTransaction
 from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.destination import Destination
 from jdbcstore.errors import InvalidDestination, StoreError
@@ -33,27 +33,6 @@ from jdbcstore.patterns import DestinationPattern, is_wildcard
 from jdbcstore.selector import Selector
 
 log = logging.getLogger(__name__)
-
-
-class BrokerDestination(Target, Protocol):
-    """A queue or a topic, to the engine."""
-
-    memory: MemoryUsage
-
-    @property
-    def destination(self) -> Destination: ...
-
-    def send(self, message: Message, connection_id: str) -> Future[None]:
-        """Done when it is durable, if it is stored at all, and there is room for more."""
-
-    def disconnected(self, connection_id: str) -> None:
-        """A connection is gone, and with it what is its own."""
-
-    def add(self, subscription: BaseSubscription) -> None:
-        """A consumer begins; it is to be told of this source of its messages."""
-
-    def close(self) -> None:
-        """The broker stops: forget what is in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,12 +137,12 @@ class Engine:
                 self._temporary.expect_reply(message.reply_to, connection_id)
             if found is not None:
                 return found.send(message, connection_id)
-            routed = self._route(message, connection_id)
+            targets = self._route(message, connection_id)
         except StoreError as error:
             return self._parts.failed(error)
-        if len(routed) > 1:
+        if len(targets) > 1:
             return self._send_together(message, connection_id)
-        [(target, each)] = routed
+        [(target, each)] = targets
         return target.send(each, connection_id)
 
     def _send_together(self, message: Message, connection_id: str) -> Future[None]:
@@ -186,7 +165,7 @@ class Engine:
             raise InvalidDestination("a message needs a destination to be sent to")
         members = message.destination.members
         self._temporary.use(members, connection_id)
-        return [(self.destination(member), _routed(message, member)) for member in members]
+        return [(self.destination(member), routed(message, member)) for member in members]
 
     def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> Future[Subscription]:
         future: Future[Subscription] = self._parts.loop.create_future()
@@ -292,12 +271,3 @@ class Engine:
             if ended is not None:
                 ended.close()
                 ended.memory.release(ended.memory.used)  # also of what was given back
-
-
-def _routed(message: Message, member: Destination) -> Message:
-    """The message of one member of a composite."""
-    if message.destination == member:
-        return message
-    return message.replace(
-        destination=member, original_destination=message.original_destination or message.destination
-    )

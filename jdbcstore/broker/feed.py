@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from jdbcstore.broker.durable_subscriber import DurableSubscriber
     from jdbcstore.broker.topic import Topic
 
-_CAUSE = "java.lang.Throwable: Rejected by its consumer"
-
 
 class DurableFeed:
     """A :class:`jdbcstore.broker.entry.Source`: what is stored for the subscription, in a window on the
@@ -46,7 +44,8 @@ class DurableFeed:
         self._track = track
         self._subscription: DurableSubscription | None = None
         lanes = 10 if topic.policy.prioritized_messages else 1
-        self._stored = Backlog(self._make_stored(lanes), lanes)
+        self._cursor = self._make_stored(lanes)
+        self._stored = Backlog(self._cursor, lanes)
         self._transient = track.transient(topic)
         self._transient_turn = False
         self._back: dict[Entry, None] = {}
@@ -54,7 +53,7 @@ class DurableFeed:
         self._acknowledged: list[Entry] = []
         self._acknowledging: list[Future[None]] = []
         self.is_ready = False
-        """Whether its session is to ask it for more."""
+        """For the session: whether to ask it for more."""
 
     @property
     def destination(self) -> Destination:
@@ -114,27 +113,23 @@ class DurableFeed:
     def _wake(self) -> None:
         self._session.wake(self)
 
-    # Messages come, and go to the consumer
-
     def push(self, message: Message, sequence: int | None) -> None:
         """A message has come to the topic; it is stored if it has a sequence."""
         if sequence is not None:
-            self._stored.cursor.push(Entry(message, self, sequence, stored=True))
+            self._cursor.push(Entry(message, self, sequence, stored=True))
         else:
             self._transient.cursor.push(Entry(message, self, next(self._parts.numbers), stored=False))
         self._wake()
 
     def lose_sight(self) -> None:
         """Something may have been stored that was not pushed."""
-        cursor = self._stored.cursor
-        assert isinstance(cursor, StoreCursor)  # noqa: S101 - see _make_stored
-        cursor.lose_sight()
+        self._cursor.lose_sight()
         self._wake()
 
     @property
     def is_full(self) -> bool:
         """Whether producers should wait until what is stored has been consumed."""
-        return self._stored.cursor.is_full
+        return self._cursor.is_full
 
     def next(self) -> Entry | None:
         """Take the next message that the consumer wants; None if none is in memory."""
@@ -176,8 +171,6 @@ class DurableFeed:
             self._acknowledged.append(entry)
             self._parts.touch(self)
 
-    # What the consumer says to them
-
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
         self._topic.memory.release(sum([entry.size for entry in entries]))
         stored = [entry for entry in entries if entry.stored]
@@ -196,12 +189,8 @@ class DurableFeed:
         assert self._subscription is not None  # noqa: S101 - stored entries come from it
         entries, self._acknowledged = self._acknowledged, []
         promises, self._acknowledging = self._acknowledging, []
-        write = partial(self._subscription.acknowledge_async, *map(self._reference, entries))
+        write = partial(self._subscription.acknowledge_async, *self._references(entries))
         self._parts.line.submit(write, 0, partial(self._written, entries, promises))
-
-    def _reference(self, entry: Entry) -> Reference:
-        """A priority is asked for if it is not given."""
-        return entry.message if self._topic.policy.prioritized_messages else entry.sequence
 
     def _written(
         self, entries: list[Entry], promises: list[Future[None]], _: None, error: BaseException | None
@@ -224,11 +213,15 @@ class DurableFeed:
                 self._track.delivered.pop(entry.sequence, None)
 
     def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
-        stored = [self._reference(entry) for entry in entries if entry.stored]
+        stored = self._references([entry for entry in entries if entry.stored])
         if stored:
             topic = transaction.topic(self.destination)
             topic.acknowledge_subscription(*self._session.durable.key, *stored)
         return bool(stored)
+
+    def _references(self, entries: Sequence[Entry]) -> list[Reference]:
+        prioritized = self._topic.policy.prioritized_messages  # a priority is asked for if it is not given
+        return [entry.message if prioritized else entry.sequence for entry in entries]
 
     def acknowledged(self, entries: Sequence[Entry]) -> None:
         self._topic.memory.release(sum([entry.size for entry in entries]))
@@ -245,19 +238,20 @@ class DurableFeed:
             else:
                 entry.redeliver()
                 self._session.delays.add(entry, delay_before(policy, count))
-        return self._bury(dead, lambda _: _CAUSE) if dead else self._parts.done()
+        if not dead:
+            return self._parts.done()
+        return self._bury(dead, lambda _: "java.lang.Throwable: Rejected by its consumer")
 
     def _bury(
         self, entries: Sequence[Entry], cause: Callable[[Message], str], *, is_expiry: bool = False
     ) -> Future[None]:
-        client_id, name = self._session.durable.key
         return self._parts.dead_letters.bury(
             self,
             self._topic.policy.dead_letter_strategy,
             entries,
             cause,
             is_expiry=is_expiry,
-            subscriber=f"{client_id}:{name}",
+            subscriber=":".join(self._session.durable.key),
         )
 
     def retain(self, entries: Sequence[Entry]) -> None:

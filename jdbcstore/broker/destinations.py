@@ -1,0 +1,42 @@
+"""What queues and topics are to the engine."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from typing import Protocol
+
+from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.broker.subscription import BaseSubscription
+from jdbcstore.broker.transaction import Target
+from jdbcstore.destination import Destination
+from jdbcstore.message import Message
+
+
+class BrokerDestination(Target, Protocol):
+    """A queue or a topic, to the engine."""
+
+    memory: MemoryUsage
+
+    @property
+    def destination(self) -> Destination: ...
+
+    def send(self, message: Message, connection_id: str) -> Future[None]:
+        """Done when it is durable, if it is stored at all, and there is room for more."""
+
+    def disconnected(self, connection_id: str) -> None:
+        """A connection is gone, and with it what is its own."""
+
+    def add(self, subscription: BaseSubscription) -> None:
+        """A consumer begins; it is to be told of this source of its messages."""
+
+    def close(self) -> None:
+        """The broker stops: forget what is in memory."""
+
+
+def routed(message: Message, member: Destination) -> Message:
+    """The message of one member of a composite."""
+    if message.destination == member:
+        return message
+    return message.replace(
+        destination=member, original_destination=message.original_destination or message.destination
+    )
