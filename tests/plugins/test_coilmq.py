@@ -12,12 +12,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from coilmq.store.memory import MemoryQueue
 
 import jdbcstore
+from jdbcstore.errors import ConfigurationError
+from jdbcstore.plugins.coilmq import KeepingQueueManager, make_store
 from tests.interop.stomp import Frame, Wire
 from tests.polling import wait_until
 
-pytest.importorskip("coilmq")
 _START = 60.0
 QUEUE = "/queue/COILMQ"
 
@@ -171,3 +173,14 @@ def test_transaction(tmp_path: Path, clients: ExitStack) -> None:
             client.write(end, {"transaction": name, "receipt": end})
             client.read()
         assert broker.stored() == ["t2"]
+
+
+def test_manager_wants_our_store() -> None:
+    with pytest.raises(ConfigurationError, match=r"qstore\.factory"):
+        KeepingQueueManager(store=MemoryQueue())
+
+
+def test_no_store_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JDBCSTORE_URL", raising=False)
+    with pytest.raises(ConfigurationError, match="JDBCSTORE_URL"):
+        make_store()

@@ -8,6 +8,7 @@ from coilmq.queue import QueueManager, lock
 from coilmq.subscription import Subscription
 from coilmq.util.frames import MESSAGE, Frame
 
+from jdbcstore.errors import ConfigurationError
 from jdbcstore.plugins.coilmq.store import JdbcQueueStore, StoredFrame
 
 
@@ -20,6 +21,14 @@ class KeepingQueueManager(QueueManager):  # type: ignore[misc]
     """
 
     store: JdbcQueueStore
+
+    def __init__(self, store: Any, *schedulers: Any, **named: Any) -> None:
+        if not isinstance(store, JdbcQueueStore):
+            raise ConfigurationError(
+                f"this manager keeps messages in a JdbcQueueStore, not in a {type(store).__name__};"
+                " set qstore.factory = jdbcstore.plugins.coilmq.make_store"
+            )
+        super().__init__(store, *schedulers, **named)
 
     def send(self, message: Frame) -> None:
         """Durable when it returns, which is before the receipt."""
