@@ -172,7 +172,11 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         ...
 
     def add_message_async(self, message: Message) -> Future[MessageReference]:
-        """As :meth:`add_message`; blocks only while the store's queue of waiting work is full."""
+        """As :meth:`add_message`; blocks only while the store's queue of waiting work is full.
+
+        The future, as that of every ``..._async``, can be cancelled until the write has begun. When its
+        ``cancel`` returns True, nothing was written, and nothing will be.
+        """
         ...
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:

@@ -36,10 +36,13 @@ class AuditedWriter(Writer):
         except BaseException:
             self.forget(unit.names)
             raise
-        result: Promise = Promise()
+        result: Promise = Promise(written.cancel)
 
         def complete(done: Future[Any]) -> None:
             # Forgotten first: whoever hears of the failure may send the message again at once.
+            if done.cancelled():
+                self.forget(unit.names)
+                return
             error = done.exception()
             if error is None:
                 result.set_result(done.result())

@@ -130,6 +130,10 @@ class Unit:
 
     size: int = 0
     """Roughly the bytes it holds while it waits."""
+    taken: bool = False
+    """The writer has begun with it, or given it up."""
+    withdrawn: bool = False
+    """It was cancelled before that."""
 
     @property
     def names(self) -> list[tuple[str, int]]:
@@ -165,7 +169,11 @@ class Call:
 
 
 class Promise(Future[Any]):
-    """A future that cannot be cancelled: what is queued gets written."""
+    """A future that can be cancelled while its work is queued, which is then not done."""
+
+    def __init__(self, withdraw: Callable[[], bool]) -> None:
+        super().__init__()
+        self._withdraw = withdraw
 
     def cancel(self) -> bool:
-        return False
+        return self._withdraw() and super().cancel()

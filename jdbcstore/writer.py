@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from jdbcstore.committer import Committer
@@ -62,9 +63,14 @@ class Writer:
 
         :raises StoreClosed: the store is closed
         """
-        unit.completion = result = Promise()
+        unit.completion = result = Promise(partial(self._withdraw, unit))
         self._enqueue(unit)
         return result
+
+    def _withdraw(self, unit: Unit) -> bool:
+        with self._lock:
+            unit.withdrawn = not unit.taken
+            return unit.withdrawn
 
     def _enqueue(self, unit: Unit | Call) -> None:
         size = unit.measure()
@@ -171,7 +177,7 @@ class Writer:
 
     def _abandon(self, error: StoreError) -> int:
         with self._lock:
-            units = list(self._queue)
+            units = [unit for unit in self._queue if not _is_withdrawn(unit)]
             self._queue.clear()
             self._pending_bytes = 0
             self._space.notify_all()
@@ -201,10 +207,11 @@ class Writer:
         """The next batch, or one call, waiting for it; nothing when closed and all is written."""
         while True:
             with self._lock:
-                if self._queue:
+                while self._queue:
                     taken = self._take_queued()
                     self._in_hand = list(taken)
-                    return taken
+                    if taken:
+                        return taken
                 if self._closed:
                     return []
                 self._idle = True
@@ -217,8 +224,10 @@ class Writer:
             alone = isinstance(queue[0], Call)
             if alone and taken:
                 break
-            taken.append(queue.popleft())
-            size += taken[-1].size
+            unit = queue.popleft()
+            size += unit.size
+            if not _is_withdrawn(unit):
+                taken.append(unit)
             if alone:
                 break
         self._pending_bytes -= size
@@ -260,6 +269,14 @@ class Writer:
                 unit.completion.set_exception(result)
             else:
                 unit.completion.set_result(result)
+
+
+def _is_withdrawn(unit: Unit | Call) -> bool:
+    """Whether it was cancelled, which it cannot be any more; under the writer's lock."""
+    if isinstance(unit, Call):
+        return False
+    unit.taken = not unit.withdrawn
+    return unit.withdrawn
 
 
 def _none(_connection: Connection) -> int:

@@ -58,7 +58,7 @@ class Queue:
         lanes = 10 if policy.prioritized_messages else 1
         stored, transient = (
             self._make_stored(lanes, is_empty),
-            cursor_of_transient(self, policy, self.memory, lanes),
+            cursor_of_transient(self, policy, self.memory, lanes, parts.folder),
         )
         self.consumers = Consumers(
             use_priority=policy.use_consumer_priority,
@@ -99,6 +99,7 @@ class Queue:
             self.policy,
             self.memory,
             lanes,
+            self._parts.folder,
             read=partial(self._read_page, self._store),
             make_entry=self._entry_of_page,
             on_ready=self._page_is_ready,

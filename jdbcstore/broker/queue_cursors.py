@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from jdbcstore.broker.cursors import MemoryCursor, MessageCursor
 from jdbcstore.broker.cursors.file import FileCursor
@@ -16,12 +17,14 @@ from jdbcstore.errors import SpillFailed
 from jdbcstore.message import Message
 
 
-def cursor_of_transient(queue: Source, policy: PolicyEntry, memory: MemoryUsage, lanes: int) -> MessageCursor:
+def cursor_of_transient(
+    queue: Source, policy: PolicyEntry, memory: MemoryUsage, lanes: int, folder: Path | None
+) -> MessageCursor:
     """For what is not stored; beside the store's cursor it may go on in files, as in ActiveMQ."""
     if policy.pending_queue_policy == "vmQueueCursor":
         return MemoryCursor(memory, lanes)
     name = f"messages of {queue.destination} that are not stored"
-    return FileCursor(name, lambda _: queue, memory, lanes=lanes)
+    return FileCursor(name, lambda _: queue, memory, lanes=lanes, folder=folder)
 
 
 def cursor_of_stored(
@@ -29,6 +32,7 @@ def cursor_of_stored(
     policy: PolicyEntry,
     memory: MemoryUsage,
     lanes: int,
+    folder: Path | None,
     *,
     read: ReadPage,
     make_entry: Callable[[Message], Entry | None],
@@ -41,7 +45,10 @@ def cursor_of_stored(
         kind = partial(LoadedCursor, MemoryCursor(memory, lanes))
     elif policy.pending_queue_policy == "fileQueueCursor":
         name = f"stored messages of {queue.destination}"
-        kind = partial(LoadedCursor, FileCursor(name, lambda _: queue, memory, lanes=lanes, on_lost=on_lost))
+        kind = partial(
+            LoadedCursor,
+            FileCursor(name, lambda _: queue, memory, lanes=lanes, folder=folder, on_lost=on_lost),
+        )
     return kind(
         read,
         make_entry,
