@@ -18,7 +18,7 @@ from jdbcstore.config import Configuration
 from jdbcstore.database import Database
 from jdbcstore.errors import ConfigurationError, SchemaError, StoreError
 
-_DISTRIBUTIONS = {"jpype": "JPype1"}
+_DISTRIBUTIONS = {"argon2": "argon2-cffi", "jpype": "JPype1", "stomp": "stomp.py"}
 """Packages whose module has another name."""
 _DEBIAN = {"derby": "libderbyclient-java", "h2": "libh2-java", "hsqldb": "libhsqldb-java"}
 """Which of the drivers for the Java bridge Debian has."""
@@ -47,6 +47,9 @@ def examine() -> Iterator[Finding]:
     yield from _python_drivers()
     yield from _odbc_drivers()
     yield from _bridge_drivers()
+    yield _package("Broker", "aiohttp", "broker --health", "broker")
+    yield _package("Broker", "argon2", "broker --users, passwd", "broker")
+    yield _package("Broker", "stomp", "demo", "demo")
     yield from _spark()
 
 

@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+
 import pytest
 
+from tests.cli.command_line import ROOT
 from tests.cli.conftest import Invoke
+
+STUBBORN = """
+import asyncio
+from jdbcstore.cli.brokering import _serve
+
+class Host:
+    async def start(self):
+        print("started", flush=True)
+    async def ended(self):
+        await asyncio.Event().wait()
+    async def stop(self):
+        print("stopping", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(_serve(Host()))
+"""
 
 
 @pytest.mark.parametrize(
@@ -21,3 +42,14 @@ def test_what_cannot_work(invoke: Invoke, arguments: tuple[str, ...], told: str)
 
     assert (result.code, result.out) == (2, "")
     assert told in result.err
+
+
+def test_a_second_signal_ends_it_at_once() -> None:
+    command = [sys.executable, "-c", STUBBORN]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "stopping\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130

