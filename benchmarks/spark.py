@@ -37,6 +37,9 @@ _ASKED = {
 }
 """What the database answers: Spark's query, and the same put to the database."""
 
+_COLD = 10
+"""Times that these are put before they count: Java compiles Spark's planner only by and by."""
+
 _SCANNED = {
     "every MSG read": "SELECT destination, sum(message_size) FROM messages_decoded GROUP BY destination",
     "a header of each": "SELECT max(timestamp) FROM messages_decoded",
@@ -137,17 +140,17 @@ def _measured(spark: SparkSession, source: Source, rounds: int) -> list[Measure]
     scanned = [Measure(what, _drains(spark, query), best) for what, query in _SCANNED.items()]
     scanned[0].peers = source.scans
     with analytics.connect(spark, source.url) as mq:
-        _run(asked, rounds)
+        _run(asked, max(rounds, 5), cold=_COLD)
         with mq.picture(partitions=readers.READERS):
-            _run(scanned, rounds)
+            _run(scanned, rounds, cold=1)
     return asked + scanned
 
 
-def _run(measures: list[Measure], rounds: int) -> None:
-    for number in range(1 + rounds):
+def _run(measures: list[Measure], rounds: int, *, cold: int) -> None:
+    for number in range(cold + rounds):
         for measure in measures:
             measure.run()
-            if number == 0:
+            if number == cold - 1:
                 measure.forget()
 
 
