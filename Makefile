@@ -8,6 +8,8 @@ JDBC := libh2-java libhsqldb-java libderby-java libderbyclient-java
 ACTIVEMQ := activemq libpostgresql-jdbc-java libmariadb-java default-jdk-headless
 SPARK := libxerial-sqlite-jdbc-java default-jre-headless
 BIN := .venv/bin
+# One more than there are processors, up to four: tests wait for disks and servers.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) < 3 ? $$(getconf _NPROCESSORS_ONLN) + 1 : 4 )))
 
 .PHONY: help demo test lint bench sql packages clean
 
@@ -28,7 +30,7 @@ demo: .venv/demo
 # The databases that must be tested, not skipped.
 test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark
 test: packages lint
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadgroup
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup
 
 lint: .venv/dev
 	$(BIN)/ruff check

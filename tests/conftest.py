@@ -87,17 +87,21 @@ def _varied(metafunc: pytest.Metafunc) -> list[Backend]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What shares tables or a broker runs in one process, when several run the tests.
+    """What shares tables, a broker or dear servers runs in one process, when several run the tests.
 
     Before pytest-xdist looks for the groups, which it does in this hook too.
     """
     for item in items:
+        values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        backends = [value for value in values if isinstance(value, Backend)]
         if SHARING & {*item.path.parts} and isinstance(item, pytest.Function):
-            values = item.callspec.params.values() if hasattr(item, "callspec") else ()
             # One Spark session serves every backend.
             one = item.path.parent.name == "analytics"
-            backends = [value.id for value in values if isinstance(value, Backend) and not one]
-            item.add_marker(pytest.mark.xdist_group("-".join([item.path.parent.name, *backends])))
+            ids = [backend.id for backend in backends if not one]
+            item.add_marker(pytest.mark.xdist_group("-".join([item.path.parent.name, *ids])))
+        elif any(backend.conformance_only for backend in backends):
+            # Few cases, for which one process starts Java and those servers.
+            item.add_marker(pytest.mark.xdist_group("seldom-used"))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
