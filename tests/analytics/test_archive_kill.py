@@ -23,7 +23,8 @@ ROOT = Path(__file__).parents[2]
 
 # The child is a process of its own that drives the Spark of this one, which takes as long to start as
 # everything else here. When it dies, what it has asked of Spark goes on: worse than when both die.
-CHILD = """
+# All children are forked from one that has everything imported.
+PARENT = """
 import os, signal, sys, threading, time
 from pathlib import Path
 from jdbcstore import Configuration, StoreConfig, archive
@@ -31,8 +32,18 @@ from jdbcstore.archive import Window, layout
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.connection import Connection
 from jdbcstore.transfer import Target
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
 
-stage, url, folder, before_ms = sys.argv[1:]
+url, folder, before_ms = sys.argv[1:]
+for line in sys.stdin:
+    stage, child = line.strip(), os.fork()
+    if not child:
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+else:
+    sys.exit()
 
 def kill():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -69,10 +80,6 @@ window = Window(int(before_ms))
 if "remov" in stage or "noted" in stage:
     archive.remove(store, folder, window)
 else:
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
-
     gateway = launch_gateway()
     jvm = gateway.jvm
     java = jvm.org.apache.spark.api.java.JavaSparkContext(jvm.org.apache.spark.SparkContext.getOrCreate())
@@ -100,33 +107,44 @@ def test_archiving_is_killed_at_every_stage(spark: SparkSession, database: Datab
     old = {row for row in everything if b"in doubt" not in row[4] and b"new" not in row[4]}
     window = Window(BEFORE)
 
+    parameters = spark.sparkContext._gateway.gateway_parameters  # type: ignore[union-attr]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PYSPARK_GATEWAY_PORT": str(parameters.port),
+        "PYSPARK_GATEWAY_SECRET": parameters.auth_token,
+    }
+    command = [sys.executable, "-c", PARENT, database.url, str(folder), str(BEFORE)]
+    errors = tmp_path / "errors"
+
     def die(stage: str) -> None:
-        parameters = spark.sparkContext._gateway.gateway_parameters  # type: ignore[union-attr]
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "PYSPARK_GATEWAY_PORT": str(parameters.port),
-            "PYSPARK_GATEWAY_SECRET": parameters.auth_token,
-        }
-        child = [sys.executable, "-c", CHILD, stage, database.url, str(folder), str(BEFORE)]
-        died = subprocess.run(child, env=environment, timeout=200, capture_output=True)
-        assert died.returncode == -signal.SIGKILL, (stage, died.stderr.decode())
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        parent.stdin.write(f"{stage}\n")
+        parent.stdin.flush()
+        assert parent.stdout.readline() == f"{-signal.SIGKILL}\n", (stage, errors.read_text())
 
-    for stage in STAGES:
-        die(stage)
-        assert stored(database) == everything, stage
-        assert set(archived(folder).values()) <= {1}, stage
-        assert set(archived(folder)) <= old, stage
-    archive.write(spark, place(database), folder, window, batch=15)
-    assert set(archived(folder)) == old
-    assert set(archived(folder).values()) == {1}
-    in_files = spark.read.parquet(str(folder)).select("id", "container").collect()
-    assert sorted(map(tuple, in_files)) == sorted((row[0], row[1]) for row in old)
+    with (
+        errors.open("w") as told,
+        subprocess.Popen(
+            command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=told
+        ) as parent,
+    ):
+        for stage in STAGES:
+            die(stage)
+            assert stored(database) == everything, stage
+            assert set(archived(folder).values()) <= {1}, stage
+            assert set(archived(folder)) <= old, stage
+        archive.write(spark, place(database), folder, window, batch=15)
+        assert set(archived(folder)) == old
+        assert set(archived(folder).values()) == {1}
+        in_files = spark.read.parquet(str(folder)).select("id", "container").collect()
+        assert sorted(map(tuple, in_files)) == sorted((row[0], row[1]) for row in old)
 
-    for stage in REMOVAL:
-        die(stage)
-        assert stored(database) | set(archived(folder)) == everything, stage
-        assert stored(database) >= everything - old, stage
-    archive.remove(place(database), folder, window)
-    assert stored(database) == everything - old
-    assert archived(folder) == dict.fromkeys(old, 1)
+        for stage in REMOVAL:
+            die(stage)
+            assert stored(database) | set(archived(folder)) == everything, stage
+            assert stored(database) >= everything - old, stage
+        archive.remove(place(database), folder, window)
+        assert stored(database) == everything - old
+        assert archived(folder) == dict.fromkeys(old, 1)

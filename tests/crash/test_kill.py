@@ -11,12 +11,15 @@ from itertools import islice
 
 import pytest
 
+from tests.backends import Backend
 from tests.crash.ledger import Ledger, Tables
 from tests.crash.zygote import StoringProcesses
 from tests.databases import Database
 from tests.polling import wait_until
 
-KILLS = 100
+KILLS = {"sqlite": 100, "postgresql": 100}
+FEWER_KILLS = 40
+"""Where the same is killed, and the database or its driver is like one of those."""
 AT_START = 10
 """Kills beyond those, while the tables are being created and the store is opened."""
 
@@ -31,10 +34,13 @@ def processes(url: str) -> Iterator[StoringProcesses]:
     processes.close()
 
 
-def test_a_killed_store_keeps_its_word(processes: StoringProcesses, database: Database) -> None:
+def test_a_killed_store_keeps_its_word(
+    processes: StoringProcesses, database: Database, backend: Backend
+) -> None:
+    kills = KILLS.get(backend.id, FEWER_KILLS)
     chance = random.Random(20_240_817)
     ledger = Ledger()
-    for incarnation in range(AT_START + KILLS):
+    for incarnation in range(AT_START + kills):
         pid = processes.start(incarnation)
         if incarnation < AT_START:
             _spin(chance.uniform(0.0, 0.15))
@@ -49,8 +55,10 @@ def test_a_killed_store_keeps_its_word(processes: StoringProcesses, database: Da
         # Every other time the next process finds the tables, and SQLite's log, as they were left.
         if incarnation % 2:
             _check(ledger, database)
-    assert ledger.said["ready"] >= KILLS
-    assert min(ledger.said[what] for what in ("added", "acked", "moved")) > KILLS
+    assert ledger.said["ready"] >= kills
+    # That it got to work; chance is kinder to many than to few.
+    least = kills if backend.id in KILLS else kills / 4
+    assert min(ledger.said[what] for what in ("added", "acked", "moved")) > least
 
 
 def _check(ledger: Ledger, database: Database) -> None:

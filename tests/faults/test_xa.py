@@ -20,6 +20,7 @@ from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
 from tests.conformance.messages import content, fill
 from tests.faults.driver import DriverLine
 from tests.faults.line import Line
+from tests.faults.proxy import ProxyLine
 
 XID = XATransactionId(86, b"transaction", b"branch")
 PREPARED, COMMITTED, UNTOUCHED = "prepared", "committed", "untouched"
@@ -109,7 +110,7 @@ def test_a_line_that_stays_broken_leaves_all_or_nothing(
 ) -> None:
     for how in line.breaks:
         told = set()
-        for number in itertools.count(1, 3):
+        for number in itertools.count(1, 5 if isinstance(line, ProxyLine) else 3):
             with jdbcstore.open(line.url, cleanup_period=0, reconnect_timeout=0.02) as store:
                 ready(store, before)
                 line.arm(how, number, lasting=True)

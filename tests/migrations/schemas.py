@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from alembic.autogenerate import compare_metadata
@@ -51,7 +52,20 @@ def schema_of(database: Database) -> Schema:
 
 
 def fresh_schema(database: Database, **options: Any) -> Schema:
-    """What ``jdbcstore init`` makes in an empty database, which is empty again afterwards."""
+    """What ``jdbcstore init`` makes in an empty database, which is empty again afterwards.
+
+    Found out once for each vendor.
+    """
+    key = (type(database), *sorted(options.items()))
+    if key not in _fresh:
+        _fresh[key] = _make_fresh(database, options)
+    return deepcopy(_fresh[key])
+
+
+_fresh: dict[Any, Schema] = {}
+
+
+def _make_fresh(database: Database, options: dict[str, Any]) -> Schema:
     target = Target(database.url, StoreConfig(**options))
     engine = target.connect_with(poolclass=NullPool)
     create_tables(engine, target.adapter, target.tables, look(engine, target.tables.all))
