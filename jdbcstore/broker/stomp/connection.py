@@ -45,7 +45,7 @@ class Connections(Protocol):
     def closed(self, connection: Connection) -> None: ...
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One client, from accepting it to its end."""
 
     def __init__(self, service: Service, config: ConnectorConfig, connections: Connections) -> None:
@@ -82,15 +82,20 @@ class Connection(asyncio.Protocol):
             self._later(self._config.connect_attempt_timeout, self._was_too_slow)
         self._connections.opened(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        """One for all connections, for it is emptied at once; a new one each time would cost more to
+        allocate than a message to read."""
+        return self._service.read_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         self._read_at = self._loop.time()
         if self._closing or self._session.ended:
             # Read all the same: what is left unread would make the last words get lost.
-            self._discarded += len(data)
+            self._discarded += nbytes
             if self._discarded > _MOST_DISCARDED:
                 self.abort()
             return
-        self.reader.feed(data)
+        self.reader.feed(bytes(self._service.read_buffer[:nbytes]))
         self._pump()
 
     def eof_received(self) -> bool:

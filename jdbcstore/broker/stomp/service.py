@@ -15,6 +15,7 @@ from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.errors import NotAuthorized, StoreError
 
 _LONGEST_HOST = 64
+_READ_BUFFER = 128 * 1024
 
 
 def answer_with(error: StoreError) -> None:
@@ -43,6 +44,7 @@ class Service:
         self.server = server or _name_and_version()
         self.clock = clock or SystemClock()
         self.on_store_error = on_store_error
+        self.read_buffer = memoryview(bytearray(_READ_BUFFER))
         self.held = 0
         """Bytes of frames that have not arrived whole."""
         self._client_ids: set[str] = set()
