@@ -10,6 +10,7 @@ import logging
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from concurrent.futures import Future as StoreFuture
 from functools import partial
 from typing import Any
@@ -83,7 +84,7 @@ class StoreLine:
             size, end, future = done.popleft()
             self._count -= 1
             self._bytes -= size
-            error = future.exception()
+            error = CancelledError() if future.cancelled() else future.exception()
             try:
                 end(None if error else future.result(), error)
             except Exception:

@@ -11,6 +11,7 @@ from jdbcstore.broker.cursors import Backlog, MessageCursor
 from jdbcstore.broker.cursors.lanes import Lanes
 from jdbcstore.broker.cursors.store import StoreCursor
 from jdbcstore.broker.entry import Entry
+from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -107,6 +108,19 @@ class Dispatcher:
                 self._pass_over(entry)
         if expired:
             self._on_expired(expired)
+
+    def taker_of_next(self, entry: Entry) -> BaseSubscription | None:
+        """Who gets a message that comes now; None if anything waits before it, or nobody takes it."""
+        cursor = self._store_cursor
+        if cursor is None or not cursor.is_up_to_date or self._blocked.count or self._is_expired(entry):
+            return None
+        return self._consumers.next_for(entry) if self.stored.head() is None else None
+
+    def cover(self, entry: Entry) -> None:
+        """What was given out before it was stored is stored now."""
+        self.in_hand.add(entry.sequence)
+        if self._store_cursor is not None:
+            self._store_cursor.cover(entry)
 
     def _take(self, backlog: Backlog, entry: Entry) -> None:
         backlog.pop(entry)

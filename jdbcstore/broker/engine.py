@@ -46,6 +46,8 @@ class EngineOptions:
     """Bytes of messages in memory."""
     folder: Path | None = None
     """Where temporary files are; None is the system's own."""
+    concurrent_store_and_dispatch_queues: bool = False
+    """Whether messages of queues are given out while they are being written."""
     audited: bool = False
     """Whether the store has ``enable_audit``: it then drops a message id that it has seen, wherever."""
 
@@ -87,6 +89,7 @@ class Engine:
         self._parts = Parts(
             loop, self._store, self._clock, line, MemoryUsage(options.memory_limit), options.folder
         )
+        self._parts.concurrent = options.concurrent_store_and_dispatch_queues
         self._parts.outbox = Outbox(self._parts)
         self._parts.dead_letters = DeadLetters(self._parts, self.destination, audited=options.audited)
         self._parts.last_sequence = await self._parts.run(self._store.last_sequence)

@@ -11,6 +11,7 @@ from jdbcstore.destination import Destination
 from jdbcstore.message import Message
 
 if TYPE_CHECKING:
+    from jdbcstore.broker.concurrent import Writing
     from jdbcstore.broker.subscription import BaseSubscription
 
 _OVERHEAD = 1536
@@ -66,6 +67,7 @@ class Entry:
         "source",
         "stored",
         "transaction",
+        "writing",
     )
 
     def __init__(
@@ -80,6 +82,8 @@ class Entry:
         """Whether it was with a consumer of this broker before."""
         self.size = size_of(message)
         self.holder: BaseSubscription | None = None
+        self.writing: Writing | None = None
+        """While it is not known to be stored, though it is with a consumer."""
         self.transaction: Any = None
         """The transaction that acknowledges it, once it is committed."""
 

@@ -6,6 +6,7 @@ from asyncio import Future
 from typing import Protocol
 
 from jdbcstore.abc import MessageStore
+from jdbcstore.broker.concurrent import ConcurrentSends
 from jdbcstore.broker.cursors import MessageCursor
 from jdbcstore.broker.memory import FlowControl, MemoryUsage
 from jdbcstore.broker.outbox import Letter, Receiver
@@ -43,6 +44,10 @@ class Intake:
                 parts.loop, queue.destination, policy, memory, lambda: cursor.is_full, queue.touch
             )
 
+        self.concurrent: ConcurrentSends | None = None
+        """For what may be given out before it is stored."""
+        self._ahead = 0
+        """Messages that are being written, and are to be given out before any that comes now."""
         self._stored_flow = flow(stored)
         self._transient_flow = flow(transient)
 
@@ -60,8 +65,16 @@ class Intake:
             self._queue.arrive(message, None, connection_id)
             return self._parts.done()
         promise: Future[None] = self._parts.loop.create_future()
+        if self.concurrent is not None:
+            if not self._ahead and not self._parts.commits and self.concurrent.send(message, promise):
+                return promise
+            self._ahead += 1
+            promise.add_done_callback(self._landed)
         self._write(message, connection_id, promise)
         return promise
+
+    def _landed(self, _: Future[None]) -> None:
+        self._ahead -= 1
 
     def _write(self, message: Message, connection_id: str, promise: Future[None]) -> None:
         assert self._store is not None  # noqa: S101 - it is to be stored

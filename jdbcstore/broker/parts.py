@@ -51,6 +51,10 @@ class Parts:
         """Where temporary files are; None is the system's own."""
         self.dead_letters: DeadLetters
         self.outbox: Outbox
+        self.concurrent = False
+        """Whether messages of queues are given out while they are being written."""
+        self.commits = 0
+        """Transactions that are being committed."""
         self.last_sequence = 0
         """The highest that was in the store when the broker started."""
         self.numbers = itertools.count(1)

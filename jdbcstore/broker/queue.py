@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 from asyncio import Future
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from jdbcstore.abc import Cursor, MessageReference, MessageStore, Page, Transaction
 from jdbcstore.broker.browser import Browser
+from jdbcstore.broker.concurrent import ConcurrentSends, when_written
 from jdbcstore.broker.consumers import Consumers
 from jdbcstore.broker.cursors import MemoryCursor, MessageCursor
 from jdbcstore.broker.cursors.store import StoreCursor
-from jdbcstore.broker.dead_letters import expired, is_dead_letter_queue
 from jdbcstore.broker.dispatcher import Dispatcher
 from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.expiry import ExpirySweep
@@ -21,18 +20,14 @@ from jdbcstore.broker.intake import Intake
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.queue_cursors import cursor_of_stored, cursor_of_transient
-from jdbcstore.broker.redelivery import Delays, delay_before, is_over
-from jdbcstore.broker.subscription import BaseSubscription
-from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
+from jdbcstore.broker.rejections import Rejections
+from jdbcstore.broker.subscription import BaseSubscription, all_done, then
+from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.destination import Destination
 from jdbcstore.errors import SpillFailed
 from jdbcstore.message import Message
 
 log = logging.getLogger(__name__)
-
-_REJECTED = "java.lang.Throwable: Rejected by its consumer"
-_MOST_DELAYED = 10_000
-_BEFORE_ANOTHER_TRY = 1.0
 
 
 class Queue:
@@ -64,12 +59,13 @@ class Queue:
             use_priority=policy.use_consumer_priority,
             all_exclusive=policy.all_consumers_exclusive_by_default,
         )
+        self._rejections = Rejections(parts, self, policy)
         self._dispatcher = Dispatcher(
             stored,
             transient,
             self.consumers,
             parts.clock,
-            self._expired,
+            self._rejections.expired,
             lanes=lanes,
             most_blocked=5 * policy.max_page_size,
         )
@@ -77,9 +73,12 @@ class Queue:
         self.send = self._intake.send
         self.room = self._intake.room
         self.disconnected = self._intake.disconnected
-        self._delays = Delays(parts.loop, self.give_back)
+        if parts.concurrent and self._store is not None:
+            self._intake.concurrent = ConcurrentSends(
+                parts, self, self._store, self.memory, self._dispatcher, self.lose_sight
+            )
         self.expiry = ExpirySweep(
-            parts, policy, self._dispatcher, self._store, self._take_stored, self._bury_expired
+            parts, policy, self._dispatcher, self._store, self._take_stored, self._rejections.bury_expired
         )
         self._acknowledged: list[Entry] = []
         self._acknowledging: list[Future[None]] = []
@@ -202,11 +201,30 @@ class Queue:
             self.touch()
 
     def give_back(self, entries: Sequence[Entry]) -> None:
-        self._dispatcher.give_back(entries)
+        self._dispatcher.give_back(when_written(entries, self._give_back_late))
         self.touch()
 
+    def _give_back_late(self, entry: Entry) -> None:
+        if entry.stored:
+            self.give_back([entry])
+        else:
+            # Its producer was told that it could not be stored.
+            self.memory.release(entry.size)
+
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        stored = [entry for entry in entries if entry.stored]
+        if self._intake.concurrent is not None:
+            late = [entry for entry in entries if entry.writing and not entry.writing.withdraw()]
+            if late:
+                written = [entry.writing.done for entry in late if entry.writing]
+                return then(
+                    self._parts.loop,
+                    all_done(self._parts.loop, written),
+                    lambda: self._acknowledge(entries),
+                )
+        return self._acknowledge(entries)
+
+    def _acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
+        stored = [entry for entry in entries if entry.stored and entry.writing is None]
         self.memory.release(sum([entry.size for entry in entries]))
         if not stored:
             return self._parts.done()
@@ -227,35 +245,16 @@ class Queue:
         self._dispatcher.in_hand.remove([entry for entry in entries if entry.stored])
 
     def retain(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            self._delays.add(entry, _BEFORE_ANOTHER_TRY)
+        self._rejections.retain(entries)
 
     def reject(self, entries: Sequence[Entry], subscription: BaseSubscription) -> Future[None]:  # noqa: ARG002
-        policy = self.policy.redelivery_policy
-        if is_dead_letter_queue(self.policy.dead_letter_strategy, self._destination):
-            # Its messages have nowhere else to go.
-            policy = replace(policy or RedeliveryPolicy(), maximum_redeliveries=-1)
-        dead = []
-        for entry in entries:
-            count = entry.message.redelivery_counter
-            if policy is None or is_over(policy, count):
-                dead.append(entry)
-            else:
-                entry.redeliver()
-                self._delays.add(entry, delay_before(policy, count))
-        if not dead:
-            return self._parts.done()
-        return self._parts.dead_letters.bury(
-            self, self.policy.dead_letter_strategy, dead, lambda _: _REJECTED
-        )
+        return self._rejections.reject(when_written(entries, self._reject_late))
 
-    def _expired(self, entries: Sequence[Entry]) -> None:
-        self._bury_expired(entries).add_done_callback(Future.exception)  # told of already
-
-    def _bury_expired(self, entries: Sequence[Entry]) -> Future[None]:
-        return self._parts.dead_letters.bury(
-            self, self.policy.dead_letter_strategy, entries, expired, is_expiry=True
-        )
+    def _reject_late(self, entry: Entry) -> None:
+        if entry.stored:
+            self._rejections.reject([entry]).add_done_callback(Future.exception)  # it is logged
+        else:
+            self.memory.release(entry.size)
 
     # What happens once in a turn of the loop
 
@@ -263,7 +262,7 @@ class Queue:
         if self._acknowledged:
             self._write_acknowledgements()
         self._intake.let_in()
-        if len(self._delays) < _MOST_DELAYED:
+        if not self._rejections.are_many:
             self._dispatcher.run()
 
     def _write_acknowledgements(self) -> None:
@@ -291,5 +290,5 @@ class Queue:
 
     def close(self) -> None:
         self.expiry.close()
-        self._delays.clear()
+        self._rejections.clear()
         self._dispatcher.close()

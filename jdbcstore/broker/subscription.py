@@ -179,3 +179,20 @@ def all_done(loop: AbstractEventLoop, futures: Sequence[Future[None]]) -> Future
 
     together.add_done_callback(finish)
     return result
+
+
+def then(loop: AbstractEventLoop, first: Future[None], begin: Callable[[], Future[None]]) -> Future[None]:
+    """Done as what is begun when the first is done, which does not fail."""
+    result: Future[None] = loop.create_future()
+
+    def finish(done: Future[None]) -> None:
+        error = done.exception()
+        if result.done():
+            return
+        if error is None:
+            result.set_result(None)
+        else:
+            result.set_exception(error)
+
+    first.add_done_callback(lambda _: begin().add_done_callback(finish))
+    return result

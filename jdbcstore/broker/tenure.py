@@ -115,6 +115,7 @@ class Tenure:
             memory_limit=broker.memory_limit,
             folder=None if broker.tmp_data_directory is None else Path(broker.tmp_data_directory),
             audited=self._configuration.store.enable_audit,
+            concurrent_store_and_dispatch_queues=broker.concurrent_store_and_dispatch_queues,
         )
         policies = Policies(self._configuration.policies)
         engine = Engine(self._store, policies, options=options, clock=self._clock)

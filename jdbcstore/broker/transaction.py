@@ -11,7 +11,7 @@ from jdbcstore.broker.api import Delivery, Subscription
 from jdbcstore.broker.entry import Entry, size_of
 from jdbcstore.broker.outbox import Receiver
 from jdbcstore.broker.parts import Parts
-from jdbcstore.broker.subscription import BaseSubscription, all_done, by_source
+from jdbcstore.broker.subscription import BaseSubscription, all_done, by_source, then
 from jdbcstore.errors import DestinationFull, OutcomeUnknown, StoreError, TransactionError
 from jdbcstore.message import Message
 
@@ -83,6 +83,14 @@ class EngineTransaction:
             return self._parts.failed(TransactionError(_OVER))
         written, self._written = self._written, None
         entries = [entry for mine in self._holders.values() for entry in mine]
+        writing = [entry.writing.done for entry in entries if entry.writing is not None]
+        if not writing:
+            return self._commit(written, entries)
+        # Their sequences are not known yet.
+        loop = self._parts.loop
+        return then(loop, all_done(loop, writing), lambda: self._commit(written, entries))
+
+    def _commit(self, written: Transaction, entries: Sequence[Entry]) -> Future[None]:
         is_written = any(stored for _, _, stored in self._sends)
         for source, mine in by_source(entries):
             is_written |= source.stage_acknowledgement(written, mine)
@@ -91,7 +99,10 @@ class EngineTransaction:
             return self._parts.done()
         promise: Future[None] = self._parts.loop.create_future()
 
+        self._parts.commits += 1
+
         def end(references: list[MessageReference], error: BaseException | None) -> None:
+            self._parts.commits -= 1
             if error is None:
                 self._committed(references)
             else:
@@ -113,6 +124,7 @@ class EngineTransaction:
             if error is None:
                 submit()
             else:
+                self._parts.commits -= 1
                 self._failed(error)
                 self._parts.settle(promise, error)
 

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 import jdbcstore
 from jdbcstore.broker.api import BrokerTransaction, Delivery
-from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.engine import Engine, EngineOptions
 from jdbcstore.broker.policies import Policies
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from tests.broker.consuming import PATIENCE, Recorder, consume, message, quiet
@@ -72,6 +72,8 @@ class EngineMachine(RuleBasedStateMachine):
     """What is sent ``waits``, is with one consumer, was consumed, or is dead."""
 
     url = "memory:"
+    concurrent = False
+    """Whether messages are given out while they are being written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +98,8 @@ class EngineMachine(RuleBasedStateMachine):
         return result
 
     async def start(self) -> Engine:
-        engine = Engine(self.store, Policies(POLICIES))
+        options = EngineOptions(concurrent_store_and_dispatch_queues=self.concurrent)
+        engine = Engine(self.store, Policies(POLICIES), options=options)
         await engine.start()
         return engine
 
@@ -285,7 +288,13 @@ class SqliteMachine(EngineMachine):
     url = "sqlite:///{}/mq.db"
 
 
-@pytest.mark.parametrize(("machine", "examples"), [(EngineMachine, 60), (SqliteMachine, 15)])
+class ConcurrentMachine(SqliteMachine):
+    concurrent = True
+
+
+@pytest.mark.parametrize(
+    ("machine", "examples"), [(EngineMachine, 40), (SqliteMachine, 12), (ConcurrentMachine, 12)]
+)
 def test_the_engine_keeps_count(machine: type[EngineMachine], examples: int) -> None:
     run_state_machine_as_test(
         machine,

@@ -86,6 +86,17 @@ class StoreCursor:
             else:
                 self._missed = max(self._missed, lane)
 
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether nothing is stored that was not in the window."""
+        return self._unread < 0
+
+    def cover(self, entry: Entry) -> None:
+        """An entry is stored, and needs not be in the window."""
+        lane = self._window.lane_of(entry)
+        if lane > self._unread:
+            self._positions[lane] = max(self._positions[lane], entry.sequence)
+
     def lose_sight(self) -> None:
         """Something may have been stored that nobody pushes: look for it."""
         self._unread = self._missed = self._top
