@@ -14,7 +14,7 @@ from tests.scale.million import MILLION, Million
 _SIZES = {
     "sqlite": (MILLION // 5, MILLION // 5),
     "postgresql": (MILLION, MILLION // 5),
-    "mariadb": (MILLION // 5, MILLION // 20),
+    "mariadb": (MILLION // 5, 64_000),
 }
 
 
