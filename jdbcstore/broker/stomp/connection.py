@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from asyncio import BaseTransport, Transport
 from collections.abc import Callable
 from typing import Protocol, cast
 
 from jdbcstore.broker.stomp.frames import FrameReader, Limits
+from jdbcstore.broker.stomp.peers import keep_alive, name_of
 from jdbcstore.broker.stomp.requests import HeartBeats
 from jdbcstore.broker.stomp.service import Service
 from jdbcstore.broker.stomp.session import Session
@@ -75,8 +75,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         self._transport = cast(Transport, transport)
         self._transport.set_write_buffer_limits(high=_HIGH_WATER)
-        self.peer = _peer(transport)
-        _keep_alive(transport)
+        self.peer = name_of(transport)
+        keep_alive(transport)
         self._session = Session(self._service, self._config, self)
         if self._config.connect_attempt_timeout:
             self._later(self._config.connect_attempt_timeout, self._was_too_slow)
@@ -136,6 +136,12 @@ class Connection(asyncio.BufferedProtocol):
         if not self._flushing:
             self._flushing = True
             self._loop.call_soon(self._flush_soon)
+
+    def write_now(self, data: bytes) -> None:
+        if self._flushing:
+            self.write(data)
+        else:
+            self._give(data)
 
     def flush(self) -> None:
         self._give_output()
@@ -242,8 +248,12 @@ class Connection(asyncio.BufferedProtocol):
     def _give_output(self) -> None:
         if self._output:
             output, self._output, self._output_size = self._output, [], 0
+            self._give(output[0] if len(output) == 1 else b"".join(output))
+
+    def _give(self, data: bytes) -> None:
+        if not self._closing:
             self._written_at = self._loop.time()
-            self._transport.write(output[0] if len(output) == 1 else b"".join(output))
+            self._transport.write(data)
 
     # For how long.
 
@@ -285,15 +295,3 @@ class Connection(asyncio.BufferedProtocol):
         now = self._loop.time()
         self._timers = [timer for timer in self._timers if timer.when() > now]
         self._later(delay, what, *arguments)
-
-
-def _peer(transport: BaseTransport) -> str:
-    address = transport.get_extra_info("peername")
-    return "{}:{}".format(*address[:2]) if isinstance(address, tuple) else str(address or "?")
-
-
-def _keep_alive(transport: BaseTransport) -> None:
-    """So that a client whose machine is gone is noticed, also without heart-beats."""
-    opened = transport.get_extra_info("socket")
-    if opened is not None and opened.family in (socket.AF_INET, socket.AF_INET6):
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -41,6 +41,9 @@ class Link(Protocol):
     def write(self, data: bytes) -> None:
         """Add to the output, which goes out when the loop comes round."""
 
+    def write_now(self, data: bytes) -> None:
+        """The same, at once if there is no other output: for the last answer that a client waits for."""
+
     def flush(self) -> None:
         """Give the output to the transport."""
 
@@ -95,7 +98,7 @@ class Exchange:
         :param fatal: when it fails, nobody knows any more what the client has
         """
         if done.done():
-            self._settle(done, receipt, fatal)
+            self._settle(done, receipt, fatal, self.link.write)
             return
         self._under_way += 1
         self._under_way_bytes += size
@@ -166,7 +169,7 @@ class Exchange:
     def _is_done(self, receipt: str | None, size: int, fatal: bool, done: Future[None]) -> None:
         self._under_way -= 1
         self._under_way_bytes -= size
-        self._settle(done, receipt, fatal)
+        self._settle(done, receipt, fatal, self.link.write if self._under_way else self.link.write_now)
         if self._under_way == 0 and self._last_words is not None:
             self._say_last_words()
         elif (
@@ -177,7 +180,9 @@ class Exchange:
             self._full = False
             self.link.wake()
 
-    def _settle(self, done: Future[None], receipt: str | None, fatal: bool) -> None:
+    def _settle(
+        self, done: Future[None], receipt: str | None, fatal: bool, write: Callable[[bytes], None]
+    ) -> None:
         if done.cancelled():
             self.link.abort()
             return
@@ -185,7 +190,7 @@ class Exchange:
         if error is not None:
             self.fail(error, receipt, fatal=fatal)
         elif receipt is not None:
-            self.link.write(self._receipt(receipt))
+            write(self._receipt(receipt))
 
     def _wake_for(
         self, then: Callable[[_Answer], Any], receipt: str | None, fatal: bool, done: Future[_Answer]
