@@ -199,8 +199,10 @@ class BrokerHost:
         try:
             if self._stopping:
                 return None
-            await tenure.start()
-            self._tell_ready()
+            # Once it has been a slave it outlives a database that is away.
+            await (tenure.resume() if patient else tenure.start())
+            if tenure.obstacle is None:
+                self._tell_ready()
             error = await tenure.ended()
             if error is not None:
                 raise error

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from jdbcstore.broker.security import Principal
 from jdbcstore.broker.stomp.connector import Connector
 from jdbcstore.broker.stomp.service import Service
 from jdbcstore.config.broker import BrokerConfig
 from jdbcstore.errors import NotAuthorized
+
+if TYPE_CHECKING:
+    from jdbcstore.broker.api import Broker
 
 log = logging.getLogger(__name__)
 
@@ -24,13 +27,18 @@ class _NobodyMay:
         """Nothing is open."""
 
 
+class _NoBroker:
+    """All that is asked of it by somebody who was not let in."""
+
+    def disconnected(self, connection_id: str) -> None:
+        """Nothing was its own."""
+
+
 class SlaveConnectors:
     """Takes connections at the broker's addresses, answers each CONNECT with an ERROR, and closes it."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        # Nobody gets as far as the broker behind the login.
-        no_broker: Any = None
-        service = Service(no_broker, _NobodyMay())
+        service = Service(cast("Broker", _NoBroker()), _NobodyMay())
         self._connectors = [Connector(service, one) for one in config.serving]
 
     async def start(self) -> None:

@@ -19,10 +19,13 @@ from jdbcstore.broker.stomp.service import Service
 from jdbcstore.clock import Clock
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
-from jdbcstore.errors import StoreError
+from jdbcstore.errors import StoreError, StoreUnavailable
 from jdbcstore.io_exceptions import IOExceptionHandler
 
 log = logging.getLogger(__name__)
+
+_PAUSE = 1.0
+"""Between attempts to serve from a database that comes and goes."""
 
 
 class Tenure:
@@ -90,13 +93,17 @@ class Tenure:
             self._ended.set_result(error)
 
     async def stop(self) -> None:
-        """Close the clients' connections, and wait for what is under way."""
+        """Close the clients' connections, and wait for what is under way.
+
+        If it has failed, nobody is answered any more: the clients are to look for the next master.
+        """
         self._stopped = True
+        failed = self._ended.done() and self._ended.result() is not None
         if self._handler is not None:
             # Its thread may be waiting for this loop.
             await asyncio.to_thread(self._handler.close)
         async with self._changing:
-            await self._stop_serving("the broker is stopped")
+            await self._stop_serving("the broker is stopped", at_once=failed)
 
     async def pause(self) -> None:
         """Close the clients' connections, take no more, and forget what the engine knew."""
@@ -104,10 +111,24 @@ class Tenure:
             await self._stop_serving("the database does not answer", at_once=True)
 
     async def resume(self) -> None:
-        """Serve again, from what the store holds: what was out is given out again."""
-        async with self._changing:
-            if not self._stopped:
-                await self._serve()
+        """Serve again, from what the store holds: what was out is given out again.
+
+        A database that is gone again is waited for, until the lock is lost.
+        """
+        while not self._ended.done() and not self._has_lost_the_lock():
+            async with self._changing:
+                if self._stopped:
+                    return
+                try:
+                    await self._serve()
+                    break
+                except StoreUnavailable as error:
+                    log.warning("the database does not answer again: %s", error)
+            await asyncio.sleep(_PAUSE)
+
+    def _has_lost_the_lock(self) -> bool:
+        fence = self._store.fence if isinstance(self._store, JdbcStore) else None
+        return fence is not None and fence.lost is not None
 
     async def _serve(self) -> None:
         broker = self._configuration.broker
@@ -119,14 +140,14 @@ class Tenure:
         )
         policies = Policies(self._configuration.policies)
         engine = Engine(self._store, policies, options=options, clock=self._clock)
-        await engine.start()
         self._engine = engine
         self._connect(engine)
         try:
+            await engine.start()
             for connector in self._connectors:
                 await connector.start()
-        except BaseException:
-            await self._stop_serving("the connectors could not be started")
+        except BaseException as error:
+            await self._stop_serving(f"it could not be started: {error}", at_once=True)
             raise
         self.obstacle = None
         self._on_serving()
