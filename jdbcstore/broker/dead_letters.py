@@ -77,6 +77,11 @@ def is_dead_letter_queue(strategy: DeadLetterStrategy, destination: Destination)
     return destination == Destination.queue(strategy.dead_letter_queue)
 
 
+def renamed(message_id: MessageId | None) -> MessageId | None:
+    """An id that prints as this one, and that a store's audit has not seen: it gets columns of its own."""
+    return None if message_id is None else MessageId(None, 0, 0, str(message_id))
+
+
 class DeadLetters:
     """Moves entries of any source to where its policy says."""
 
@@ -168,9 +173,6 @@ class DeadLetters:
         if not message.persistent:
             properties[ORIGINAL_DELIVERY_MODE] = "NON_PERSISTENT"
         properties[CAUSE] = cause
-        message_id = message.message_id
-        if self._audited and message_id is not None:
-            message_id = MessageId(None, 0, 0, str(message_id))
         return message.replace(
             destination=place,
             original_destination=message.destination,
@@ -180,7 +182,7 @@ class DeadLetters:
             persistent=True,
             redelivery_counter=0,
             properties=properties,
-            message_id=message_id,
+            message_id=renamed(message.message_id) if self._audited else message.message_id,
             sequence=None,
         )
 

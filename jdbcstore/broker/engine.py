@@ -12,7 +12,7 @@ from jdbcstore.abc import Store
 from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, SubscriptionRequest
 from jdbcstore.broker.browser import Browser
 from jdbcstore.broker.completions import StoreLine
-from jdbcstore.broker.dead_letters import DeadLetters
+from jdbcstore.broker.dead_letters import DeadLetters, renamed
 from jdbcstore.broker.destinations import BrokerDestination, routed
 from jdbcstore.broker.durable import Durables
 from jdbcstore.broker.memory import MemoryUsage
@@ -168,7 +168,11 @@ class Engine:
             raise InvalidDestination("a message needs a destination to be sent to")
         members = message.destination.members
         self._temporary.use(members, connection_id)
-        return [(self.destination(member), routed(message, member)) for member in members]
+        messages = [routed(message, member) for member in members]
+        if self._options.audited:
+            others = [each.replace(message_id=renamed(each.message_id)) for each in messages[1:]]
+            messages[1:] = others
+        return [(self.destination(member), each) for member, each in zip(members, messages, strict=True)]
 
     def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> Future[Subscription]:
         future: Future[Subscription] = self._parts.loop.create_future()
