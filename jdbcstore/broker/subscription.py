@@ -84,19 +84,26 @@ class BaseSubscription:
     def _settle(
         self, deliveries: Sequence[Delivery], settle: Callable[[Source, list[Entry]], Future[None]]
     ) -> Future[None]:
-        entries = self.taken(deliveries)
-        for entry in entries:
-            del self.held[entry]
-            entry.holder = None
+        entries = []
+        for entry in cast("Sequence[Entry]", deliveries):
+            # Others are no longer with this consumer, or in a transaction.
+            if entry.holder is self and entry.transaction is None:
+                entry.holder = None
+                del self.held[entry]
+                entries.append(entry)
         done = [settle(source, mine) for source, mine in by_source(entries)]
         if entries:
             self.tell_room()
         return done[0] if len(done) == 1 else all_done(self.loop, done)
 
-    def taken(self, deliveries: Sequence[Delivery]) -> list[Entry]:
-        """Those that are still with this consumer, and in no transaction."""
-        entries = cast("Sequence[Entry]", deliveries)
-        return [entry for entry in entries if entry.holder is self and entry.transaction is None]
+    def lend(self, deliveries: Sequence[Delivery], transaction: object) -> list[Entry]:
+        """Those that are with this consumer, and now in this transaction."""
+        entries = []
+        for entry in cast("Sequence[Entry]", deliveries):
+            if entry.holder is self and entry.transaction is None:
+                entry.transaction = transaction
+                entries.append(entry)
+        return entries
 
     def begin(self) -> None:
         """Whoever subscribed has been told: deliveries may begin."""

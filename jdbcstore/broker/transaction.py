@@ -71,9 +71,7 @@ class EngineTransaction:
     def acknowledge(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> None:
         _ = self._open
         holder = cast(BaseSubscription, subscription)
-        entries = holder.taken(deliveries)
-        for entry in entries:
-            entry.transaction = self
+        entries = holder.lend(deliveries, self)
         self._holders.setdefault(holder, []).extend(entries)
         holder.extension += len(entries)
         holder.tell_room()

@@ -145,3 +145,23 @@ def test_a_consumer_of_a_wildcard_gets_from_all_queues(store: Store) -> None:
             await consumer.got(3)
 
     asyncio.run(main())
+
+
+def test_what_is_acknowledged_twice_is_acknowledged_once(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await consume(engine, "Q", prefetch=2)
+            await send(engine, *[message(n) for n in "abcd"])
+            [one, two] = await consumer.got(2)
+            await consumer.acknowledge(one, one)
+            await consumer.acknowledge(one)
+            await consumer.got(3)
+            transaction = engine.begin("test")
+            transaction.acknowledge(consumer.subscription, [two, two, one])
+            await consumer.acknowledge(two)
+            await transaction.commit()
+            await consumer.got(4)
+            assert consumer.bodies == ["a", "b", "c", "d"]
+            assert store.queue("Q").message_count() == 2
+
+    asyncio.run(main())
