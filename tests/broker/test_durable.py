@@ -17,10 +17,17 @@ from jdbcstore.broker.durable_subscriber import DurableSubscriber
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.feed import DurableFeed
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
-from jdbcstore.errors import InvalidDestination, InvalidSelector, SubscriptionInUse, SubscriptionNotFound
+from jdbcstore.errors import (
+    InvalidDestination,
+    InvalidSelector,
+    StoreError,
+    SubscriptionInUse,
+    SubscriptionNotFound,
+)
 from tests.broker.consuming import PATIENCE, Recorder, consume, message, quiet, running, send
 from tests.clock import FakeClock
 from tests.conftest import OpenStore
+from tests.databases import Database
 
 pytestmark = pytest.mark.backends("memory", "sqlite")
 
@@ -491,5 +498,60 @@ def test_what_cannot_be_durable(store: Store, name: str) -> None:
         async with running(store) as engine:
             with pytest.raises(InvalidDestination):
                 await consume(engine, name, client_id="c", subscription_name="s")
+
+    asyncio.run(main())
+
+
+@pytest.mark.backends("sqlite")
+def test_the_rows_of_a_new_topic_cannot_be_written(open_store: OpenStore, database: Database) -> None:
+    store = open_store()
+
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await subscribe(engine, "A.*")
+            database.execute("ALTER TABLE ACTIVEMQ_ACKS RENAME TO AWAY")
+            with pytest.raises(StoreError):
+                await subscribe(engine, "A.*", client="d")
+            transaction = engine.begin("test")
+            await transaction.send(topic("0", "A.NEW"))
+            results = await asyncio.gather(
+                transaction.commit(),
+                engine.send(topic("1", "A.NEW"), "test"),
+                engine.send(topic("2", "A.NEW", persistent=False), "test"),
+                return_exceptions=True,
+            )
+            assert all(isinstance(result, StoreError) for result in results)
+            assert store.topic("A.NEW").message_count() == 0
+            database.execute("ALTER TABLE AWAY RENAME TO ACTIVEMQ_ACKS")
+            await send(engine, topic("3", "A.NEW"))
+            await consumer.got(1)
+            assert consumer.bodies == ["3"]
+            other = await subscribe(engine, "A.*", client="d")
+            await send(engine, topic("4", "A.NEW"))
+            await other.got(1)
+            assert other.bodies == ["4"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.backends("sqlite")
+def test_what_is_acknowledged_in_vain_comes_again(open_store: OpenStore, database: Database) -> None:
+    store = open_store()
+
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await subscribe(engine)
+            await send(engine, topic("a"), topic("b"))
+            await consumer.got(2)
+            database.execute("ALTER TABLE ACTIVEMQ_ACKS RENAME TO AWAY")
+            with pytest.raises(StoreError):
+                await consumer.subscription.acknowledge(consumer.deliveries[:1])
+            database.execute("ALTER TABLE AWAY RENAME TO ACTIVEMQ_ACKS")
+            await consumer.got(3)
+            assert consumer.bodies == ["a", "b", "a"]
+            assert consumer.deliveries[2].redelivered
+            await consumer.acknowledge(*consumer.deliveries[1:])
+            assert pending(store) == 0
+            assert engine._parts.memory.used == 0
 
     asyncio.run(main())

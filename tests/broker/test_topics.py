@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from jdbcstore.config.policy import (
     LastImageSubscriptionRecoveryPolicy,
     PolicyEntry,
 )
-from jdbcstore.errors import InvalidDestination, InvalidSelector
+from jdbcstore.errors import InvalidDestination, InvalidSelector, SpillFailed
 from tests.broker.consuming import Recorder, consume, message, quiet, running, send
+from tests.broker.test_file_cursor import files
 from tests.clock import FakeClock
 from tests.conftest import OpenStore
 
@@ -291,3 +293,28 @@ def test_queues_and_topics_are_not_subscribed_to_together(store: Store) -> None:
                 await consume(engine, "topic://A,queue://B")
 
     asyncio.run(main())
+
+
+def test_a_subscriber_whose_file_is_damaged_is_told(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "waiting"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+
+    async def main() -> None:
+        async with running(store, memory_limit=20_000) as engine:
+            slow = await consume(engine, "topic://T", prefetch=1)
+            await send(engine, *[message(f"{n:1000}", "topic://T") for n in range(100)])
+            [file] = files(folder)
+            os.pwrite(file, b"damaged", 0)
+            while slow.error is None:
+                await slow.acknowledge(*slow.deliveries[-1:])
+                await quiet()
+            assert isinstance(slow.error, SpillFailed)
+            await quiet()
+            assert engine._parts.memory.used == 0
+            assert files(folder) == []
+
+    asyncio.run(main())
+    assert "are lost" in caplog.text
