@@ -180,6 +180,7 @@ class BrokerHost:
             if self._health is not None:
                 await self._health.stop()
             self._changed.set()
+            log.info("the broker has stopped")
 
     async def _be_master(self, *, patient: bool) -> LockLost | None:
         """Wait for the lock, and serve; why the lock was lost, None if the broker was stopped.
