@@ -555,3 +555,30 @@ def test_what_is_acknowledged_in_vain_comes_again(open_store: OpenStore, databas
             assert engine._parts.memory.used == 0
 
     asyncio.run(main())
+
+
+@pytest.mark.backends("sqlite")
+@pytest.mark.parametrize("name", ["queue://T", "topic://T"])
+def test_a_damaged_row_is_told_and_not_delivered(
+    open_store: OpenStore, database: Database, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    store = open_store()
+    names: dict[str, Any] = {"client_id": "c", "subscription_name": "s"} if name.startswith("topic") else {}
+
+    async def main() -> None:
+        async with running(store) as engine:
+            first = await consume(engine, name, **names)
+            first.subscription.close()
+            await send(engine, *[message(str(n), name) for n in range(3)])
+            database.execute("UPDATE ACTIVEMQ_MSGS SET MSG = x'00' WHERE ID = 2")
+        async with running(store) as engine:
+            consumer = await consume(engine, name, **names)
+            await consumer.got(2)
+            await send(engine, message("3", name))
+            await consumer.got(3)
+            assert consumer.bodies == ["0", "2", "3"]
+            await consumer.acknowledge(*consumer.deliveries)
+
+    asyncio.run(main())
+    assert database.rows("SELECT ID FROM ACTIVEMQ_MSGS WHERE ID = 2") == [(2,)]
+    assert caplog.text.count("a message is not delivered: cannot decode a message (ID 2") == 1

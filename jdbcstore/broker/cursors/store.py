@@ -68,6 +68,8 @@ class StoreCursor:
         """The highest lane with something that is not there."""
         self._left = [_NOTHING_LEFT] * lanes
         """By lane: the lowest sequence that was taken and is left to the store after all."""
+        self._corrupt: set[int | None] = set()
+        """The sequences of what was told to be damaged."""
         self._closed = False
         self._backoff = Backoff(_LONGEST_PAUSE)
 
@@ -212,6 +214,10 @@ class StoreCursor:
         self._on_ready()
 
     def _take_page(self, page: Page) -> None:
+        for error in page.corrupt:
+            if error.sequence not in self._corrupt:
+                self._corrupt.add(error.sequence)
+                log.error("a message is not delivered: %s", error)
         prioritized = self._top > 0
         for message in page:
             lane = message.priority if prioritized else 0
