@@ -99,7 +99,7 @@ def test_unacknowledged_come_before_later_ones(connect: Connect, queue: str) -> 
     fill(session, queue, 5)
     session.subscribe(queue, "client-individual", {"activemq.prefetchSize": "3"})
     messages = [session.message() for _ in range(3)]
-    session.drop()
+    session.disconnect()
     other = connect()
     other.subscribe(queue)
     assert other.bodies(5) == ["1", "2", "3", "4", "5"]
