@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from jdbcstore import Store
+from jdbcstore import Destination, Store
 from jdbcstore.config.policy import PolicyEntry
 from tests.broker.consuming import consume, message, quiet, running, send
 from tests.conftest import OpenStore
@@ -99,6 +99,29 @@ def test_a_backlog_is_read_in_pages_while_producers_go_on(store: Store, prioriti
                 await consumer.acknowledge(*consumer.deliveries)
             await consumer.drain(600)
             assert consumer.bodies == [str(n) for n in range(600)]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("cursor", ["storeCursor", "fileQueueCursor"])
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_backlog_is_not_held_in_memory(store: Store, cursor: str, persistent: bool) -> None:
+    policy = PolicyEntry(queue="Q", max_page_size=10, memory_limit=100_000, pending_queue_policy=cursor)
+
+    async def main() -> None:
+        async with running(store, policy) as engine:
+            memory = engine.destination(Destination.queue("Q")).memory
+            first = await consume(engine, "Q", prefetch=3)
+            for begin in range(0, 2000, 100):
+                await send(
+                    engine, *[message(str(n), persistent=persistent) for n in range(begin, begin + 100)]
+                )
+                assert memory.used <= 100_000
+            first.subscription.close()
+            consumer = await consume(engine, "Q", prefetch=20)
+            await consumer.drain(2000)
+            assert consumer.bodies == [str(n) for n in range(2000)]
+            assert memory.used == 0
 
     asyncio.run(main())
 

@@ -10,7 +10,7 @@ from jdbcstore import Store
 from jdbcstore.errors import TransactionError
 from tests.broker.consuming import consume, message, quiet, running, send
 
-pytestmark = pytest.mark.backends("memory", "sqlite")
+pytestmark = pytest.mark.backends("memory", "sqlite", "postgresql")
 
 
 def test_a_transaction_sends_and_acknowledges_at_once(store: Store) -> None:
