@@ -42,6 +42,10 @@ class InHand:
         if self._reading:
             self._gone.update(gone)
 
+    def release(self, entries: Sequence[Entry]) -> None:
+        """The store has them, and nobody else: a page brings them again."""
+        self._sequences.difference_update(entry.sequence for entry in entries)
+
     def begin_reading(self) -> None:
         if not self._reading:
             self._gone.clear()
@@ -162,7 +166,7 @@ class Dispatcher:
             self._blocked.append(entry)
         elif entry.stored and self._store_cursor is not None and not entry.returned:
             self._store_cursor.leave(entry)
-            self.in_hand.remove([entry])
+            self.in_hand.release([entry])
         else:
             self._unwanted.append(entry)
 

@@ -270,7 +270,7 @@ class DurableFeed:
         self._track.delivered.update((entry.sequence, entry.message.redelivery_counter) for entry in stored)
         following = self._track.feed
         if following is None or following is self:
-            self._track.in_hand.remove(stored)
+            self._track.in_hand.release(stored)
         else:
             following.adopt(stored)
 
