@@ -68,6 +68,7 @@ class LoadedCursor(StoreCursor):
 
     def _go_back(self) -> None:
         self._cursor.close()
+        self._left = [0] * len(self._left)
         super()._go_back()
 
     def _has_room(self) -> bool:

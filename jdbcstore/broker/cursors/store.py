@@ -128,6 +128,10 @@ class StoreCursor:
         return [message for message in messages if message.sequence not in window]
 
     def _go_back(self) -> None:
+        for entry in self._window:
+            # In a lane that nothing was left of, too.
+            lane = self._window.lane_of(entry)
+            self._left[lane] = min(self._left[lane], entry.sequence)
         self._positions = [
             min(position, left - 1) for position, left in zip(self._positions, self._left, strict=True)
         ]
