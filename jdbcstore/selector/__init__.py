@@ -79,7 +79,12 @@ def _compile(text: str) -> _Compiled:
     if not text[begin:].strip():
         return _Compiled(lambda _: True, frozenset())
     compiler = Compiler(text, converting=converting)
-    return _Compiled(compiler.condition(parse(text, begin)), frozenset(compiler.names))
+    try:
+        return _Compiled(compiler.condition(parse(text, begin)), frozenset(compiler.names))
+    except InvalidSelector as error:
+        # Whoever wrote it may know nothing of the prefix, which a connector puts before it.
+        position = None if error.position is None else error.position - begin
+        raise InvalidSelector(text[begin:], error.reason, position=position) from error
 
 
 _compile_once = lru_cache(maxsize=500)(_compile)
