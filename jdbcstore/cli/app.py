@@ -93,8 +93,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         code = commands.main(arguments, prog_name="jdbcstore", standalone_mode=False, obj=settings)
     except PipeClosed:
-        # Nothing more is written, also not by the interpreter when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return ExitCode.PIPE_CLOSED
     except click.Abort:
         note("interrupted")
@@ -109,11 +108,20 @@ def main(arguments: list[str] | None = None) -> int:
     except StoreError as error:
         return _failed(error, str(error), exit_code(error), settings)
     except OSError as error:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _give_up_output()
         return _failed(error, str(error), ExitCode.FAILED, settings)
     except Exception as error:
         text = f"this is a defect in jdbcstore: {type(error).__name__}: {error}"
         return _failed(error, f"{text}; run again with --debug and report it", ExitCode.FAILED, settings)
     return code or ExitCode.DONE
+
+
+def _give_up_output() -> None:
+    """Nothing more is written, also not by the interpreter, which would end with another exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _failed(error: Exception, text: str, code: ExitCode, settings: Settings) -> ExitCode:

@@ -172,15 +172,6 @@ def test_a_callback_may_use_the_store(store: Store) -> None:
     assert content(queue) == ["first", "second", "third"]
 
 
-@pytest.mark.ours
-def test_a_future_cannot_be_cancelled(store: Store) -> None:
-    queue = store.queue("ORDERS")
-    future = queue.add_message_async(Message("a"))
-
-    assert not future.cancel()
-    assert queue.get_message(future.result(60).sequence).body == "a"
-
-
 @pytest.mark.parametrize("by", ["message", "reference", "id", "sequence"])
 def test_acknowledging_by_any_name(store: Store, by: str) -> None:
     queue = store.queue("ORDERS")
