@@ -88,6 +88,8 @@ class StoreLine:
             try:
                 end(None if error else future.result(), error)
             except Exception:
+                # A defect of what waited for this one, which is told of no success; the others still have
+                # to hear of theirs. The write stands, and is in the store when a broker next begins.
                 log.exception("the end of a write was not handled")
         while self._deferred and self._count < self._max_count and self._bytes < self._max_bytes:
             self._start(*self._deferred.popleft())

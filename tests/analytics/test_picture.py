@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from jdbcstore.analytics import Analytics
 
-READS = 8
+READS = 20
 FAR = 1_000_000
 """How far the two messages of a pair are apart, so that they are in different partitions."""
 KEPT = 100
