@@ -9,7 +9,11 @@
     ├── SchemaError                 tables absent, or not ActiveMQ's
     ├── StoreUnavailable            the database does not answer: try again
     │   ├── AuthenticationFailed    it answered, and refused the login
-    │   └── OutcomeUnknown          the connection died in a commit and could not be asked again
+    │   ├── OutcomeUnknown          the connection died in a commit and could not be asked again
+    │   ├── JournalFailed           the journal cannot be written: open the store anew
+    │   └── JournalInUse            another process has the journal's directory
+    ├── JournalPending              a journal holds what the database has not: open them together
+    ├── CorruptJournal              the journal is damaged before its end
     ├── StoreClosed                 the store was closed before, or while, this was asked
     ├── NotMaster                   another holds the lock, and is waited for no longer
     ├── LockLost                    the lock went to another, and this store writes no more
@@ -212,6 +216,41 @@ class SpillFailed(StoreError):
             f"a temporary file in {folder} for messages that wait for consumers {what}; make room there, or"
             " name another folder: tmp_data_directory"
         )
+
+
+class JournalFailed(StoreUnavailable):
+    """The journal's files cannot be written any more; what was acknowledged is in them or in the database.
+
+    After a failed sync nobody knows what the disk holds, so nothing is tried again: open the store anew.
+    """
+
+
+class CorruptJournal(StoreError):
+    """A file of the journal is damaged or gone, where there are records that were acknowledged.
+
+    ``segment`` is its number and ``offset`` the place in it. Nothing was changed.
+    """
+
+    def __init__(self, reason: str, *, segment: int, offset: int = 0) -> None:
+        self.segment = segment
+        self.offset = offset
+        super().__init__(
+            f"the journal is damaged in segment {segment} at {offset}: {reason}; look at it with"
+            " jdbcstore journal check, and save what can be saved with jdbcstore journal repair"
+        )
+
+
+class JournalPending(StoreError):
+    """A journal holds what is not in the database yet: open the store with that journal, or not at all."""
+
+
+class JournalInUse(StoreUnavailable):
+    """Another process has the directory of the journal. ``directory`` is which."""
+
+    def __init__(self, directory: str, holder: str | None = None) -> None:
+        self.directory = directory
+        who = holder or "another process"
+        super().__init__(f"{who} has the journal in {directory}; stop it, or name another directory")
 
 
 class InvalidSubscription(StoreError, ValueError):

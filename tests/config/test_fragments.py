@@ -114,9 +114,7 @@ EXPECTED = {
     "journal-adapter": Configuration(
         data_source=POSTGRESQL,
         store=StoreConfig(pool_size=9),
-        journal=JournalConfig(
-            directory="journal", max_checkpoint_workers=4, max_checkpoint_message_add_size=2 << 20
-        ),
+        journal=JournalConfig(directory="journal", max_checkpoint_message_add_size=2 << 20),
     ),
     "statements": configuration(DERBY, store=StoreConfig(string_id_data_type="VARCHAR(128)")),
     "statements-names": configuration(

@@ -1,0 +1,101 @@
+"""What a journal in front of a store needs of it: writes under sequences given before, and a mark.
+
+A journal gives messages their sequences when they are written to it, and long before they are in the
+tables, if they ever are. A checkpoint writes what is left of them in several transactions, and may be cut
+short after any of them. The mark says how far it came; it is written in the transaction that it speaks of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from jdbcstore.abc import MessageStore, Reference, Store, TopicMessageStore
+from jdbcstore.destination import Destination
+from jdbcstore.message import Message
+from jdbcstore.units import EncodedMessage
+
+
+@dataclass(frozen=True, slots=True)
+class JournalMark:
+    """How much of a journal is in the store behind it."""
+
+    journal: int
+    """The journal's own number, positive; 0 when no journal has anything that the store has not."""
+    applied: int
+    """All its records up to this number are in the store."""
+    written: int
+    """Its messages up to this sequence are in the store, if they are still wanted: those of a checkpoint that
+    was not finished, too."""
+
+
+class SubscriptionKey(NamedTuple):
+    topic: Destination
+    client_id: str
+    subscription_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one transaction of a checkpoint does, together with its mark."""
+
+    mark: JournalMark
+    adds: Sequence[tuple[int, EncodedMessage]] = ()
+    """Sequence and message, in the order of sequences, all higher than any in the store."""
+    updates: Sequence[tuple[int, EncodedMessage]] = ()
+    """New contents of messages of the store, by their sequence; one that is gone is left out."""
+    removes: Sequence[int] = ()
+    """Sequences of messages to remove; one that is gone is no error."""
+    acknowledgements: Mapping[SubscriptionKey, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    """(sequence, priority) of what durable subscriptions have consumed; one that is gone is left out."""
+
+
+class CheckpointedDestination(MessageStore, Protocol):
+    """A destination of a store that can have a journal in front of it."""
+
+    def encode(self, message: Message) -> EncodedMessage:
+        """The message's row, checked as :meth:`add_message` checks it.
+
+        :raises InvalidMessage: it cannot be stored
+        """
+        ...
+
+    def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
+        """(sequence, priority) of every stored message that is meant; a sequence that says so itself need not
+        be looked up, and need not be there. The priority is 0 unless asked for."""
+        ...
+
+    def present(self, sequences: Sequence[int]) -> dict[int, int]:
+        """Of these, those that are stored here and not in doubt, and the bytes of each."""
+        ...
+
+
+class CheckpointedTopic(CheckpointedDestination, TopicMessageStore, Protocol): ...
+
+
+@runtime_checkable
+class CheckpointedStore(Store, Protocol):
+    """A store that can have a journal in front of it, and then has no other writer."""
+
+    def queue(
+        self, name: str | Destination, *, prioritized: bool | None = None
+    ) -> CheckpointedDestination: ...
+
+    def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> CheckpointedTopic: ...
+
+    def journal_mark(self) -> JournalMark | None:
+        """What the last checkpoint has written, None if there never was a journal."""
+        ...
+
+    def apply(self, changes: Changes) -> None:
+        """Do it all in one transaction, or nothing.
+
+        It may be given again what was done already, by a caller that does not know: messages up to the
+        stored mark's ``written`` are not stored a second time, all else is idempotent. From then on the
+        store's own sequences are behind ``mark.written``.
+
+        :raises StoreUnavailable: nothing was written
+        :raises OutcomeUnknown: it was done, or it was not; give it again
+        """
+        ...

@@ -1,0 +1,110 @@
+"""What a journal takes, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from jdbcstore.errors import StoreError
+
+
+class Record(NamedTuple):
+    """One record of a journal, as it is read back."""
+
+    number: int
+    """From 1, without gaps: the log sequence number."""
+    kind: int
+    """What the writer says it is, 1 to 255."""
+    sequence: int
+    """The first of the store's sequences that were given to it; the next one to be given, if it has none."""
+    body: bytes
+    segment: int
+    offset: int
+
+
+class Entry(Protocol):
+    """Something to be written as one record: all of it is there after a crash, or nothing."""
+
+    kind: int
+    sequences: int
+    """How many of the store's sequences it takes."""
+    size: int
+    """Bytes of all chunks."""
+
+    @property
+    def chunks(self) -> Sequence[bytes]:
+        """Its body, in pieces that are written one behind the other."""
+        ...
+
+
+class Written(NamedTuple):
+    """An entry that is durable."""
+
+    entry: Entry
+    number: int
+    sequence: int
+    """The first of its sequences."""
+
+
+Committed = Callable[[Sequence[Written]], None]
+"""Called with what one sync made durable, in the order of the journal, before anything later is; by the
+thread that wrote it, under no lock."""
+
+Failed = Callable[[Sequence[Entry], StoreError], None]
+"""Called with entries that were not written, or of which nobody knows (:class:`OutcomeUnknown`)."""
+
+
+class Appender(Protocol):
+    """A journal that is open for writing. For any number of threads."""
+
+    @property
+    def journal(self) -> int:
+        """Its own number: positive, 63 bits, made once by chance."""
+        ...
+
+    @property
+    def last_number(self) -> int:
+        """The last record that is durable; 0 if none ever was."""
+        ...
+
+    @property
+    def last_sequence(self) -> int:
+        """The last of the store's sequences that it gave."""
+        ...
+
+    @property
+    def unreleased_bytes(self) -> int:
+        """What has been written and not released."""
+        ...
+
+    def append(self, entry: Entry) -> None:
+        """Have an entry written; ``committed`` or ``failed`` says when. Waits only while the queue is full.
+
+        A caller that finds nobody writing may do the write itself, and is told before this returns.
+
+        :raises StoreClosed: the journal is closed
+        :raises JournalFailed: the journal cannot be written any more
+        """
+        ...
+
+    def withdraw(self, entry: Entry) -> bool:
+        """Take an entry back; whether its writing had not begun. Neither callback is called then."""
+        ...
+
+    def records(self, after: int) -> Iterator[Record]:
+        """The records behind a number, up to the last that was durable when this was called.
+
+        :raises CorruptJournal: one of them is damaged or gone
+        """
+        ...
+
+    def release(self, up_to: int) -> None:
+        """Records up to this number are needed no more: their files may be used again or removed."""
+        ...
+
+    def close(self, timeout: float | None = None) -> None:
+        """Write what waits, and mark the end as clean.
+
+        :raises StoreClosed: not done after ``timeout`` seconds; ``unwritten`` entries have failed
+        """
+        ...
