@@ -12,7 +12,8 @@ class Record(NamedTuple):
     """One record of a journal, as it is read back."""
 
     number: int
-    """From 1, without gaps: the log sequence number."""
+    """From 1, rising by one: the log sequence number. Records of the journal's own have numbers, too, and are
+    not read back."""
     kind: int
     """What the writer says it is, 1 to 255."""
     sequence: int
@@ -63,8 +64,13 @@ class Appender(Protocol):
         ...
 
     @property
+    def first_number(self) -> int:
+        """The first record that is still there; behind the last if none is."""
+        ...
+
+    @property
     def last_number(self) -> int:
-        """The last record that is durable; 0 if none ever was."""
+        """The last record that is written, and durable as the configuration says; 0 if none ever was."""
         ...
 
     @property
@@ -77,13 +83,15 @@ class Appender(Protocol):
         """What has been written and not released."""
         ...
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: Entry, *, waits: bool = False) -> None:
         """Have an entry written; ``committed`` or ``failed`` says when. Waits only while the queue is full.
 
-        A caller that finds nobody writing may do the write itself, and is told before this returns.
+        ``waits``: the caller is going to wait for it. If nobody is writing it then does the write itself, and
+        is told before this returns.
 
         :raises StoreClosed: the journal is closed
         :raises JournalFailed: the journal cannot be written any more
+        :raises MessageTooLarge: no record can be as large as that
         """
         ...
 
@@ -95,6 +103,14 @@ class Appender(Protocol):
         """The records behind a number, up to the last that was durable when this was called.
 
         :raises CorruptJournal: one of them is damaged or gone
+        """
+        ...
+
+    def sync(self) -> None:
+        """Make durable what is written, where the configuration does not have every write so: before anything
+        else that is durable speaks of it.
+
+        :raises JournalFailed: nobody knows whether it is
         """
         ...
 
