@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 
@@ -16,21 +16,21 @@ BODY = os.urandom(1024)
 SECONDS = 3.0
 
 
-def blocking(store: Store, threads: int) -> float:
+def blocking(store: Store, threads: int, seconds: float = SECONDS) -> float:
     """Adds per second of so many threads, each waiting for each commit."""
     queue = store.queue("BENCHMARK")
     counts = [0] * threads
-    end = time.perf_counter() + SECONDS
+    end = time.perf_counter() + seconds
 
     def produce(number: int) -> None:
         while time.perf_counter() < end:
             queue.add_message(Message(BODY))
             counts[number] += 1
 
-    return _timed(lambda: _run([partial(produce, number) for number in range(threads)]), lambda: sum(counts))
+    return timed(lambda: run([partial(produce, number) for number in range(threads)]), lambda: sum(counts))
 
 
-def futures(store: Store, window: int) -> float:
+def futures(store: Store, window: int, seconds: float = SECONDS) -> float:
     """Adds per second of one thread that has so many futures under way."""
     queue = store.queue("BENCHMARK")
     waiting: deque[Future[MessageReference]] = deque()
@@ -38,7 +38,7 @@ def futures(store: Store, window: int) -> float:
 
     def produce() -> None:
         nonlocal count
-        end = time.perf_counter() + SECONDS
+        end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             for _ in range(100):
                 if len(waiting) >= window:
@@ -48,7 +48,7 @@ def futures(store: Store, window: int) -> float:
         while waiting:
             waiting.popleft().result()
 
-    return _timed(produce, lambda: count)
+    return timed(produce, lambda: count)
 
 
 def drain(store: Store, batch: int) -> float:
@@ -75,7 +75,7 @@ def drain(store: Store, batch: int) -> float:
         if acknowledged is not None:
             acknowledged.result()
 
-    return _timed(consume, lambda: count)
+    return timed(consume, lambda: count)
 
 
 def fill(store: Store, count: int) -> None:
@@ -85,7 +85,8 @@ def fill(store: Store, count: int) -> None:
         queue.add_messages(Message(BODY) for _ in range(min(1000, count - start)))
 
 
-def _run(functions: list[Callable[[], None]]) -> None:
+def run(functions: Sequence[Callable[[], None]]) -> None:
+    """All at once, each in a thread of its own."""
     threads = [threading.Thread(target=function) for function in functions]
     for thread in threads:
         thread.start()
@@ -93,7 +94,8 @@ def _run(functions: list[Callable[[], None]]) -> None:
         thread.join()
 
 
-def _timed(work: Callable[[], None], count: Callable[[], int]) -> float:
+def timed(work: Callable[[], None], count: Callable[[], int]) -> float:
+    """What was counted in a second of work."""
     start = time.perf_counter()
     work()
     return count() / (time.perf_counter() - start)

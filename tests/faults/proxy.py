@@ -1,11 +1,13 @@
-"""A line to a database server: a TCP proxy that cuts connections."""
+"""A line to a database server: a TCP proxy that cuts connections, or is long."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from queue import SimpleQueue
 from typing import ClassVar
 
 from sqlalchemy import make_url
@@ -14,12 +16,16 @@ from tests.faults.line import Break, Line
 
 
 class ProxyLine(Line):
-    """What one read from a socket gives counts as one statement, or one answer."""
+    """What one read from a socket gives counts as one statement, or one answer.
+
+    ``delay`` is the seconds that everything is on its way, in each direction; a round trip has two.
+    """
 
     breaks: ClassVar[tuple[Break, ...]] = tuple(Break)
 
-    def __init__(self, url: str, host: str = "127.0.0.1") -> None:
+    def __init__(self, url: str, host: str = "127.0.0.1", *, delay: float = 0.0) -> None:
         super().__init__()
+        self._delay = delay
         target = make_url(url)
         self._server = (target.host, int(target.port or str(target.query["port"])))
         self._listener = socket.create_server((host, 0))
@@ -62,7 +68,7 @@ class ProxyLine(Line):
                 threading.Thread(target=carry, args=(pair,), daemon=True).start()
 
     def _carry_statements(self, pair: _Pair) -> None:
-        for data in pair.received(pair.client):
+        for data in self._arriving(pair.received(pair.client)):
             broken = self._breaks_at(Break.STATEMENT, Break.BETWEEN)
             if broken is not Break.STATEMENT:
                 pair.send(pair.server, data)
@@ -70,11 +76,14 @@ class ProxyLine(Line):
                 self._cut(pair)
 
     def _carry_answers(self, pair: _Pair) -> None:
-        for data in pair.received(pair.server):
+        for data in self._arriving(pair.received(pair.server)):
             if self._breaks_at(Break.ANSWER):
                 self._cut(pair)
             else:
                 pair.send(pair.client, data)
+
+    def _arriving(self, sent: Iterator[bytes]) -> Iterator[bytes]:
+        return _delayed(sent, self._delay) if self._delay else sent
 
     def _cut(self, pair: _Pair) -> None:
         """Cut this connection, and all others if the line is to stay down."""
@@ -85,6 +94,21 @@ class ProxyLine(Line):
     def _cut_all(self) -> None:
         while self._pairs:
             self._pairs.pop().cut()
+
+
+def _delayed(sent: Iterator[bytes], delay: float) -> Iterator[bytes]:
+    """Each piece so long after it came; any number are on their way at once."""
+    under_way: SimpleQueue[tuple[float, bytes] | None] = SimpleQueue()
+
+    def take() -> None:
+        for data in sent:
+            under_way.put((time.monotonic() + delay, data))
+        under_way.put(None)
+
+    threading.Thread(target=take, daemon=True).start()
+    while (piece := under_way.get()) is not None:
+        time.sleep(max(0.0, piece[0] - time.monotonic()))
+        yield piece[1]
 
 
 class _Pair:

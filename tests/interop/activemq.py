@@ -164,6 +164,10 @@ class Peer:
         started = self.call("start", jdbc_url=jdbc_url, user=user, password=password, **options)
         return Broker(self, started["stomp_port"])
 
+    def file_broker(self, directory: Path) -> Broker:
+        """The same on KahaDB's files in a directory, which syncs every write."""
+        return Broker(self, self.call("start", kahadb=str(directory))["stomp_port"])
+
 
 class Broker:
     """A running broker and a JMS client for it. Destinations are qualified names: ``queue://X``."""

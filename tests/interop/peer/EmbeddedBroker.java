@@ -13,16 +13,19 @@ import org.apache.activemq.broker.region.policy.LastImageSubscriptionRecoveryPol
 import org.apache.activemq.broker.region.policy.PolicyEntry;
 import org.apache.activemq.broker.region.policy.PolicyMap;
 import org.apache.activemq.command.ActiveMQDestination;
+import org.apache.activemq.store.PersistenceAdapter;
 import org.apache.activemq.store.SharedFileLocker;
 import org.apache.activemq.store.jdbc.JDBCAdapter;
 import org.apache.activemq.store.jdbc.JDBCPersistenceAdapter;
 import org.apache.activemq.store.jdbc.LeaseDatabaseLocker;
 import org.apache.activemq.store.jdbc.adapter.MySqlJDBCAdapter;
 import org.apache.activemq.store.jdbc.adapter.PostgresqlJDBCAdapter;
+import org.apache.activemq.store.kahadb.KahaDBPersistenceAdapter;
+import org.apache.activemq.store.kahadb.disk.journal.Journal;
 import org.mariadb.jdbc.MariaDbPoolDataSource;
 import org.postgresql.ds.PGPoolingDataSource;
 
-/** One broker at a time, on a database named by a JDBC URL, with an OpenWire and a STOMP port. */
+/** One broker at a time, on a database named by a JDBC URL or on files, with an OpenWire and a STOMP port. */
 final class EmbeddedBroker {
     private static final JsonNodeFactory NODES = JsonNodeFactory.instance;
 
@@ -51,14 +54,9 @@ final class EmbeddedBroker {
             throw new IllegalStateException("a broker is running already");
         }
         long begin = System.nanoTime();
-        store = new JDBCPersistenceAdapter();
-        store.setDataSource(dataSource(request.get("jdbc_url").asText(), request));
-        store.setAdapter(adapter(request));
-        setLocker(request);
-        store.setCleanupPeriod(0); // tests ask for a cleanup when they want one
         broker = new BrokerService();
         broker.setBrokerName("peer");
-        broker.setPersistenceAdapter(store);
+        broker.setPersistenceAdapter(request.hasNonNull("kahadb") ? kahaDb(request) : jdbc(request));
         broker.setDataDirectory(System.getProperty("java.io.tmpdir"));
         broker.setUseJmx(false);
         broker.setUseShutdownHook(false);
@@ -79,6 +77,24 @@ final class EmbeddedBroker {
         result.put("stomp_port", stomp.getConnectUri().getPort());
         result.put("milliseconds", (System.nanoTime() - begin) / 1_000_000);
         return result;
+    }
+
+    private PersistenceAdapter jdbc(JsonNode request) throws Exception {
+        store = new JDBCPersistenceAdapter();
+        store.setDataSource(dataSource(request.get("jdbc_url").asText(), request));
+        store.setAdapter(adapter(request));
+        setLocker(request);
+        store.setCleanupPeriod(0); // tests ask for a cleanup when they want one
+        return store;
+    }
+
+    /** Files in a directory, with ActiveMQ's own settings: each write is synced before it is answered. */
+    private PersistenceAdapter kahaDb(JsonNode request) {
+        KahaDBPersistenceAdapter files = new KahaDBPersistenceAdapter();
+        files.setDirectory(new File(request.get("kahadb").asText()));
+        files.setJournalDiskSyncStrategy(Journal.JournalDiskSyncStrategy.ALWAYS.name());
+        pool = () -> { };
+        return files;
     }
 
     /** The database-locker is the one that ActiveMQ takes if it is told of no other. */
