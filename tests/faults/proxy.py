@@ -70,6 +70,9 @@ class ProxyLine(Line):
     def _carry_statements(self, pair: _Pair) -> None:
         for data in self._arriving(pair.received(pair.client)):
             broken = self._breaks_at(Break.STATEMENT, Break.BETWEEN)
+            if broken:
+                # An answer that is faster than the cut would pass.
+                pair.mute = True
             if broken is not Break.STATEMENT:
                 pair.send(pair.server, data)
             if broken:
@@ -79,7 +82,7 @@ class ProxyLine(Line):
         for data in self._arriving(pair.received(pair.server)):
             if self._breaks_at(Break.ANSWER):
                 self._cut(pair)
-            else:
+            elif not pair.mute:
                 pair.send(pair.client, data)
 
     def _arriving(self, sent: Iterator[bytes]) -> Iterator[bytes]:
@@ -117,6 +120,8 @@ class _Pair:
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self.client = client
         self.server = server
+        self.mute = False
+        """Whether nothing that the server says passes."""
         for half in (client, server):
             half.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
