@@ -14,6 +14,17 @@ from jdbcstore.units import Promise, Unit
 from jdbcstore.writer import Writer
 
 
+def recovered_audit(session: Session) -> DuplicateAudit:
+    """An audit that has seen what was stored last."""
+    config = session.config
+    audit = DuplicateAudit(config.max_producers_to_audit, config.max_audit_depth)
+    recent = session.fetch(session.statements.find_all_message_ids, limit=config.audit_recovery_depth)
+    for producer, sequence in reversed(recent):
+        if producer is not None and sequence is not None:
+            audit.is_duplicate(producer, sequence)
+    return audit
+
+
 class AuditedWriter(Writer):
     """Leaves duplicates out of each unit; their references have the sequence -1."""
 

@@ -185,6 +185,8 @@ class _Attempts:
         if self._duplicate:
             sequence.forget()
             self._duplicate = False
+        if call.behind:
+            sequence.pass_over(connection, call.behind)
         count = call.count(connection)
         first = sequence.reserve(connection, count) if count else 0
         # Whatever becomes of the transaction, nobody else gets these.

@@ -241,7 +241,18 @@ class CorruptJournal(StoreError):
 
 
 class JournalPending(StoreError):
-    """A journal holds what is not in the database yet: open the store with that journal, or not at all."""
+    """A journal holds what is not in the database yet: open the store with that journal, or not at all.
+
+    ``journal`` is its number, as it stands in its files.
+    """
+
+    def __init__(self, journal: int, place: str) -> None:
+        self.journal = journal
+        super().__init__(
+            f"the journal number {journal} has messages that are not in {place} yet, and nothing else may"
+            " write there; open it with the configuration that names the journal's directory, with"
+            " use_journal=false if there is to be none from then on"
+        )
 
 
 class JournalInUse(StoreUnavailable):

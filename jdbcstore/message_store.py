@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import cycle, islice
+from typing import Any, Protocol
 
 from jdbcstore import openwire
 from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
@@ -21,7 +22,7 @@ from jdbcstore.message import Message
 from jdbcstore.names import fits, message_not_found, name_of
 from jdbcstore.paging import PRIORITIES, decode_rows, id_pages, read_page
 from jdbcstore.session import Session
-from jdbcstore.statements import Statement
+from jdbcstore.statements import LISTED, Statement, Statements
 from jdbcstore.units import EncodedMessage, Unit, Write, nothing, only
 from jdbcstore.writer import Writer
 
@@ -112,18 +113,8 @@ class JdbcMessageStore:
                 if message.message_id is None:
                     stored = openwire.decode(blob, sequence=id_, container=self._container)
                     message = message.replace(message_id=stored.message_id)
-                return self._update(id_, self.encode(message).blob_for(id_))
+                return update_of(self._session, self._sql, id_, self.encode(message).blob_for(id_))
         raise message_not_found(name_of(message), self._destination)
-
-    def _update(self, id_: int, blob: bytes) -> Write:
-        update, by_name = self._sql.update_message, self._sql.update_message_by_name
-        if by_name is not None:
-            for producer, sequence, container in self._fetch(self._sql.find_id_owner, id_=id_):
-                name = {"msgid_prod": producer, "msgid_seq": sequence}
-                # Where several have that name, it would change them all.
-                if len(self._fetch(self._sql.find_message_sequence_id, **name)) == 1:
-                    return Write(by_name, by_name.row(blob=blob, container=container, **name))
-        return Write(update, update.row(blob=blob, id_=id_))
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
         """(ID, priority) of every row that is meant; the priority is 0 unless asked for."""
@@ -147,6 +138,15 @@ class JdbcMessageStore:
             msgid_seq=name.producer_sequence,
         )
         return [(id_, priority or 0) for id_, priority in rows]
+
+    def present(self, sequences: Sequence[int]) -> dict[int, int]:
+        """Of these, those that are stored here and not in doubt, and the bytes of each."""
+        found: dict[int, int] = {}
+        for start in range(0, len(sequences), LISTED):
+            ids = list(islice(cycle(sequences[start : start + LISTED]), LISTED))
+            rows = self._fetch(self._sql.find_sizes_by_ids, **{f"id_{n}": id_ for n, id_ in enumerate(ids)})
+            found.update((id_, int(size)) for id_, size in rows)
+        return found
 
     def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
         def fetch(priority: int | None, behind: int, count: int) -> list[Row]:
@@ -211,3 +211,21 @@ class JdbcMessageStore:
 
     def _fetch(self, sql: Statement, **values: Any) -> list[Row]:
         return self._session.fetch(sql, container=self._container, **values)
+
+
+class Reader(Protocol):
+    """A session, or one connection of it."""
+
+    def fetch(self, sql: Statement, **values: Any) -> list[Row]: ...
+
+
+def update_of(reader: Reader, sql: Statements, id_: int, blob: bytes) -> Write:
+    """The statement that gives the row of this ID another blob; it finds none that is gone."""
+    update, by_name = sql.update_message, sql.update_message_by_name
+    if by_name is not None:
+        for producer, sequence, container in reader.fetch(sql.find_id_owner, id_=id_):
+            name = {"msgid_prod": producer, "msgid_seq": sequence, "container": container}
+            # Where several have that name, it would change them all.
+            if len(reader.fetch(sql.find_message_sequence_id, **name)) == 1:
+                return Write(by_name, by_name.row(blob=blob, **name))
+    return Write(update, update.row(blob=blob, id_=id_))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any, NoReturn
 
-from jdbcstore.connection import Connection
 from jdbcstore.errors import ConfigurationError
-from jdbcstore.units import Unit
+from jdbcstore.units import Call, Unit
 from jdbcstore.writer import Writer
 
 
@@ -25,14 +22,7 @@ class ReadOnlyWriter(Writer):
     def execute(self, unit: Unit) -> Any:  # noqa: ARG002
         _refuse()
 
-    def submit(self, unit: Unit) -> Future[Any]:  # noqa: ARG002
-        _refuse()
-
-    def call_numbered(
-        self,
-        count: Callable[[Connection], int],  # noqa: ARG002
-        function: Callable[[Connection, int], Any],  # noqa: ARG002
-    ) -> Any:
+    def _enqueue(self, unit: Unit | Call) -> None:  # noqa: ARG002
         _refuse()
 
     def close(self, timeout: float | None = None) -> None:

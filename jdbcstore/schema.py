@@ -31,6 +31,8 @@ from jdbcstore.tables import Tables
 
 LOCK_ROW = 1
 SEQUENCE_ROW = "sequence"
+JOURNAL_ROWS = ("journal", "journal_applied", "journal_written")
+"""The mark of a journal, once there has been one."""
 HEAD = "jdbcstore_2"
 """The revision of this schema in ``migrations/versions``."""
 LATER_COLUMNS = frozenset({"priority", "xid"})

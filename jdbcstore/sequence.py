@@ -35,6 +35,17 @@ class SequenceAllocator:
         """The reserved sequences are taken."""
         self.last += count
 
+    def pass_over(self, connection: Connection, last: int) -> None:
+        """Give no sequence up to ``last`` any more, nor let anybody else."""
+        if last > self._reserved:
+            with connection.transaction():
+                # Beyond it, this may be a block of somebody else.
+                taken = max(self._fetch_reserved(connection), last)
+                reserved = taken + BLOCK
+                connection.execute(self._statements.update_number, name_=SEQUENCE_ROW, new=reserved)
+            self.last, self._reserved = taken, reserved
+        self.last = max(self.last, last)
+
     def forget(self) -> None:
         """Another writer was met: take the next sequence from a block behind every row there is."""
         self.last = self._reserved = 0
@@ -42,11 +53,8 @@ class SequenceAllocator:
     def _reserve_block(self, connection: Connection, count: int) -> None:
         sql = self._statements
         with connection.transaction():
-            found = self._fetch_locked(connection)
-            if not found:
-                raise SchemaError("the row 'sequence' of JDBCSTORE_STATE is missing; run jdbcstore init")
             highest = max(
-                found[0][0],
+                self._fetch_reserved(connection),
                 connection.fetch(sql.find_last_sequence_id_in_msgs)[0][0] or 0,
                 connection.fetch(sql.find_last_sequence_id_in_acks)[0][0] or 0,
             )
@@ -65,6 +73,12 @@ class SequenceAllocator:
             if found and found[0][0] == self._reserved:
                 connection.execute(self._statements.update_number, name_=SEQUENCE_ROW, new=self.last)
         self._reserved = self.last
+
+    def _fetch_reserved(self, connection: Connection) -> int:
+        found = self._fetch_locked(connection)
+        if not found:
+            raise SchemaError("the row 'sequence' of JDBCSTORE_STATE is missing; run jdbcstore init")
+        return int(found[0][0])
 
     def _fetch_locked(self, connection: Connection) -> list[Row]:
         """The highest sequence reserved, which nobody else can change until the transaction ends."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import replace
-from types import TracebackType
 from typing import Self
 
 from jdbcstore.abc import Progress
 from jdbcstore.adapters.sql import Row
-from jdbcstore.audit import DuplicateAudit
-from jdbcstore.audited import AuditedWriter
+from jdbcstore.audited import AuditedWriter, recovered_audit
+from jdbcstore.checkpoint import Changes, JournalMark
+from jdbcstore.checkpointed import Application, find_mark, refuse_pending
 from jdbcstore.cleanup import clean
 from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.config import Configuration, Kind, StoreConfig
@@ -46,9 +46,13 @@ class JdbcStore:
 
     With ``read_only``, nothing is created or written, and every write is a :class:`ConfigurationError`.
 
+    With ``journaled``, a journal is in front of it: it alone writes, by :meth:`apply`, and says when to clean
+    up. Without, a store whose journal has more than its tables is not opened, unless it is to be read.
+
     :raises ConfigurationError: the URL or an option cannot work
     :raises StoreUnavailable: the database does not answer
     :raises SchemaError: the tables are absent and are not to be created, or are not ActiveMQ's
+    :raises JournalPending: a journal has what is not in the tables yet
     :raises NotMaster: another holds the lock, and is waited for no longer
     :raises StoreClosed: another held it when the wait was given up
     """
@@ -62,6 +66,7 @@ class JdbcStore:
         password: str | None = None,
         clock: Clock | None = None,
         read_only: bool = False,
+        journaled: bool = False,
         locker: AbstractLocker | None = None,
         lock_timeout: float | None = None,
         give_up: threading.Event | None = None,
@@ -77,6 +82,8 @@ class JdbcStore:
                 self._mastership = Mastership(self._session, locker, self._clock)
             if self._mastership is not None and not read_only:
                 self.fence = self._mastership.acquire(lock_timeout, give_up)
+            if not (journaled or read_only):
+                refuse_pending(self._session)
             self._writer = self._make_writer(read_only)
         except BaseException:
             self._release()
@@ -95,7 +102,7 @@ class JdbcStore:
         self._cleanup: CleanupTimer | None = None
         if not read_only:
             self._take_over()
-        if self.config.cleanup_period and not read_only:
+        if self.config.cleanup_period and not (journaled or read_only):
             self._cleanup = CleanupTimer(self.cleanup, self.config.cleanup_period)
 
     @classmethod
@@ -105,6 +112,7 @@ class JdbcStore:
         *,
         clock: Clock | None = None,
         read_only: bool = False,
+        journaled: bool = False,
         lock_timeout: float | None = None,
         give_up: threading.Event | None = None,
     ) -> Self:
@@ -126,6 +134,7 @@ class JdbcStore:
                 password=password,
                 clock=clock,
                 read_only=read_only,
+                journaled=journaled,
                 locker=make_locker(locker, configuration.broker_name, clock) if locker else None,
                 lock_timeout=lock_timeout,
                 give_up=give_up,
@@ -177,6 +186,21 @@ class JdbcStore:
         found = self._topics.get(Destination.parse(topic, DestinationKind.TOPIC))
         if found is not None:
             found.reset_trackers()
+
+    def journal_mark(self) -> JournalMark | None:
+        return find_mark(self._session)
+
+    def apply(self, changes: Changes) -> None:
+        acknowledged = [
+            (self.topic(key.topic).tracker(key.client_id, key.subscription_name), messages)
+            for key, messages in changes.acknowledgements.items()
+        ]
+        application = Application(self._session, changes, acknowledged, self._forget_all)
+        self._writer.call(application.run, behind=changes.mark.written, rows=application.rows)
+
+    def _forget_all(self) -> None:
+        for topic in list(self._topics.values()):
+            topic.reset_trackers()
 
     def destinations(self) -> list[Destination]:
         rows = self._session.fetch(self._session.statements.find_all_destinations)
@@ -253,12 +277,7 @@ class JdbcStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _take_over(self) -> None:
@@ -272,14 +291,5 @@ class JdbcStore:
         if read_only:
             return ReadOnlyWriter()
         if self.config.enable_audit:
-            return AuditedWriter(self._session, self._load_audit(), self.fence)
+            return AuditedWriter(self._session, recovered_audit(self._session), self.fence)
         return Writer(self._session, self.fence)
-
-    def _load_audit(self) -> DuplicateAudit:
-        audit = DuplicateAudit(self.config.max_producers_to_audit, self.config.max_audit_depth)
-        query = self._session.statements.find_all_message_ids
-        recent = self._session.fetch(query, limit=self.config.audit_recovery_depth)
-        for producer, sequence in reversed(recent):
-            if producer is not None and sequence is not None:
-                audit.is_duplicate(producer, sequence)
-        return audit

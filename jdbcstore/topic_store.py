@@ -124,6 +124,15 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         resolved = [pair for message in messages for pair in self._resolve_lane(message)]
         return Acknowledgement(tracker, resolved)
 
+    def tracker(self, client_id: str, subscription_name: str) -> AcknowledgementTracker:
+        """What is known of one subscription's acknowledgements, for the writers of this package.
+
+        Whether there is such a subscription is seen when it is used.
+        """
+        fresh = AcknowledgementTracker(self._sql, self._container, client_id, subscription_name)
+        fresh.exists = False
+        return self._trackers.setdefault((client_id, subscription_name), fresh)
+
     def acknowledge_for(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> None:
         """One subscription has consumed these, and it is committed."""
         self._parts.writer.execute(self._acknowledgement(info, messages))

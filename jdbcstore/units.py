@@ -162,6 +162,10 @@ class Call:
     completion: Completion[Any]
     count: Callable[[Connection], int]
     function: Callable[[Connection, int], Any]
+    behind: int = 0
+    """From here on, no sequence up to this one is given."""
+    rows: int = 0
+    """Roughly the messages that it adds and removes."""
     size: int = _ROW_OVERHEAD
 
     def measure(self) -> int:

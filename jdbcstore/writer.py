@@ -120,9 +120,11 @@ class Writer:
         if wake:
             self._wake.release()
 
-    def call(self, function: Callable[[Connection], Any]) -> Any:
+    def call(self, function: Callable[[Connection], Any], *, behind: int = 0, rows: int = 0) -> Any:
         """Run ``function(connection)`` between two batches and return what it returns; see :class:`Call`."""
-        return self.call_numbered(_none, lambda connection, _: function(connection))
+        waiter: Waiter[Any] = Waiter()
+        self._enqueue(Call(waiter, _none, lambda connection, _: function(connection), behind, rows))
+        return waiter.result()
 
     def call_numbered(
         self, count: Callable[[Connection], int], function: Callable[[Connection, int], Any]
@@ -253,6 +255,7 @@ class Writer:
     def _run_call(self, call: Call) -> None:
         try:
             result = self._committer.call(call)
+            self._statistics.count(call.rows)
         except StoreError as error:
             result = error
         self._complete([call], [result])

@@ -10,6 +10,7 @@ from jdbcstore.errors import (
     ConfigurationError,
     InvalidDestination,
     InvalidMessage,
+    JournalPending,
     LockLost,
     MessageNotFound,
     NotMaster,
@@ -47,6 +48,7 @@ class ExitCode(IntEnum):
 
 _CODES: tuple[tuple[type[StoreError], ExitCode], ...] = (
     (ConfigurationError, ExitCode.CONFIGURATION),
+    (JournalPending, ExitCode.CONFIGURATION),
     (StoreUnavailable, ExitCode.UNAVAILABLE),
     (SchemaError, ExitCode.SCHEMA),
     (NotMaster, ExitCode.LOCKED),

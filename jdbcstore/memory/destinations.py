@@ -1,4 +1,4 @@
-"""Queues, topics and durable subscriptions in memory."""
+"""Queues in memory, and what topics have in common with them."""
 
 from __future__ import annotations
 
@@ -8,29 +8,16 @@ from itertools import islice
 from typing import Any
 
 from jdbcstore import openwire
-from jdbcstore.abc import (
-    Cursor,
-    MessageReference,
-    Page,
-    Progress,
-    Reference,
-    Statistics,
-    SubscriptionInfo,
-)
+from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
 from jdbcstore.adapters.sql import Row
 from jdbcstore.destination import Destination
-from jdbcstore.memory.holding import hold_acknowledged, hold_added, hold_taken
+from jdbcstore.memory.holding import hold_added, hold_taken
 from jdbcstore.memory.shared import Held, Shared, Write
-from jdbcstore.memory.shelf import Shelf, Stored, Subscription
+from jdbcstore.memory.shelf import Shelf, Stored
 from jdbcstore.message import Message, MessageId
-from jdbcstore.names import (
-    check_subscription,
-    message_not_found,
-    name_of,
-    subscription_exists,
-    subscription_not_found,
-)
+from jdbcstore.names import message_not_found, name_of
 from jdbcstore.paging import read_lanes
+from jdbcstore.units import EncodedMessage
 
 
 class MemoryMessageStore:
@@ -52,14 +39,14 @@ class MemoryMessageStore:
         return self._shared.write([self.adding(message)])[0]
 
     def add_message_async(self, message: Message) -> Future[MessageReference]:
-        return _done(self.add_message(message))
+        return done(self.add_message(message))
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
         return self._shared.write([self.adding(message) for message in messages])
 
     def adding(self, message: Message) -> Write:
         shelf, shared = self._shelf, self._shared
-        encoded = shared.encoder.encode(message, shelf.destination, prioritized=shelf.prioritized)
+        encoded = self.encode(message)
         name = (encoded.producer, encoded.producer_sequence)
 
         def is_duplicate() -> bool:
@@ -70,16 +57,47 @@ class MemoryMessageStore:
 
         def store() -> MessageReference:
             sequence = shared.last_sequence + 1
-            stored = self._decode(encoded.blob_for(sequence), sequence)
-            size = len(encoded.blob)
-            shelf.add(sequence, Stored(stored, size, encoded.priority, encoded.expiration_ms, name))
-            shared.last_sequence = sequence
+            self.put(sequence, encoded)
             return MessageReference(sequence, encoded.message_id)
 
         def hold() -> Held | None:
             return None if is_duplicate() else hold_added(shared, shelf, name, store)
 
         return Write(add, hold=hold)
+
+    def encode(self, message: Message) -> EncodedMessage:
+        """What a row of it would be, checked."""
+        shelf = self._shelf
+        return self._shared.encoder.encode(message, shelf.destination, prioritized=shelf.prioritized)
+
+    def put(self, sequence: int, encoded: EncodedMessage) -> None:
+        """Store a message under a sequence that is higher than any; the lock is held."""
+        message = self._decode(encoded.blob_for(sequence), sequence)
+        name = (encoded.producer, encoded.producer_sequence)
+        stored = Stored(message, len(encoded.blob), encoded.priority, encoded.expiration_ms, name)
+        self._shelf.add(sequence, stored)
+        self._shared.last_sequence = sequence
+
+    def replace(self, sequence: int, encoded: EncodedMessage) -> None:
+        """Give a message another content, if it is there; the lock is held."""
+        stored = self._shelf.stored.get(sequence)
+        if stored is not None:
+            self._shelf.total_size += len(encoded.blob) - stored.size
+            stored.message = self._decode(encoded.blob_for(sequence), sequence)
+            stored.size = len(encoded.blob)
+
+    def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
+        """(sequence, priority) of every message that is meant; the priority is 0 unless asked for."""
+        shelf = self._shelf
+        with self._shared.entered():
+            found = shelf.find(name_of(message))
+            return [(number, shelf.stored[number].lane if with_priority else 0) for number in found]
+
+    def present(self, sequences: Sequence[int]) -> dict[int, int]:
+        """Of these, those that are stored here and not in doubt, and the bytes of each."""
+        with self._shared.entered():
+            stored = self._shelf.stored
+            return {number: stored[number].size for number in sequences if number in stored}
 
     def _decode(self, blob: bytes, sequence: int) -> Message:
         # What a reader gets is what it would get from a database, and nothing the writer can change.
@@ -99,7 +117,7 @@ class MemoryMessageStore:
 
     def acknowledge_async(self, *messages: Reference) -> Future[None]:
         self.acknowledge(*messages)
-        return _done(None)
+        return done(None)
 
     def acknowledging(self, messages: Sequence[Reference]) -> Write:
         sequences = self.find(messages)
@@ -120,22 +138,13 @@ class MemoryMessageStore:
         self._shared.write([self.updating(message)])
 
     def updating(self, message: Message) -> Write:
-        shelf = self._shelf
         with self._shared.entered():
             old = self._stored(name_of(message)).message
         if message.message_id is None:
             message = message.replace(message_id=old.message_id)
-        encoded = self._shared.encoder.encode(message, shelf.destination, prioritized=shelf.prioritized)
+        encoded = self.encode(message)
         sequence = old.sequence or 0
-        new = self._decode(encoded.blob_for(sequence), sequence)
-
-        def update() -> None:
-            stored = shelf.stored.get(sequence)
-            if stored is not None:
-                shelf.total_size += len(encoded.blob) - stored.size
-                stored.message, stored.size = new, len(encoded.blob)
-
-        return Write(update)
+        return Write(lambda: self.replace(sequence, encoded))
 
     def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
         with self._shared.entered():
@@ -176,118 +185,8 @@ class MemoryMessageStore:
         return self._shared.remove(self._shelf, lambda: self._shelf.expired(now_ms, -1), progress)
 
 
-class MemoryTopicMessageStore(MemoryMessageStore):
-    """See :class:`jdbcstore.abc.TopicMessageStore`."""
-
-    def subscribe(
-        self,
-        client_id: str,
-        subscription_name: str,
-        *,
-        selector: str | None = None,
-        retroactive: bool = False,
-        subscribed_destination: Destination | None = None,
-    ) -> MemoryDurableSubscription:
-        pattern = subscribed_destination or self.destination
-        info = SubscriptionInfo(client_id, subscription_name, self.destination, pattern, selector)
-        check_subscription(info, self._shared.lengths)
-        with self._shared.entered():
-            existing = self._shelf.subscriptions.get((client_id, subscription_name))
-            if existing is None:
-                self._shelf.subscribe(info, retroactive=retroactive)
-            elif existing.info != info:
-                raise subscription_exists(existing.info)
-        return MemoryDurableSubscription(self, info)
-
-    def subscription(self, client_id: str, subscription_name: str) -> MemoryDurableSubscription:
-        with self._shared.entered():
-            return MemoryDurableSubscription(self, self._subscription(client_id, subscription_name).info)
-
-    def subscriptions(self) -> list[SubscriptionInfo]:
-        with self._shared.entered():
-            return [subscription.info for subscription in self._shelf.subscriptions.values()]
-
-    def unsubscribe(self, client_id: str, subscription_name: str) -> None:
-        with self._shared.entered():
-            self._subscription(client_id, subscription_name)
-            del self._shelf.subscriptions[client_id, subscription_name]
-
-    def _subscription(self, client_id: str, subscription_name: str) -> Subscription:
-        found = self._shelf.subscriptions.get((client_id, subscription_name))
-        if found is None:
-            raise subscription_not_found(client_id, subscription_name, self.destination)
-        return found
-
-    def acknowledging_subscription(
-        self, client_id: str, subscription_name: str, messages: Sequence[Reference]
-    ) -> Write:
-        self.subscription(client_id, subscription_name)
-        sequences = self.find(messages)
-
-        def check() -> None:
-            self._subscription(client_id, subscription_name)
-
-        def acknowledge() -> None:
-            subscription = self._subscription(client_id, subscription_name)
-            for sequence in sequences:
-                subscription.acknowledge(sequence)
-
-        def hold() -> Held | None:
-            subscription = self._subscription(client_id, subscription_name)
-            return hold_acknowledged(subscription, sequences)
-
-        return Write(acknowledge, check, hold)
-
-    def acknowledge_subscription(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> None:
-        write = self.acknowledging_subscription(info.client_id, info.subscription_name, messages)
-        self._shared.write([write])
-
-    def recover_pending(self, info: SubscriptionInfo, limit: int, after: Cursor | None) -> Page:
-        """The next messages that a subscription has not acknowledged."""
-        with self._shared.entered():
-            subscription = self._subscription(info.client_id, info.subscription_name)
-            return self._page([lane.behind for lane in subscription.lanes], limit, after)
-
-    def count_pending(self, info: SubscriptionInfo) -> int:
-        """How many messages a subscription has not acknowledged."""
-        with self._shared.entered():
-            return len(self._subscription(info.client_id, info.subscription_name))
-
-    def cleanup(self, progress: Progress | None) -> int:
-        """Remove what every subscription has acknowledged."""
-        shelf = self._shelf
-        # Asked again before each goes: a retroactive subscription may have come and want it.
-        return self._shared.remove(
-            shelf, lambda: filter(shelf.is_done, shelf.stored), progress, still=shelf.is_done
-        )
-
-
-class MemoryDurableSubscription:
-    """See :class:`jdbcstore.abc.DurableSubscription`."""
-
-    def __init__(self, topic: MemoryTopicMessageStore, info: SubscriptionInfo) -> None:
-        self._topic = topic
-        self._info = info
-
-    @property
-    def info(self) -> SubscriptionInfo:
-        return self._info
-
-    def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        return self._topic.recover_pending(self._info, limit, after)
-
-    def acknowledge(self, *messages: Reference) -> None:
-        self._topic.acknowledge_subscription(self._info, messages)
-
-    def acknowledge_async(self, *messages: Reference) -> Future[None]:
-        self.acknowledge(*messages)
-        return _done(None)
-
-    def message_count(self) -> int:
-        return self._topic.count_pending(self._info)
-
-
-def _done(result: Any) -> Future[Any]:
+def done(result: Any) -> Future[Any]:
+    """A future that has this result."""
     future: Future[Any] = Future()
     future.set_result(result)
     return future

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from jdbcstore.abc import MessageReference, PreparedWrites, Progress
 from jdbcstore.audit import DuplicateAudit
+from jdbcstore.checkpoint import JournalMark
 from jdbcstore.clock import Clock
 from jdbcstore.config.types import NameLengths
 from jdbcstore.encoding import MessageEncoder
@@ -58,6 +59,7 @@ class Shared:
     lengths: NameLengths
     lock: threading.Lock = field(default_factory=threading.Lock)
     last_sequence: int = 0
+    mark: JournalMark | None = None
     prepared: dict[XATransactionId, list[Held]] = field(default_factory=dict)
     closed: bool = False
 

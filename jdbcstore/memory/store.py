@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from jdbcstore.abc import Progress
 from jdbcstore.audit import DuplicateAudit
+from jdbcstore.checkpoint import Changes, JournalMark
 from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.config import StoreConfig
 from jdbcstore.destination import Destination
 from jdbcstore.encoding import MessageEncoder
+from jdbcstore.errors import JournalPending
 from jdbcstore.ids import ProducerId
-from jdbcstore.memory.destinations import MemoryMessageStore, MemoryTopicMessageStore
+from jdbcstore.memory.destinations import MemoryMessageStore
 from jdbcstore.memory.shared import Shared
 from jdbcstore.memory.shelf import Shelf
+from jdbcstore.memory.topics import MemoryTopicMessageStore
 from jdbcstore.memory.transaction import MemoryTransaction
 from jdbcstore.memory.xa import MemoryXAResource
 from jdbcstore.names import agreed, queue_named, topic_named
 from jdbcstore.timer import CleanupTimer
+from jdbcstore.units import EncodedMessage
 
 _LARGEST = 2**31 - 1
 """What one MSG column can hold at most."""
@@ -52,20 +57,28 @@ class MemoryStore:
     def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> MemoryMessageStore:
         destination = queue_named(name, self._shared.lengths)
         with self._shared.entered():
-            found = self._queues.get(destination)
-            if found is None:
-                found = MemoryMessageStore(self._shared, self._shelf(destination, prioritized))
-                self._queues[destination] = found
+            found = self._queue(destination, prioritized)
         return agreed(found, prioritized)
+
+    def _queue(self, destination: Destination, prioritized: bool | None) -> MemoryMessageStore:
+        found = self._queues.get(destination)
+        if found is None:
+            found = MemoryMessageStore(self._shared, self._shelf(destination, prioritized))
+            self._queues[destination] = found
+        return found
 
     def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> MemoryTopicMessageStore:
         destination = topic_named(name, self._shared.lengths)
         with self._shared.entered():
-            found = self._topics.get(destination)
-            if found is None:
-                found = MemoryTopicMessageStore(self._shared, self._shelf(destination, prioritized))
-                self._topics[destination] = found
+            found = self._topic(destination, prioritized)
         return agreed(found, prioritized)
+
+    def _topic(self, destination: Destination, prioritized: bool | None) -> MemoryTopicMessageStore:
+        found = self._topics.get(destination)
+        if found is None:
+            found = MemoryTopicMessageStore(self._shared, self._shelf(destination, prioritized))
+            self._topics[destination] = found
+        return found
 
     def _shelf(self, destination: Destination, prioritized: bool | None) -> Shelf:
         shelf = self._shelves[destination] = Shelf(destination, bool(prioritized))
@@ -77,6 +90,42 @@ class MemoryStore:
     @property
     def xa(self) -> MemoryXAResource:
         return MemoryXAResource(self, self._shared)
+
+    def journal_mark(self) -> JournalMark | None:
+        with self._shared.entered():
+            return self._shared.mark
+
+    def apply(self, changes: Changes) -> None:
+        shared, mark = self._shared, changes.mark
+        with shared.entered():
+            stored = shared.mark or JournalMark(0, 0, 0)
+            if stored.journal and mark.journal not in (0, stored.journal):
+                raise JournalPending(stored.journal, "memory:")
+            for sequence, message in changes.adds:
+                if sequence > stored.written:
+                    self._of(message).put(sequence, message)
+            for sequence, message in changes.updates:
+                self._of(message).replace(sequence, message)
+            for shelf in self._shelves.values():
+                for sequence in changes.removes:
+                    shelf.remove(sequence)
+            self._acknowledge(changes)
+            shared.mark = replace(mark, written=max(mark.written, stored.written))
+            shared.last_sequence = max(mark.written, shared.last_sequence)
+
+    def _of(self, message: EncodedMessage) -> MemoryMessageStore:
+        destination = Destination.parse(message.container)
+        make = self._topic if destination.is_topic else self._queue
+        # A priority is stored where the destination is prioritised, and is 0 elsewhere.
+        return make(destination, message.priority > 0)
+
+    def _acknowledge(self, changes: Changes) -> None:
+        for key, messages in changes.acknowledgements.items():
+            shelf = self._shelves.get(key.topic)
+            found = shelf.subscriptions.get((key.client_id, key.subscription_name)) if shelf else None
+            if found is not None:
+                for sequence, _ in messages:
+                    found.acknowledge(sequence)
 
     def destinations(self) -> list[Destination]:
         with self._shared.entered():

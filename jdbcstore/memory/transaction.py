@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Self
 from jdbcstore.abc import MessageReference, Reference
 from jdbcstore.destination import Destination
 from jdbcstore.errors import TransactionError
-from jdbcstore.memory.destinations import MemoryMessageStore, MemoryTopicMessageStore
+from jdbcstore.memory.destinations import MemoryMessageStore
 from jdbcstore.memory.shared import Shared, Write
+from jdbcstore.memory.topics import MemoryTopicMessageStore
 from jdbcstore.message import Message
 
 if TYPE_CHECKING:

@@ -2,12 +2,13 @@
 
 from jdbcstore.statements.checks import check_replacements
 from jdbcstore.statements.given import GivenStatements
-from jdbcstore.statements.own import Statements
+from jdbcstore.statements.own import LISTED, Statements
 from jdbcstore.statements.queries import Lanes, Narrowed, Query, Statement
 from jdbcstore.statements.replaced import ReplacedStatements
 from jdbcstore.statements.rows import RowStatements, acknowledged
 
 __all__ = [
+    "LISTED",
     "GivenStatements",
     "Lanes",
     "Narrowed",

@@ -15,6 +15,7 @@ from sqlalchemy import (
     exists,
     func,
     insert,
+    literal,
     literal_column,
     not_,
     or_,
@@ -25,9 +26,13 @@ from sqlalchemy import (
 
 from jdbcstore.adapters.base import Adapter
 from jdbcstore.adapters.sql import Batch, Sql, WriteStatements
+from jdbcstore.schema import JOURNAL_ROWS
 from jdbcstore.statements.builder import ONE, ZERO, Builder
 from jdbcstore.statements.queries import Statement
 from jdbcstore.tables import Tables
+
+LISTED = 200
+"""Keys that ``find_sizes_by_ids`` takes, ``id_0`` and so on."""
 
 
 class Statements(Builder):
@@ -77,6 +82,10 @@ class Statements(Builder):
         one = t.c.id == bindparam("id_")
         self.find_priority_by_id = self._compile(select(t.c.id, t.c.priority).where(one, here))
         self.find_message_by_id: Statement = self._compile(select(t.c.id, t.c.msg).where(one, here))
+        listed = t.c.id.in_([bindparam(f"id_{number}") for number in range(LISTED)])
+        self.find_sizes_by_ids = self._compile(
+            select(t.c.id, self._adapter.size(t.c.msg)).where(listed, here)
+        )
         self.find_id_owner = self._compile(select(t.c.msgid_prod, t.c.msgid_seq, t.c.container).where(one))
 
     def _define_pages(self) -> None:
@@ -225,6 +234,9 @@ class Statements(Builder):
         number = select(state.c.number).where(state.c.name == bindparam("name_"))
         self.find_number = self._compile(number)
         self.find_number_for_update = self._compile(self._adapter.locked(number))
+        marks = [literal(name) for name in JOURNAL_ROWS]
+        self.find_journal = self._compile(select(state.c.name, state.c.number).where(state.c.name.in_(marks)))
+        self.add_number = self._insert(state)
         touch = update(state).where(state.c.name == bindparam("name_")).values(number=state.c.number)
         self.lock_number = self._compile(touch) if self._adapter.touches_to_lock else None
         self.update_number = self._compile(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
 from jdbcstore.adapters.sql import Row
+from jdbcstore.checkpointed import refuse_pending
 from jdbcstore.clock import SystemClock
 from jdbcstore.config import Configuration
 from jdbcstore.connection import Connection
@@ -71,7 +72,10 @@ class AheadRow(NamedTuple):
 
 
 class End:
-    """A store's tables, read in pages of bounded size; for one thread. Close it."""
+    """A store's tables, read in pages of bounded size; for one thread. Close it.
+
+    :raises JournalPending: a journal has what is not in the tables yet
+    """
 
     def __init__(self, configuration: Configuration, *, read_only: bool = True) -> None:
         with configuration.placing():
@@ -80,6 +84,11 @@ class End:
                 url, configuration.store, user=user, password=password, read_only=read_only
             )
         session = self.session
+        try:
+            refuse_pending(session)
+        except BaseException:
+            session.close()
+            raise
         self.rows = RowStatements(
             session.tables, session.adapter, session.engine.dialect, ours=session.has_own_tables
         )

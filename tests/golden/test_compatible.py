@@ -28,20 +28,20 @@ class Imitation:
     """Statements."""
 
 
-LENGTHS = "destination_statistics"
-"""Counts bytes with the vendor's own function."""
+LENGTHS = ("destination_statistics", "find_sizes_by_ids")
+"""Count bytes with the vendor's own function."""
 
 IMITATIONS = (
     Imitation("oracle", "jdbc:h2:mem:oracle;MODE=Oracle"),
-    Imitation("oracle", "jdbc:hsqldb:mem:oracle;sql.syntax_ora=true", refuses=(LENGTHS,)),
+    Imitation("oracle", "jdbc:hsqldb:mem:oracle;sql.syntax_ora=true", refuses=LENGTHS),
     Imitation(
         "mssql",
         "jdbc:h2:mem:mssql;MODE=MSSQLServer",
         lacks=(" COLLATE Latin1_General_100_BIN2", " NONCLUSTERED"),
-        refuses=(LENGTHS,),
+        refuses=LENGTHS,
     ),
     Imitation("db2", "jdbc:h2:mem:db2;MODE=DB2"),
-    Imitation("db2", "jdbc:hsqldb:mem:db2;sql.syntax_db2=true", refuses=(LENGTHS,)),
+    Imitation("db2", "jdbc:hsqldb:mem:db2;sql.syntax_db2=true", refuses=LENGTHS),
     # It has DB2's grammar, but for the kind of lock.
     Imitation("db2", "jdbc:derby:memory:db2;create=true", refuses=("find_number_for_update",)),
 )

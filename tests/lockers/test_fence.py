@@ -10,6 +10,7 @@ import pytest
 
 import jdbcstore
 from jdbcstore import JdbcStore, Message
+from jdbcstore.checkpoint import Changes, JournalMark
 from jdbcstore.config.locker import DatabaseLockerConfig, LockerConfig
 from jdbcstore.errors import LockLost, NotMaster
 from tests.databases import Database
@@ -46,6 +47,9 @@ WRITES: dict[str, Callable[[JdbcStore], object]] = {
     "subscribe": lambda store: store.topic("T").subscribe("new", "new"),
     "acknowledge": lambda store: store.topic("T").subscription("client", "sub").acknowledge(2),
     "unsubscribe": lambda store: store.topic("T").unsubscribe("client", "sub"),
+    "apply": lambda store: store.apply(
+        Changes(JournalMark(1, 1, 99), adds=[(99, store.queue("Q").encode(Message("late")))])
+    ),
     "update": lambda store: store.queue("Q").update_message(store.queue("Q").get_message(1)),
 }
 

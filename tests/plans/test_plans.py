@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jdbcstore.adapters.sql import Sql
-from jdbcstore.statements import Lanes, RowStatements
+from jdbcstore.statements import LISTED, Lanes, RowStatements
 from tests.plans.conftest import BIG, BY_PRIORITY, OTHER_TOPIC, PREPARED, RARE, TOPIC, Large
 
 LIMIT = 100
@@ -40,6 +40,9 @@ VALUES: dict[str, Any] = {
     "blob": b"x",
     "xid_": PREPARED,
     "new_id": 2**60,
+    "name": "other",
+    "number": 1,
+    **{f"id_{number}": 500 + number for number in range(LISTED)},
 }
 
 
@@ -102,6 +105,7 @@ PAGES: dict[str, list[dict[str, Any]]] = {
     "find_message_by_id": [{}],
     "find_message_sequence_id": [{}],
     "find_id_owner": [{}],
+    "find_journal": [{}],
     "find_last_sequence_id_in_msgs": [{}],
     "last_producer_sequence_id": [{}],
     "find_durable_sub": [{"container": TOPIC}],

@@ -42,6 +42,7 @@ ROWS = (
         "audit",
         "audited",
         "checkpoint",
+        "checkpointed",
         "cleanup",
         "committer",
         "encoding",
@@ -68,7 +69,7 @@ CONTRACT = ROWS[0] | ROWS[1] | ROWS[2]
 
 # Parts that may see less than the rows above them.
 ONLY = {
-    "memory": CONTRACT | {"adapters", "audit", "encoding", "paging", "timer"},
+    "memory": CONTRACT | {"adapters", "audit", "checkpoint", "encoding", "paging", "timer", "units"},
     "filtered": CONTRACT | {"memory"},
     "journal": CONTRACT,
     "journaled": CONTRACT | {"audit", "checkpoint", "encoding", "journal", "paging", "timer", "units"},

@@ -1,0 +1,116 @@
+"""What a journal in front of the tables does to them: its mark, and the transactions of its checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+from jdbcstore.acknowledgement import AcknowledgementTracker, Plan
+from jdbcstore.adapters.sql import Row
+from jdbcstore.checkpoint import Changes, JournalMark
+from jdbcstore.connection import Connection
+from jdbcstore.errors import JournalPending, SubscriptionNotFound
+from jdbcstore.message_store import update_of
+from jdbcstore.schema import JOURNAL_ROWS
+from jdbcstore.session import Session
+
+Acknowledged = Sequence[tuple[AcknowledgementTracker, Sequence[tuple[int, int]]]]
+"""(sequence, priority) of what each subscription has consumed."""
+
+
+def find_mark(session: Session) -> JournalMark | None:
+    """The mark in the tables, if there ever was a journal."""
+    if not session.has_own_tables:
+        return None
+    return _mark_of(session.fetch(session.statements.find_journal))
+
+
+def refuse_pending(session: Session) -> None:
+    """Make sure that the tables have all there is.
+
+    :raises JournalPending: a journal has more
+    """
+    mark = find_mark(session)
+    if mark is not None and mark.journal:
+        raise JournalPending(mark.journal, session.place)
+
+
+def _mark_of(rows: Sequence[Row]) -> JournalMark | None:
+    if not rows:
+        return None
+    numbers: dict[str, int] = dict(rows)
+    return JournalMark(*(int(numbers.get(name) or 0) for name in JOURNAL_ROWS))
+
+
+class Application:
+    """One transaction of a checkpoint.
+
+    It may run again after a lost connection, its commit done or not: what was stored is not stored a second
+    time, because the mark says so, and all else comes to the same.
+    """
+
+    def __init__(
+        self, session: Session, changes: Changes, acknowledged: Acknowledged, forget: Callable[[], None]
+    ) -> None:
+        self._sql = session.statements
+        self._place = session.place
+        self._changes = changes
+        self._acknowledged = acknowledged
+        self._forget = forget
+        """Drops what is remembered of the acknowledgements of all topics."""
+
+    @property
+    def rows(self) -> int:
+        """How many it adds and removes."""
+        return len(self._changes.adds) + len(self._changes.removes)
+
+    def run(self, connection: Connection) -> None:
+        """On the writer's thread, in a transaction."""
+        found = connection.fetch(self._sql.find_journal)
+        stored = _mark_of(found) or JournalMark(0, 0, 0)
+        changes = self._changes
+        if stored.journal and changes.mark.journal not in (0, stored.journal):
+            raise JournalPending(stored.journal, self._place)
+        fresh = [add.row(sequence) for sequence, add in changes.adds if sequence > stored.written]
+        connection.add_messages(fresh)
+        self._update(connection)
+        connection.remove_messages(changes.removes)
+        if changes.removes:
+            self._forget()
+        self._acknowledge(connection)
+        self._move(connection, dict(found), max(changes.mark.written, stored.written))
+
+    def _update(self, connection: Connection) -> None:
+        own = self._sql.update_message
+        rows = []
+        for sequence, message in self._changes.updates:
+            sql, row = update_of(connection, self._sql, sequence, message.blob_for(sequence))
+            if sql is own:
+                rows.append(row)
+            else:
+                connection.execute_many(sql, [row])
+        connection.execute_many(own, rows)
+
+    def _acknowledge(self, connection: Connection) -> None:
+        plan = Plan()
+        for tracker, messages in self._acknowledged:
+            # What it knew may be of a try that was rolled back, and what it learns now may become that.
+            tracker.reset()
+            try:
+                with contextlib.suppress(SubscriptionNotFound):
+                    tracker.plan(connection, messages, plan)
+            finally:
+                tracker.reset()
+        for statement, rows in plan.statements:
+            connection.execute_many(statement, rows)
+
+    def _move(self, connection: Connection, stored: dict[str, int], written: int) -> None:
+        mark = self._changes.mark
+        add, update = [], []
+        for name, number in zip(JOURNAL_ROWS, (mark.journal, mark.applied, written), strict=True):
+            if name not in stored:
+                add.append(self._sql.add_number.row(name=name, number=number))
+            elif stored[name] != number:
+                update.append(self._sql.update_number.row(name_=name, new=number))
+        connection.execute_many(self._sql.add_number, add)
+        connection.execute_many(self._sql.update_number, update)
