@@ -97,5 +97,7 @@ class CheckpointedStore(Store, Protocol):
 
         :raises StoreUnavailable: nothing was written
         :raises OutcomeUnknown: it was done, or it was not; give it again
+        :raises LockLost: another is the master
+        :raises JournalPending: the stored mark is another journal's; a mark with journal 0 ends that one
         """
         ...
