@@ -15,7 +15,7 @@ class Record(NamedTuple):
     """From 1, rising by one: the log sequence number. Records of the journal's own have numbers, too, and are
     not read back."""
     kind: int
-    """What the writer says it is, 1 to 255."""
+    """What the writer says it is, 1 to 254."""
     sequence: int
     """The first of the store's sequences that were given to it; the next one to be given, if it has none."""
     body: bytes
@@ -26,11 +26,20 @@ class Record(NamedTuple):
 class Entry(Protocol):
     """Something to be written as one record: all of it is there after a crash, or nothing."""
 
-    kind: int
-    sequences: int
-    """How many of the store's sequences it takes."""
-    size: int
-    """Bytes of all chunks."""
+    @property
+    def kind(self) -> int:
+        """1 to 254."""
+        ...
+
+    @property
+    def sequences(self) -> int:
+        """How many of the store's sequences it takes."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes of all chunks."""
+        ...
 
     @property
     def chunks(self) -> Sequence[bytes]:

@@ -121,6 +121,7 @@ OUTSIDE = {
     "oracledb": {"adapters"},
     "jpype": {"adapters"},
     "alembic": {"ddl"},
+    "crc32c": {"journal"},
     "defusedxml": {"config"},
     "javaproperties": {"config"},
     "keyring": {"config"},

@@ -1,0 +1,272 @@
+"""The journal itself: whoever writes joins all that waits into one write and one sync."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from jdbcstore.clock import Clock, SystemClock
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.errors import (
+    JournalFailed,
+    MessageTooLarge,
+    OutcomeUnknown,
+    StoreClosed,
+    StoreError,
+    StoreUnavailable,
+)
+from jdbcstore.journal.api import Committed, Entry, Failed, Record
+from jdbcstore.journal.files import Files, OsFiles
+from jdbcstore.journal.layout import LARGEST
+from jdbcstore.journal.lock import DirectoryLock
+from jdbcstore.journal.output import Output
+from jdbcstore.journal.pending import Pending
+from jdbcstore.journal.recovery import Recovered, recover
+from jdbcstore.journal.segments import Segments, failed
+
+log = logging.getLogger(__name__)
+
+
+class Journal:
+    """A :class:`jdbcstore.journal.api.Appender` on the files of one directory.
+
+    ``first_sequence`` is the lowest that it may give; it goes on behind its own last one if that is higher.
+    ``committed`` and ``failed`` are called in the order of the journal, by its own thread or one
+    that appends. Opening reads all there is, and cuts a torn end off: ``recovered`` says what it found.
+
+    :raises CorruptJournal: a record that was acknowledged is damaged, or a file is missing
+    :raises JournalInUse: another journal, of this process or another, has the directory
+    :raises StoreUnavailable: the directory cannot be used, or has no room
+    """
+
+    def __init__(
+        self,
+        config: JournalConfig,
+        *,
+        committed: Committed,
+        failed: Failed,
+        first_sequence: int = 1,
+        files: Files | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._directory = Path(config.directory)
+        self._config = config
+        self._committed = committed
+        self._failed = failed
+        self._error: StoreError | None = None
+        self._pending = Pending(
+            config.journal_max_write_batch_size, config.journal_buffer_timeout, self._check
+        )
+        files = files or OsFiles()
+        clock = clock or SystemClock()
+        self._make_directory(files)
+        self._held = DirectoryLock(self._directory)
+        try:
+            self.recovered = recover(self._directory, ignore_missing=config.ignore_missing_journalfiles)
+            self._output = self._open(files, clock, first_sequence)
+        except BaseException:
+            self._held.release()
+            raise
+        self._thread = threading.Thread(target=self._run, name="jdbcstore-journal", daemon=True)
+        self._ended = threading.Event()
+        self._thread.start()
+        if config.journal_disk_sync_strategy == "periodic":
+            threading.Thread(target=self._sync_at_times, name="jdbcstore-journal-sync", daemon=True).start()
+
+    def _make_directory(self, files: Files) -> None:
+        try:
+            if not self._directory.is_dir():
+                self._directory.mkdir(parents=True)
+                files.sync_directory(self._directory.parent)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"cannot make the directory {self._directory} for the journal: {error.strerror}"
+            ) from error
+
+    def _open(self, files: Files, clock: Clock, first_sequence: int) -> Output:
+        found: Recovered = self.recovered
+        if found.torn is not None:
+            log.warning(
+                "the journal in %s ends in a record that was being written when it was left: number %d in"
+                " segment %d at %d is cut off; nobody was told that it was written",
+                self._directory,
+                found.torn.number,
+                found.torn.segment,
+                found.torn.offset,
+            )
+        journal = found.segments[0].header.journal if found.segments else secrets.randbits(63) or 1
+        segments = Segments(self._directory, self._config, files, clock, journal)
+        try:
+            segments.resume(found)
+            output = Output(segments, self._config, found, first_sequence)
+            output.start()
+        except BaseException as error:
+            segments.close()
+            if isinstance(error, OSError):
+                raise StoreUnavailable(
+                    f"the journal in {self._directory} cannot be opened: {error.strerror}; see to the disk"
+                ) from error
+            raise
+        return output
+
+    @property
+    def journal(self) -> int:
+        return self._output.segments.journal
+
+    @property
+    def first_number(self) -> int:
+        return self._output.segments.live[0].header.first_number
+
+    @property
+    def last_number(self) -> int:
+        return self._output.last_number
+
+    @property
+    def last_sequence(self) -> int:
+        return self._output.last_sequence
+
+    @property
+    def unreleased_bytes(self) -> int:
+        return self._output.unreleased_bytes
+
+    def append(self, entry: Entry, *, waits: bool = False) -> None:
+        size = entry.size
+        if size > LARGEST:
+            raise MessageTooLarge(size, LARGEST, "send it in parts")
+        if not self._pending.put(entry, waits=waits):
+            return
+        try:
+            self._write([entry])
+        except BaseException as error:
+            self._stop(error)
+            raise
+        finally:
+            self._pending.pass_on()
+
+    def withdraw(self, entry: Entry) -> bool:
+        return self._pending.withdraw(entry)
+
+    def sync(self) -> None:
+        try:
+            self._output.sync()
+        except StoreError as error:
+            self._fail(error)
+            raise
+
+    def records(self, after: int) -> Iterator[Record]:
+        return self._output.records(after)
+
+    def release(self, up_to: int) -> None:
+        """As the contract says.
+
+        :raises JournalFailed: the directory cannot be changed
+        """
+        try:
+            self._output.release(up_to)
+        except OSError as error:
+            failure = failed(self._directory, error)
+            self._fail(failure)
+            raise failure from error
+
+    def close(self, timeout: float | None = None) -> None:
+        self._pending.close()
+        self._thread.join(timeout)
+        if not self._thread.is_alive():
+            return
+        doubtful, queued = self._pending.give_up()
+        if doubtful:
+            self._failed(
+                doubtful, OutcomeUnknown("the journal was closed while this was being written: look for it")
+            )
+        if queued:
+            self._failed(queued, StoreClosed("the journal was closed before this was written"))
+        raise StoreClosed(
+            f"the journal was closed after {timeout} seconds with {len(doubtful)} entries in doubt and"
+            f" {len(queued)} unwritten; their callers were told so",
+            unwritten=len(queued) + len(doubtful),
+        )
+
+    def _run(self) -> None:
+        try:
+            while taken := self._pending.take():
+                self._write(taken)
+            self._ended.set()
+            self._output.end(clean=self._error is None)
+        except BaseException as error:
+            log.exception("the journal's thread stopped; the journal is closed")
+            self._stop(error)
+            self._output.end(clean=False)
+        finally:
+            self._ended.set()
+            self._held.release()
+
+    def _sync_at_times(self) -> None:
+        while not self._ended.wait(self._config.journal_disk_sync_interval):
+            try:
+                self.sync()
+            except StoreError:
+                return
+
+    def _write(self, entries: list[Entry]) -> None:
+        """Have them all written, in as many pieces as there are segments, and complete each."""
+        position = 0
+        while position < len(entries):
+            left = entries[position:] if position else entries
+            try:
+                self._check()
+                piece = self._output.frame(left)
+            except StoreError as error:
+                self._complete_failed(left, error)
+                return
+            try:
+                self._output.write(piece)
+            except OutcomeUnknown as error:
+                doubtful = len(piece.written)
+                failure = self._fail(error)
+                self._complete_failed(left[:doubtful], error)
+                self._complete_failed(left[doubtful:], failure)
+                return
+            except StoreError as error:
+                self._complete_failed(left, error)
+                return
+            position += len(piece.written)
+            if self._pending.finish(len(piece.written)):
+                self._committed(piece.written)
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise JournalFailed(
+                f"the journal in {self._directory} cannot be written any more; open the store anew"
+            ) from self._error
+
+    def _complete_failed(self, entries: Sequence[Entry], error: StoreError) -> None:
+        if isinstance(error, JournalFailed):
+            self._fail(error)
+        if entries and self._pending.finish(len(entries)):
+            self._failed(entries, error)
+
+    def _fail(self, error: StoreError) -> JournalFailed:
+        """Nothing is written any more, and whoever waits for room is told so."""
+        if self._error is None:
+            log.error("the journal is not written any more: %s", error)
+            self._error = error
+        self._pending.wake_all()
+        failure = JournalFailed(
+            f"the journal in {self._directory} is not written any more; open the store anew"
+        )
+        failure.__cause__ = self._error
+        return failure
+
+    def _stop(self, error: BaseException) -> None:
+        """An error that nobody expects: whoever waits is told, and nothing is taken any more."""
+        doubtful, queued = self._pending.give_up()
+        doubt = OutcomeUnknown("the journal stopped while this was being written: look for it")
+        doubt.__cause__ = error
+        failure = self._fail(doubt)
+        if doubtful:
+            self._failed(doubtful, doubt)
+        if queued:
+            self._failed(queued, failure)

@@ -1,0 +1,183 @@
+"""The segments of a journal that is open for writing: one is written, those before it wait to be released."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import threading
+from pathlib import Path
+
+from jdbcstore.clock import Clock
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.errors import JournalFailed, StoreUnavailable
+from jdbcstore.journal import directory as names
+from jdbcstore.journal.files import Files
+from jdbcstore.journal.layout import BLOCK, SegmentHeader, Stamp
+from jdbcstore.journal.recovery import Recovered, Segment, Torn
+from jdbcstore.journal.spares import Spares
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Segments:
+    """The files. Writing is for one thread at a time, :meth:`release` for any one beside it."""
+
+    def __init__(
+        self, directory: Path, config: JournalConfig, files: Files, clock: Clock, journal: int
+    ) -> None:
+        self.directory = directory
+        self._config = config
+        self._files = files
+        self._clock = clock
+        self.journal = journal
+        self._lock = threading.Lock()
+        self._live: list[Segment] = []
+        self.spares = Spares(directory, config, files)
+        self._file = -1
+        self.stamp = Stamp(0, 0)
+
+    @property
+    def live(self) -> list[Segment]:
+        with self._lock:
+            return list(self._live)
+
+    @property
+    def current(self) -> Segment:
+        return self._live[-1]
+
+    @property
+    def room(self) -> int:
+        """Bytes that the current segment still takes."""
+        return self.current.size - self.current.end
+
+    def resume(self, found: Recovered) -> None:
+        """Go on where an earlier process ended; what it left torn is cut.
+
+        :raises OSError:
+        """
+        self.spares.start()
+        if not found.segments:
+            return
+        self._live = found.segments
+        current = self.current
+        current.size = max(current.size, self._config.journal_log_file_size)
+        self._file = self._files.open(current.path)
+        self.stamp = Stamp.of(current.header)
+        if found.torn is not None:
+            self._cut(found.torn, current)
+
+    def _cut(self, torn: Torn, current: Segment) -> None:
+        # Durable before anything is written: a record of the same number must not be followed by old ones.
+        self._files.truncate(self._file, torn.offset)
+        self._files.sync(self._file)
+        self.spares.fill(self._file, torn.offset, current.size)
+
+    def begin(self, first_number: int, first_sequence: int, need: int) -> None:
+        """Begin a segment with room for ``need`` bytes, behind one that is durable.
+
+        :raises StoreUnavailable: there is no room for it; nothing has changed
+        :raises JournalFailed: nobody knows
+        """
+        number = self.current.header.number + 1 if self._live else 1
+        header = SegmentHeader(self.journal, number, first_number, first_sequence, self._clock.now_ms())
+        path = names.segment_path(self.directory, number)
+        try:
+            spare = self.spares.take(BLOCK + need)
+            file = self._prepare(spare, header)
+            self._files.rename(spare, path)
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise StoreUnavailable(
+                    f"there is no room in {self.directory} for the journal's next file; make some"
+                ) from error
+            raise failed(self.directory, error) from error
+        try:
+            self._files.sync_directory(self.directory)
+        except OSError as error:
+            self._files.close(file)
+            raise failed(self.directory, error) from error
+        if self._file >= 0:
+            self._files.close(self._file)
+        self._file, self.stamp = file, Stamp.of(header)
+        size = max(path.stat().st_size, BLOCK + need, self._config.journal_log_file_size)
+        with self._lock:
+            self._live.append(Segment(path, header, size))
+
+    def _prepare(self, spare: Path, header: SegmentHeader) -> int:
+        """Write its header, durably, before it has the name of a segment."""
+        file = self._files.open(spare)
+        try:
+            self._write(file, header.pack(), 0)
+            self._files.sync(file)
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._files.close(file)
+                self._files.remove(spare)
+            raise
+        return file
+
+    def write(self, data: bytes) -> None:
+        """Behind what is there; it counts only when :meth:`advance` says so.
+
+        :raises OSError:
+        """
+        self._write(self._file, data, self.current.end)
+
+    def _write(self, file: int, data: bytes, offset: int) -> None:
+        left = memoryview(data)
+        while left:
+            written = self._files.write(file, left, offset)
+            if written <= 0:
+                raise OSError(errno.EIO, "nothing was written")
+            left, offset = left[written:], offset + written
+
+    def take_back(self) -> None:
+        """What was written and does not count must not be there after a crash.
+
+        :raises OSError: it may be
+        """
+        self._files.truncate(self._file, self.current.end)
+        self._files.sync(self._file)
+
+    def sync(self) -> None:
+        """
+        :raises OSError:
+        """
+        self._files.sync(self._file)
+
+    def advance(self, size: int, last_number: int) -> None:
+        with self._lock:
+            self.current.end += size
+            self.current.last_number = last_number
+
+    def release(self, up_to: int) -> None:
+        """Let go of segments, all of whose records are up to a number; never of the current one.
+
+        :raises OSError:
+        """
+        while True:
+            with self._lock:
+                if len(self._live) < 2 or self._live[0].last_number > up_to:
+                    return
+                segment = self._live.pop(0)
+            self.spares.give(segment.path, segment.path.stat().st_size)
+            # One after the other: after a crash there is no hole where a later one has gone first.
+            self._files.sync_directory(self.directory)
+
+    def close(self) -> None:
+        self.spares.close()
+        if self._file >= 0:
+            self._files.close(self._file)
+            self._file = -1
+
+
+def failed(directory: Path, error: OSError) -> JournalFailed:
+    return JournalFailed(
+        f"the journal in {directory} cannot be written: {error.strerror}; see to the disk, then open the"
+        " store anew"
+    )
+
+
+def is_full(error: OSError) -> bool:
+    """Whether there would be nothing wrong if there were more room."""
+    return error.errno in _NO_ROOM
