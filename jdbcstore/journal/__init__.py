@@ -1,6 +1,26 @@
 """An append-only log of records in files: group commit, recovery, damage. It knows nothing of messages."""
 
 from jdbcstore.journal.api import Appender, Entry, Record, Written
+from jdbcstore.journal.directory import Kept
+from jdbcstore.journal.inspection import Damage, SegmentFile, kept, records, records_of, segments
 from jdbcstore.journal.log import Journal
+from jdbcstore.journal.mending import Repaired, repair
+from jdbcstore.journal.recovery import Torn
 
-__all__ = ["Appender", "Entry", "Journal", "Record", "Written"]
+__all__ = [
+    "Appender",
+    "Damage",
+    "Entry",
+    "Journal",
+    "Kept",
+    "Record",
+    "Repaired",
+    "SegmentFile",
+    "Torn",
+    "Written",
+    "kept",
+    "records",
+    "records_of",
+    "repair",
+    "segments",
+]

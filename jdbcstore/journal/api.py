@@ -12,10 +12,10 @@ class Record(NamedTuple):
     """One record of a journal, as it is read back."""
 
     number: int
-    """From 1, rising by one: the log sequence number. Records of the journal's own have numbers, too, and are
-    not read back."""
+    """From 1, rising: the log sequence number. It leaves out those of records of the journal's own, and those
+    that were lost when a damaged journal was repaired."""
     kind: int
-    """What the writer says it is, 1 to 254."""
+    """What the writer says it is, 1 to 253."""
     sequence: int
     """The first of the store's sequences that were given to it; the next one to be given, if it has none."""
     body: bytes
@@ -28,7 +28,7 @@ class Entry(Protocol):
 
     @property
     def kind(self) -> int:
-        """1 to 254."""
+        """1 to 253."""
         ...
 
     @property

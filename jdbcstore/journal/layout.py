@@ -20,6 +20,10 @@ BLOCK = 512
 RECORD = 40
 """Bytes of a record's header."""
 CLEAN_END = 255
+GAP = 254
+"""What a repair puts where records were lost. Its number is the last of theirs, its body what was there."""
+OWN = (GAP, CLEAN_END)
+"""Kinds of records that are the journal's own business."""
 LARGEST = 2**32 - 1
 
 _MAGIC = b"jdbcsJRN"
@@ -118,6 +122,12 @@ HEAD = struct.Struct("<I" + _FIELDS.format[1:])
 def space(length: int) -> int:
     """What a record with such a body takes in a file."""
     return RECORD + length + (-length & 7)
+
+
+def gap(stamp: Stamp, last_lost: int, body: bytes) -> bytes:
+    """A record in place of lost ones, with what is left of them."""
+    head = _FIELDS.pack(len(body), stamp.marker, 0, 0, GAP, 0, 0, last_lost, 0)
+    return _CRC.pack(crc32c(body, crc32c(head, stamp.seed))) + head + body
 
 
 def frame(parts: list[bytes], stamp: Stamp, entry: Entry, number: int, sequence: int, durable: int) -> None:

@@ -21,11 +21,11 @@ from jdbcstore.errors import (
 from jdbcstore.journal.api import Committed, Entry, Failed, Record
 from jdbcstore.journal.files import Files, OsFiles
 from jdbcstore.journal.layout import LARGEST
+from jdbcstore.journal.live import Segments, failed
 from jdbcstore.journal.lock import DirectoryLock
 from jdbcstore.journal.output import Output
 from jdbcstore.journal.pending import Pending
 from jdbcstore.journal.recovery import Recovered, recover
-from jdbcstore.journal.segments import Segments, failed
 
 log = logging.getLogger(__name__)
 

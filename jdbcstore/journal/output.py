@@ -12,10 +12,10 @@ from typing import NamedTuple
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal, OutcomeUnknown, StoreError, StoreUnavailable
 from jdbcstore.journal.api import Entry, Record, Written
-from jdbcstore.journal.layout import BLOCK, CLEAN_END, frame, space
+from jdbcstore.journal.layout import BLOCK, CLEAN_END, OWN, frame, space
+from jdbcstore.journal.live import Segments, failed, is_full
 from jdbcstore.journal.reader import SegmentReader
 from jdbcstore.journal.recovery import Recovered, Segment
-from jdbcstore.journal.segments import Segments, failed, is_full
 
 log = logging.getLogger(__name__)
 
@@ -210,7 +210,7 @@ def _records(segments: list[Segment], after: int, last_number: int, ignore_missi
         try:
             with SegmentReader(segment.path) as reader:
                 for record in reader.records(up_to):
-                    if record.number > after and record.kind != CLEAN_END:
+                    if record.number > after and record.kind not in OWN:
                         yield record
                 if reader.number <= up_to:
                     raise CorruptJournal(

@@ -14,7 +14,7 @@ from types import TracebackType
 from crc32c import crc32c
 
 from jdbcstore.journal.api import Record
-from jdbcstore.journal.layout import BLOCK, HEAD, MARKER_AT, RECORD, Head, SegmentHeader, Stamp
+from jdbcstore.journal.layout import BLOCK, GAP, HEAD, MARKER_AT, RECORD, Head, SegmentHeader, Stamp
 
 _WINDOW = 1 << 20
 
@@ -25,16 +25,19 @@ class SegmentReader:
     ``offset``, ``number`` and ``sequence`` are where the next record is expected, its number, and the first
     sequence that it can have.
 
+    ``assumed`` is taken for the header when that is damaged; its first number may be 0: that of the record
+    that is there.
+
     :raises OSError: the file cannot be read
     :raises ValueError: it has no right header
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, assumed: SegmentHeader | None = None) -> None:
         self.path = path
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             self.size = os.fstat(self._file).st_size
-            self.header = SegmentHeader.unpack(os.pread(self._file, BLOCK, 0))
+            self.header = assumed or SegmentHeader.unpack(os.pread(self._file, BLOCK, 0))
         except BaseException:
             os.close(self._file)
             raise
@@ -79,27 +82,31 @@ class SegmentReader:
             crc, length, found, _, sequences, kind, flags, spare, number, sequence = head
             end = at + RECORD + length
             if found != marker or number != self.number or not kind or flags or spare or end > size:
-                return
+                return  # or it is for _alone
             if crc32c(window[at + 4 : end], seed) != crc:
                 return
             body = bytes(window[at + RECORD : end]) if bodies else b""
             record = Record(number, kind, sequence, body, segment, start + at)
             at = end + (-length & 7)
-            self._advance(start + at, kind, sequence + sequences)
+            self._advance(start + at, number, kind, sequence + sequences)
             yield record
 
     def _alone(self, bodies: bool) -> Record | None:
         """A record that may be larger than what is read at once."""
         head, offset = self._head(self.offset), self.offset
-        if head is None or head.number != self.number or not self._is_whole(offset, head):
+        if head is None or not self._is_next(head) or not self._is_whole(offset, head):
             return None
         body = os.pread(self._file, head.length, offset + RECORD) if bodies else b""
-        self._advance(offset + head.space, head.kind, head.sequence + head.sequences)
+        self._advance(offset + head.space, head.number, head.kind, head.sequence + head.sequences)
         return Record(head.number, head.kind, head.sequence, body, self.header.number, offset)
 
-    def _advance(self, offset: int, kind: int, sequence: int) -> None:
-        self.offset, self.sequence, self.last_kind = offset, sequence, kind
-        self.number += 1
+    def _is_next(self, head: Head) -> bool:
+        return head.number == self.number or (head.kind == GAP and head.number > self.number)
+
+    def _advance(self, offset: int, number: int, kind: int, sequence: int) -> None:
+        self.offset, self.number, self.last_kind = offset, number + 1, kind
+        if sequence > self.sequence:  # a gap has none
+            self.sequence = sequence
 
     def later(self) -> Iterator[tuple[int, Head]]:
         """Whole records of higher numbers than the expected one, behind where it should be."""
