@@ -190,6 +190,7 @@ class Output:
         """Write that it ended so, if it did; nothing is written behind it."""
         try:
             if clean and self._changed:
+                self.sync()  # so that the clean end says of all that it is durable
                 self.write(self.frame([_CleanEnd()]))
                 self.sync()
         except StoreError as error:

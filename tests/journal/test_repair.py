@@ -20,7 +20,6 @@ BODIES = [b"%03d" % index * 60 for index in range(60)]
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """Of a journal of four segments and sixty records, closed."""
-    # Where not every write is synced, damage before the last segment and the clean end is all the same.
     journal = opened(configured(tmp_path, journal_disk_sync_strategy="never"), Told())
     for body in BODIES:
         journal.append(Item(body), waits=True)
