@@ -88,6 +88,7 @@ ONLY = {
         "ddl",
         "demo",
         "doctor",
+        "journal",
         "replay",
         "transfer",
     },
