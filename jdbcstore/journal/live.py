@@ -58,6 +58,8 @@ class Segments:
         self.spares.start()
         if not found.segments:
             return
+        # The machine did not go down with the process: what that had not synced is to be relied on now.
+        self._files.sync_directory(self.directory)
         self._live = found.segments
         current = self.current
         current.size = max(current.size, self._config.journal_log_file_size)
@@ -65,6 +67,8 @@ class Segments:
         self.stamp = Stamp.of(current.header)
         if found.torn is not None:
             self._cut(found.torn, current)
+        else:
+            self._files.sync(self._file)
 
     def _cut(self, torn: Torn, current: Segment) -> None:
         # Durable before anything is written: a record of the same number must not be followed by old ones.
@@ -160,9 +164,8 @@ class Segments:
                 if len(self._live) < 2 or self._live[0].last_number > up_to:
                     return
                 segment = self._live.pop(0)
+            # Durably, one after the other: no later one has gone first after a crash.
             self.spares.give(segment.path, segment.path.stat().st_size)
-            # One after the other: after a crash there is no hole where a later one has gone first.
-            self._files.sync_directory(self.directory)
 
     def close(self) -> None:
         self.spares.close()

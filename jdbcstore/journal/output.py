@@ -60,17 +60,13 @@ class Output:
         self._marks_lock = threading.Lock()
 
     def start(self) -> None:
-        """Have what was found durable, and a segment to write to.
+        """Have a segment to write to.
 
-        :raises OSError:
         :raises StoreUnavailable: there is no room for one
         """
         for segment in self._found.segments:
             self._count(segment.last_number, segment.end - BLOCK, always=True)
-        if self._found.segments:
-            # The machine did not go down with the process: what it had not synced is to be relied on now.
-            self.segments.sync()
-        else:
+        if not self._found.segments:
             self.segments.begin(1, self.last_sequence + 1, 0)
         self._durable = self.last_number
 

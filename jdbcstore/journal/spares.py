@@ -62,21 +62,22 @@ class Spares:
         return self._make(max(size, self._size))
 
     def give(self, path: Path, size: int) -> None:
-        """Take a file that is needed no more, to be used again or removed.
+        """Take a file that is needed no more, to be used again or removed; durably so when this returns.
 
         :raises OSError:
         """
         with self._lock:
             used = size == self._size and len(self._ready) < max(self._count, 1)
             target = self._next()
-        if not used:
+        if used:
+            self._files.rename(path, names.spare_path(self._directory, target))
+        else:
             self._files.remove(path)
-            return
-        self._files.rename(path, names.spare_path(self._directory, target))
         # Before it can be written: it would else be a segment again after a crash, with another's content.
         self._files.sync_directory(self._directory)
-        with self._lock:
-            self._ready.insert(0, names.spare_path(self._directory, target))
+        if used:
+            with self._lock:
+                self._ready.insert(0, names.spare_path(self._directory, target))
 
     def close(self) -> None:
         self._closed = True

@@ -88,7 +88,6 @@ ONLY = {
         "ddl",
         "demo",
         "doctor",
-        "journal",
         "replay",
         "transfer",
     },
