@@ -33,6 +33,7 @@ from jdbcstore.config import Configuration, StoreConfig, load_config
 from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.errors import StoreError
 from jdbcstore.ids import MessageId, ProducerId, XATransactionId
+from jdbcstore.journaled import JournaledStore
 from jdbcstore.memory import MemoryStore
 from jdbcstore.message import BodyType, Message
 from jdbcstore.store import JdbcStore
@@ -46,6 +47,7 @@ __all__ = [
     "DestinationKind",
     "DurableSubscription",
     "JdbcStore",
+    "JournaledStore",
     "MemoryStore",
     "Message",
     "MessageId",

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+from jdbcstore.abc import MessageReference
+from jdbcstore.units import EncodedMessage
+
+Result = Callable[[list[MessageReference]], Any]
+"""Makes the result of what is written together of the references of the messages added."""
 
 
 @dataclass(slots=True)
@@ -61,3 +69,21 @@ class DuplicateAudit:
             window = self._windows.get(producer)
             if window is not None and 0 <= window.highest - sequence <= self._depth:
                 window.seen &= ~(1 << window.highest - sequence)
+
+    def without_duplicates(
+        self, messages: list[EncodedMessage], result: Result
+    ) -> tuple[list[EncodedMessage], Result]:
+        """The messages that were not seen, and a result in which the others have the sequence -1."""
+        fresh = [not self.is_duplicate(one.producer, one.producer_sequence) for one in messages]
+        if all(fresh):
+            return messages, result
+
+        def with_duplicates(references: list[MessageReference]) -> Any:
+            stored = iter(references)
+            return result([
+                next(stored) if is_fresh else MessageReference(-1, message.message_id)
+                for message, is_fresh in zip(messages, fresh, strict=True)
+            ])  # fmt: skip
+
+        kept = [message for message, is_fresh in zip(messages, fresh, strict=True) if is_fresh]
+        return kept, with_duplicates

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from typing import Any
 
-from jdbcstore.abc import MessageReference
 from jdbcstore.audit import DuplicateAudit
 from jdbcstore.lockers import Fence
 from jdbcstore.session import Session
@@ -30,7 +29,7 @@ class AuditedWriter(Writer):
 
     def __init__(self, session: Session, audit: DuplicateAudit, fence: Fence | None = None) -> None:
         super().__init__(session, fence)
-        self._audit = audit
+        self.audit: DuplicateAudit = audit
 
     def execute(self, unit: Unit) -> Any:
         self.leave_out_duplicates(unit)
@@ -65,22 +64,8 @@ class AuditedWriter(Writer):
         return result
 
     def leave_out_duplicates(self, unit: Unit) -> None:
-        every, is_duplicate = unit.adds, self._audit.is_duplicate
-        fresh = [not is_duplicate(message.producer, message.producer_sequence) for message in every]
-        if all(fresh):
-            return
-        result = unit.result
-
-        def with_duplicates(references: list[MessageReference]) -> Any:
-            stored = iter(references)
-            return result([
-                next(stored) if is_fresh else MessageReference(-1, message.message_id)
-                for message, is_fresh in zip(every, fresh, strict=True)
-            ])  # fmt: skip
-
-        unit.adds = [message for message, is_fresh in zip(every, fresh, strict=True) if is_fresh]
-        unit.result = with_duplicates
+        unit.adds, unit.result = self.audit.without_duplicates(unit.adds, unit.result)
 
     def forget(self, names: Iterable[tuple[str, int]]) -> None:
         for name in names:
-            self._audit.forget(*name)
+            self.audit.forget(*name)

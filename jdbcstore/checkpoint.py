@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from jdbcstore.abc import MessageStore, Reference, Store, TopicMessageStore
+from jdbcstore.audit import DuplicateAudit
+from jdbcstore.config import StoreConfig
 from jdbcstore.destination import Destination
 from jdbcstore.message import Message
 from jdbcstore.units import EncodedMessage
@@ -77,6 +79,14 @@ class CheckpointedTopic(CheckpointedDestination, TopicMessageStore, Protocol): .
 @runtime_checkable
 class CheckpointedStore(Store, Protocol):
     """A store that can have a journal in front of it, and then has no other writer."""
+
+    @property
+    def config(self) -> StoreConfig: ...
+
+    @property
+    def audit(self) -> DuplicateAudit | None:
+        """What has seen the messages that are stored, with ``enable_audit``; the journal asks it instead."""
+        ...
 
     def queue(
         self, name: str | Destination, *, prioritized: bool | None = None

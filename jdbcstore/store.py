@@ -9,6 +9,7 @@ from typing import Self
 
 from jdbcstore.abc import Progress
 from jdbcstore.adapters.sql import Row
+from jdbcstore.audit import DuplicateAudit
 from jdbcstore.audited import AuditedWriter, recovered_audit
 from jdbcstore.checkpoint import Changes, JournalMark
 from jdbcstore.checkpointed import Application, find_mark, refuse_pending
@@ -186,6 +187,10 @@ class JdbcStore:
         found = self._topics.get(Destination.parse(topic, DestinationKind.TOPIC))
         if found is not None:
             found.reset_trackers()
+
+    @property
+    def audit(self) -> DuplicateAudit | None:
+        return self._writer.audit
 
     def journal_mark(self) -> JournalMark | None:
         return find_mark(self._session)

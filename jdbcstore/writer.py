@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
+from jdbcstore.audit import DuplicateAudit
 from jdbcstore.committer import Committer
 from jdbcstore.connection import Connection
 from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
@@ -33,6 +34,9 @@ _BATCH_BYTES = 8 * 1024 * 1024
 
 class Writer:
     """Takes units from any thread, in order; completes each once, on its own thread, under no lock."""
+
+    audit: DuplicateAudit | None = None
+    """What has seen the messages that are stored."""
 
     def __init__(self, session: Session, fence: Fence | None = None) -> None:
         self._session = session

@@ -242,13 +242,15 @@ BACKENDS = (
     ),
 )
 
-VARIED = [
-    replace(backend, variant=variant) for backend in BACKENDS for variant in VARIANTS.get(backend.id, ())
-]
-"""Backends again, for stores that are not opened plainly."""
-
 MEMORY = Backend("memory", capabilities=Capabilities(durable=False, server=False))
 """Not a database: the store that keeps everything in this process."""
+
+VARIED = [
+    replace(backend, variant=variant)
+    for backend in (MEMORY, *BACKENDS)
+    for variant in VARIANTS.get(backend.id, ())
+]
+"""Backends again, for stores that are not opened plainly."""
 
 FILTERED = Backend("filtered", capabilities=Capabilities(durable=False, server=False, one_writer=False))
 """Two stores in memory as one: topics and a queue in another than the rest."""

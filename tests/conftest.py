@@ -16,9 +16,12 @@ import jdbcstore
 from jdbcstore.abc import Store
 from jdbcstore.clock import Clock
 from jdbcstore.config import StoreConfig
+from jdbcstore.config.journal import JournalConfig
 from jdbcstore.destination import Destination
 from jdbcstore.filtered import FilteredStore, Route
+from jdbcstore.journaled import JournaledStore
 from jdbcstore.memory import MemoryStore
+from jdbcstore.store import JdbcStore
 from tests.backends import BACKENDS, FILTERED, MEMORY, VARIED, Backend, Capabilities
 from tests.clock import FakeClock
 from tests.databases import Database, SqliteDatabase
@@ -78,11 +81,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _varied(metafunc: pytest.Metafunc) -> list[Backend]:
     """The variants that a case is run with: those it names, or those that its module is for."""
+    in_tables = NEEDS_DATABASE & {*metafunc.fixturenames}
     wanted = metafunc.definition.get_closest_marker("variants")
     if wanted:
         return [one for one in VARIED if {one.variant.id, one.label} & {*wanted.args}]
     module = metafunc.module.__name__.rpartition("test_")[2]
-    return [one for one in VARIED if module in one.variant.modules]
+    return [
+        one for one in VARIED
+        if module in one.variant.modules and not (one.variant.journaled and in_tables)
+    ]  # fmt: skip
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -206,18 +213,20 @@ class OpenStore(Protocol):
 
 
 @pytest.fixture
-def open_store(backend: Backend, request: pytest.FixtureRequest) -> Iterator[OpenStore]:
+def open_store(backend: Backend, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[OpenStore]:
     """Opens stores on this test's database, with :class:`StoreConfig`'s options; each call one more.
 
     At the end all are closed, and no connection may be left.
     """
-    database = None if backend in (MEMORY, FILTERED) else request.getfixturevalue("database")
+    database = request.getfixturevalue("database") if backend.scheme else None
     with ExitStack() as stores:
 
         def open_store(**options: Any) -> Store:
             given = {**backend.variant.options, **options}
             if backend is FILTERED:
                 store: Store = _filtered(**given)
+            elif backend.variant.journaled:
+                store = _journaled(database, tmp_path / "journal", **given)
             else:
                 store = jdbcstore.open("memory:" if database is None else database.url, **given)
             stores.callback(store.close)
@@ -226,6 +235,30 @@ def open_store(backend: Backend, request: pytest.FixtureRequest) -> Iterator[Ope
         yield open_store
     if database is not None:
         wait_until(lambda: database.connections() == 0, 10.0, "that close() left no connection")
+
+
+SMALL_JOURNAL: dict[str, Any] = {
+    "journal_log_files": 1,
+    "journal_log_file_size": 1 << 18,
+    "journal_disk_sync_strategy": "never",
+}
+
+
+def small_journal(directory: Path, **options: Any) -> JournalConfig:
+    """A journal that outlives its process and not the machine, in files that are made in no time."""
+    return JournalConfig(directory=str(directory), **{**SMALL_JOURNAL, **options})
+
+
+def _journaled(
+    database: Database | None, directory: Path, clock: Clock | None = None, **options: Any
+) -> Store:
+    config = StoreConfig().replace(**options)
+    store = (
+        MemoryStore(config, clock=clock)
+        if database is None
+        else JdbcStore(database.url, config, clock=clock, journaled=True)
+    )
+    return JournaledStore(store, small_journal(directory), clock=clock)
 
 
 def _filtered(clock: Clock | None = None, **options: Any) -> Store:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.statements import ACTIVEMQ_STATEMENTS
@@ -19,6 +19,8 @@ class Variant:
     names: Mapping[str, str] = field(default_factory=dict)
     modules: frozenset[str] = frozenset()
     """What is run with it, unless a case says otherwise: where it makes a difference."""
+    journaled: bool = False
+    """A journal is in front: what is stored is not in the tables at once, and one store has the directory."""
 
     def spell(self, sql: str) -> str:
         """The test's SQL, with these names."""
@@ -63,10 +65,19 @@ TYPES = Variant(
     modules=frozenset({"opening", "queue", "topic", "types", "xa"}),
 )
 
+_CONTRACT = _EVERY_STATEMENT | {"cancelling", "closing", "concurrency", "restart", "state_machine"}
+JOURNALED = Variant("journaled", {}, modules=_CONTRACT, journaled=True)
+JOURNALED_SERVER = replace(
+    JOURNALED, modules=frozenset({"acknowledgement", "priority", "queue", "topic", "transaction", "xa"})
+)
+"""Over a server: what of it the server answers."""
+
 VARIANTS = {
-    "sqlite": (RENAMED, STATEMENTS),
-    "postgresql": (STATEMENTS,),
-    "mariadb": (TYPES,),
+    "memory": (JOURNALED,),
+    "sqlite": (RENAMED, STATEMENTS, JOURNALED),
+    "postgresql": (STATEMENTS, JOURNALED_SERVER),
+    "mariadb": (TYPES, JOURNALED_SERVER),
+    "mariadb-pyodbc": (JOURNALED_SERVER,),
 }
 """By backend. Names, types and statements are made into SQL in one place for all, so one database is
 enough for each; two for the statements, because PostgreSQL has a bulk path that they bypass."""

@@ -91,6 +91,10 @@ class MemoryStore:
     def xa(self) -> MemoryXAResource:
         return MemoryXAResource(self, self._shared)
 
+    @property
+    def audit(self) -> DuplicateAudit | None:
+        return self._shared.audit
+
     def journal_mark(self) -> JournalMark | None:
         with self._shared.entered():
             return self._shared.mark

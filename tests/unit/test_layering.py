@@ -72,7 +72,8 @@ ONLY = {
     "memory": CONTRACT | {"adapters", "audit", "checkpoint", "encoding", "paging", "timer", "units"},
     "filtered": CONTRACT | {"memory"},
     "journal": CONTRACT,
-    "journaled": CONTRACT | {"audit", "checkpoint", "encoding", "journal", "paging", "timer", "units"},
+    "journaled": CONTRACT
+    | {"audit", "checkpoint", "encoding", "journal", "memory", "paging", "timer", "units"},
     "broker": CONTRACT | {"__init__", "io_exceptions"},
     "plugins": CONTRACT | {"__init__", "broker"},
     "analytics": CONTRACT | {"__init__", "adapters", "database", "session", "statements", "tables", "xa"},

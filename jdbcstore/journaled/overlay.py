@@ -1,0 +1,213 @@
+"""What is in the journal and not in the store behind it: what readers see before the tables do.
+
+Two layers at most take part in writing: the active one, which takes what the journal has made durable, and a
+frozen one, which a checkpoint is writing to the store. To lay a layer over the store once more, after it was
+written there in part or whole, changes nothing. So a reader holds on to the oldest layer there is, reads the
+store in its own time, and then lays over what it read all layers from that one on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterable
+
+from jdbcstore.abc import Cursor
+from jdbcstore.checkpoint import SubscriptionKey
+from jdbcstore.ids import XATransactionId
+from jdbcstore.journaled.layers import SMALL, Layer
+from jdbcstore.journaled.operations import COMMIT, PREPARE, ROLLBACK, WRITE, Writes
+from jdbcstore.units import EncodedMessage
+
+SourceName = str | SubscriptionKey
+"""What is read in pages: a destination, by its container, or a durable subscription."""
+
+
+class Held:
+    """A prepared XA transaction: nothing else touches what it holds."""
+
+    __slots__ = ("deciding", "size", "writes")
+
+    def __init__(self, writes: Writes) -> None:
+        self.writes = writes
+        self.deciding = threading.Lock()
+        """Whoever writes a record of it, its outcome or itself again."""
+        self.size = sum(len(message.blob) for message in writes.adds)
+
+
+class Overlay:
+    """All of it. Whatever is not said to lock is called under :attr:`lock`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.active = Layer()
+        self.frozen: Layer | None = None
+        self.last_number = 0
+        """Of the last record in it."""
+        self.last_sequence = 0
+        self.written = 0
+        """Messages up to this sequence are in the store behind, if they are still wanted."""
+        self.prepared: dict[XATransactionId, Held] = {}
+        self.held: defaultdict[SourceName, set[int]] = defaultdict(set)
+        """What prepared transactions take."""
+        self.floors: dict[SourceName, Cursor] = {}
+        """Up to where there is nothing to read: all is gone there."""
+
+    @property
+    def oldest(self) -> Layer:
+        return self.frozen or self.active
+
+    @property
+    def size(self) -> int:
+        """Roughly the bytes it takes in memory, without what is prepared."""
+        return self.active.size + (self.frozen.size if self.frozen else 0)
+
+    def take(self, kind: int, xid: XATransactionId | None, writes: Writes, first: int) -> None:
+        """Take what a record says, its first sequence being this one."""
+        if xid is not None and kind == PREPARE:
+            if xid not in self.prepared:
+                self.hold(xid, Held(writes))
+        elif xid is not None and kind in (COMMIT, ROLLBACK):
+            self.let_go(xid)
+        elif kind != WRITE:
+            for key, _ in writes.acknowledgements:
+                self.forget(key)
+        if kind in (WRITE, COMMIT):
+            self.write(writes, first)
+
+    def write(self, writes: Writes, first: int) -> None:
+        """Take what was written, the messages added from this sequence on."""
+        active = self.active
+        for sequence, message in enumerate(writes.adds, first):
+            if sequence > self.written:  # else it is replayed, and is in the store behind if it is wanted
+                active.add(sequence, message)
+        self.last_sequence = max(self.last_sequence, first + len(writes.adds) - 1)
+        for sequence, message in writes.updates:
+            container = message.container
+            if self._may_touch(container, sequence) and not self.is_gone(container, sequence, self.oldest):
+                active.update(container, sequence, message)
+        for container, sequences in writes.removes:
+            for sequence in sequences:
+                self._remove(container, sequence)
+        for key, messages in writes.acknowledgements:
+            held = self.held.get(key, ())
+            for sequence, priority in messages:
+                if sequence not in held:
+                    active.acknowledge(key, sequence, priority)
+
+    def _remove(self, container: str, sequence: int) -> None:
+        if self._may_touch(container, sequence):
+            if sequence in self.active.adds:
+                self.active.drop(sequence)
+            else:
+                self.active.remove(container, sequence)
+
+    def _may_touch(self, container: str, sequence: int) -> bool:
+        """Whether a sequence can be a message of this destination that is not in doubt."""
+        if sequence in self.held.get(container, ()):
+            return False
+        for layer in self.oldest.chain():
+            message = layer.adds.get(sequence)
+            if message is not None and message.container != container:
+                return False
+        return True
+
+    @staticmethod
+    def _is_removed(layer: Layer, container: str, sequence: int) -> bool:
+        place = layer.places.get(container)
+        return place is not None and sequence in place.removes
+
+    def find(self, container: str, name: tuple[str, int]) -> list[int]:
+        """The messages that were added here under a producer's name and are not gone, by sequence."""
+        return [
+            sequence
+            for layer in self.oldest.chain()
+            if (place := layer.places.get(container)) is not None
+            for sequence in place.named.get(name, ())
+            if not self.is_gone(container, sequence, self.oldest)
+        ]
+
+    def is_gone(self, container: str, sequence: int, oldest: Layer) -> bool:
+        """Whether it was removed in one of the layers from ``oldest`` on, or is in doubt."""
+        return sequence in self.held.get(container, ()) or any(
+            self._is_removed(layer, container, sequence) for layer in oldest.chain()
+        )
+
+    def message(self, container: str, sequence: int, oldest: Layer) -> EncodedMessage | None:
+        """A message that is not gone as the layers have it, if they do."""
+        found = None
+        for layer in oldest.chain():
+            added = layer.adds.get(sequence)
+            if added is not None and added.container == container:
+                found = added
+            place = layer.places.get(container)
+            if place is not None and sequence in place.updates:
+                update = place.updates[sequence]
+                found = update if found is None else found._replace(blob=update.blob, slot=update.slot)
+        return found
+
+    def containers(self) -> tuple[set[str], set[str]]:
+        """Destinations with messages in doubt, or added and not gone; and those with anything at all."""
+        used = {message.container for held in self.prepared.values() for message in held.writes.adds}
+        used |= {name for name in self.held if isinstance(name, str)}
+        touched = {name for layer in self.oldest.chain() for name in layer.places}
+        used |= {name for name, place in self.active.places.items() if place.count}
+        return used, touched
+
+    def has_priorities(self, container: str) -> bool:
+        """Whether messages were added there as by priority."""
+        places = [layer.places[container] for layer in self.oldest.chain() if container in layer.places]
+        return any(priority > 0 for place in places for priority in place.lanes)
+
+    def removes_anything(self) -> bool:
+        """Whether the store behind has, or may have, messages that are gone."""
+        return any(place.removes for layer in self.oldest.chain() for place in layer.places.values())
+
+    def last_of_producer(self, producer: str) -> int | None:
+        """The highest number of a producer's messages that are added, or are to be."""
+        layers = [place for layer in self.oldest.chain() for place in layer.places.values()]
+        names = [name for place in layers for name in place.named]
+        for held in self.prepared.values():
+            names += [(message.producer, message.producer_sequence) for message in held.writes.adds]
+        return max((number for by, number in names if by == producer), default=None)
+
+    def hold(self, xid: XATransactionId, held: Held) -> None:
+        """A transaction is prepared."""
+        self.prepared[xid] = held
+        for container, sequences in held.writes.removes:
+            self.held[container].update(sequences)
+        for key, messages in held.writes.acknowledgements:
+            self.held[key].update(sequence for sequence, _ in messages)
+
+    def let_go(self, xid: XATransactionId) -> Held | None:
+        """It has an outcome: what it held is as any other."""
+        held = self.prepared.pop(xid, None)
+        if held is None:
+            return None
+        taken: list[tuple[SourceName, Iterable[int]]] = [*held.writes.removes]
+        taken += [(key, [number for number, _ in some]) for key, some in held.writes.acknowledgements]
+        for source, sequences in taken:
+            self.held[source].difference_update(sequences)
+            if not self.held[source]:
+                del self.held[source]
+            self.floors.pop(source, None)
+        return held
+
+    def forget(self, key: SubscriptionKey) -> None:
+        """A subscription is no more."""
+        self.active.size -= SMALL * len(self.active.acknowledged.pop(key, ()))
+        for held in self.prepared.values():
+            acknowledged = held.writes.acknowledgements
+            acknowledged[:] = [(other, some) for other, some in acknowledged if other != key]
+        self.held.pop(key, None)
+        self.floors.pop(key, None)
+
+    def freeze(self) -> Layer:
+        """Have what is there written by a checkpoint; there is no other under way."""
+        self.frozen, self.active = self.active, Layer()
+        self.frozen.newer = self.active
+        return self.frozen
+
+    def melt(self) -> None:
+        """What was frozen is in the store now."""
+        self.frozen = None

@@ -1,0 +1,108 @@
+"""Opening: what the journal has and the store behind has not is laid over it again."""
+
+from __future__ import annotations
+
+from jdbcstore.abc import Progress
+from jdbcstore.audit import DuplicateAudit
+from jdbcstore.checkpoint import Changes, CheckpointedStore, JournalMark
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.destination import Destination
+from jdbcstore.errors import ConfigurationError, JournalPending
+from jdbcstore.journal.api import Appender
+from jdbcstore.journaled.checkpointer import Checkpointer
+from jdbcstore.journaled.operations import decode_record
+from jdbcstore.journaled.overlay import Overlay
+from jdbcstore.journaled.writing import JournalWriter
+from jdbcstore.units import everything
+
+_REPORTED = 1_000
+"""Records between two calls of the progress."""
+
+
+class Recovery:
+    """Replays a journal. It may end anywhere, and be done again: it comes to the same."""
+
+    def __init__(
+        self,
+        store: CheckpointedStore,
+        overlay: Overlay,
+        writer: JournalWriter,
+        checkpointer: Checkpointer,
+        config: JournalConfig,
+    ) -> None:
+        self._store = store
+        self._overlay = overlay
+        self._writer = writer
+        self._journal: Appender = writer.journal
+        self._checkpointer = checkpointer
+        self._config = config
+        self._audit: DuplicateAudit | None = store.audit
+
+    def run(self, progress: Progress | None) -> None:
+        """Replay, in bounded memory, and make the journal the one of this store.
+
+        :raises CorruptJournal: a record is damaged, or gone
+        :raises JournalPending: it is another journal that has what the store has not
+        :raises ConfigurationError: this journal has what another store has not
+        """
+        mark = self._store.journal_mark()
+        after = self._first(mark)
+        self._checkpointer.mark = JournalMark(self._journal.journal, after, mark.written if mark else 0)
+        self._overlay.written = self._checkpointer.mark.written
+        self._replay(after, progress)
+        overlay, journal = self._overlay, self._journal
+        with overlay.lock:
+            overlay.last_number = max(journal.last_number, after)
+            overlay.last_sequence = max(
+                overlay.last_sequence, journal.last_sequence, self._store.last_sequence()
+            )
+        if mark is None or mark.journal != journal.journal:
+            # From now on the tables say that they are not all there is.
+            self._checkpointer.apply(Changes(self._checkpointer.mark))
+
+    def _first(self, mark: JournalMark | None) -> int:
+        """The record behind which the journal has what the store has not."""
+        journal = self._journal
+        if mark is not None and mark.journal == journal.journal:
+            return mark.applied
+        if mark is not None and mark.journal:
+            if not self._config.ignore_missing_journalfiles:
+                raise JournalPending(mark.journal, "this store")
+            self._checkpointer.apply(Changes(JournalMark(0, mark.applied, mark.written)))
+        elif mark is None and journal.first_number <= 1:
+            # Of a store that ends with its process, it has everything.
+            return 0
+        if next(journal.records(mark.applied if mark else 0), None) is not None:
+            raise ConfigurationError(
+                f"the journal in {self._config.directory} belongs to another store: it has messages that this"
+                " one was never told of; open it with its own store, or name another directory",
+                option="directory",
+            )
+        return journal.last_number
+
+    def _replay(self, after: int, progress: Progress | None) -> None:
+        overlay, count = self._overlay, 0
+        for record in self._journal.records(after):
+            xid, writes = decode_record(record)
+            if self._audit is not None:
+                self._audit.without_duplicates(writes.adds, everything)
+            with overlay.lock:
+                overlay.last_number = record.number
+                overlay.take(record.kind, xid, writes, record.sequence)
+            if overlay.size >= self._writer.pressed:
+                self._name_prioritized()
+                self._checkpointer.checkpoint()
+            count += 1
+            if progress is not None and count % _REPORTED == 0:
+                progress(_REPORTED)
+        self._name_prioritized()
+        if progress is not None and count % _REPORTED:
+            progress(count % _REPORTED)
+
+    def _name_prioritized(self) -> None:
+        """Say so of destinations of which nothing was stored before."""
+        for container, place in self._overlay.active.places.items():
+            if any(priority > 0 for priority in place.lanes):
+                destination = Destination.parse(container)
+                make = self._store.topic if destination.is_topic else self._store.queue
+                make(destination, prioritized=True)

@@ -1,0 +1,242 @@
+"""JournaledStore: a journal in front of any store."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from types import TracebackType
+from typing import Protocol, Self
+
+from jdbcstore.abc import Progress
+from jdbcstore.checkpoint import CheckpointedStore
+from jdbcstore.clock import Clock, SystemClock
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.destination import Destination
+from jdbcstore.errors import StoreClosed
+from jdbcstore.ids import ProducerId
+from jdbcstore.journal import Appender, Journal
+from jdbcstore.journal.api import Committed, Failed
+from jdbcstore.journaled.checkpointer import Checkpointer
+from jdbcstore.journaled.destinations import JournaledMessageStore
+from jdbcstore.journaled.holding import Claims
+from jdbcstore.journaled.operations import Writes
+from jdbcstore.journaled.overlay import Overlay
+from jdbcstore.journaled.parts import Parts
+from jdbcstore.journaled.recovery import Recovery
+from jdbcstore.journaled.subscriptions import Subscriptions
+from jdbcstore.journaled.topics import JournaledTopicMessageStore
+from jdbcstore.journaled.transaction import JournaledTransaction
+from jdbcstore.journaled.units import Unit
+from jdbcstore.journaled.writing import JournalWriter
+from jdbcstore.journaled.xa import JournaledXAResource
+from jdbcstore.names import agreed, queue_named, topic_named
+from jdbcstore.timer import CleanupTimer
+from jdbcstore.units import nothing
+
+log = logging.getLogger(__name__)
+
+
+class OpenJournal(Protocol):
+    """Opens a journal, as :class:`jdbcstore.journal.Journal` does."""
+
+    def __call__(
+        self,
+        config: JournalConfig,
+        *,
+        committed: Committed,
+        failed: Failed,
+        first_sequence: int,
+        clock: Clock,
+    ) -> Appender: ...
+
+
+class JournaledStore:
+    """A journal in front of a store: writes are durable once they are in its files, one sync for many.
+
+    It keeps every promise of :class:`jdbcstore.abc.Store`, and closes the store behind it. Nobody else may
+    write to that one: a :class:`JdbcStore` is opened with ``journaled=True``. A checkpoint writes there what
+    is left by then; a message that was acknowledged before never gets there. While the store behind does not
+    answer, messages are taken until ``memory_limit``; reads need it.
+
+    Opening takes what the journal has and the store has not: ``progress`` hears of the records.
+
+    :raises ConfigurationError: the journal is another store's
+    :raises CorruptJournal: a record that was acknowledged is damaged or gone
+    :raises JournalInUse: another journal has the directory
+    :raises JournalPending: another journal has what the store behind has not
+    :raises StoreUnavailable: the directory cannot be used, or the store behind does not answer
+    """
+
+    def __init__(
+        self,
+        store: CheckpointedStore,
+        config: JournalConfig | None = None,
+        *,
+        clock: Clock | None = None,
+        progress: Progress | None = None,
+        open_journal: OpenJournal = Journal,
+    ) -> None:
+        config, clock = config or JournalConfig(), clock or SystemClock()
+        self.config = store.config
+        self._store = store
+        self._overlay = overlay = Overlay()
+        due = threading.Event()
+        self._writer = writer = JournalWriter(overlay, config, store.audit, due.set)
+        self._subscriptions = subscriptions = Subscriptions(store)
+        self._checkpointer = Checkpointer(store, overlay, writer, subscriptions, config, clock, due)
+        behind_prepared = {transaction.xid for transaction in store.xa.recover()}
+        self._journal = writer.journal = open_journal(
+            config,
+            committed=writer.committed,
+            failed=writer.failed,
+            first_sequence=store.last_sequence() + 1,
+            clock=clock,
+        )
+        try:
+            Recovery(store, overlay, writer, self._checkpointer, config).run(progress)
+        except BaseException:
+            self._journal.close()
+            raise
+        self._parts = Parts(store, overlay, writer, self._checkpointer, subscriptions, clock, behind_prepared)
+        self._claims = Claims(self._parts)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._queues: dict[Destination, JournaledMessageStore] = {}
+        self._topics: dict[Destination, JournaledTopicMessageStore] = {}
+        self._checkpointer.start()
+        self._cleanup: CleanupTimer | None = None
+        if self.config.cleanup_period:
+            self._cleanup = CleanupTimer(self._clean, self.config.cleanup_period)
+
+    def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> JournaledMessageStore:
+        destination = queue_named(name, self.config.name_lengths)
+        with self._lock:
+            found = self._queues.get(destination)
+        if found is None:
+            self._writer.check_open()
+            behind = self._store.queue(destination, prioritized=self._as_stored(destination, prioritized))
+            made = JournaledMessageStore(self._parts, behind)
+            with self._lock:
+                found = self._queues.setdefault(destination, made)
+        return agreed(found, prioritized)
+
+    def topic(
+        self, name: str | Destination, *, prioritized: bool | None = None
+    ) -> JournaledTopicMessageStore:
+        destination = topic_named(name, self.config.name_lengths)
+        with self._lock:
+            found = self._topics.get(destination)
+        if found is None:
+            self._writer.check_open()
+            behind = self._store.topic(destination, prioritized=self._as_stored(destination, prioritized))
+            made = JournaledTopicMessageStore(self._parts, behind)
+            with self._lock:
+                found = self._topics.setdefault(destination, made)
+        return agreed(found, prioritized)
+
+    def _as_stored(self, destination: Destination, prioritized: bool | None) -> bool | None:
+        """What the store behind is to be told: it may have none of the messages yet."""
+        if prioritized is None:
+            with self._overlay.lock:
+                return True if self._overlay.has_priorities(destination.qualified_name) else None
+        return prioritized
+
+    def transaction(self) -> JournaledTransaction:
+        return JournaledTransaction(self, self._parts)
+
+    @property
+    def xa(self) -> JournaledXAResource:
+        return JournaledXAResource(self, self._parts, self._claims)
+
+    def checkpoint(self) -> None:
+        """Have all that is stored now in the store behind.
+
+        :raises StoreError: the store behind did not take it; it is tried again by and by
+        """
+        self._writer.check_open()
+        self._checkpointer.checkpoint()
+
+    def destinations(self) -> list[Destination]:
+        with self._overlay.lock:
+            used, touched = self._overlay.containers()
+        behind = set(self._store.destinations())
+        every = behind | {Destination.parse(name) for name in used}
+        doubtful = {Destination.parse(name) for name in touched} - {Destination.parse(name) for name in used}
+        return sorted((one for one in every if one not in doubtful or self._is_used(one)), key=str)
+
+    def _is_used(self, destination: Destination) -> bool:
+        if destination.is_topic:
+            topic = self.topic(destination)
+            return bool(topic.subscriptions() or topic.message_count())
+        return self.queue(destination).message_count() > 0
+
+    def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
+        if not destination.is_topic:
+            return self.queue(destination).remove_all_messages(progress)
+        topic = self.topic(destination)
+        topic.remove_all_subscriptions()
+        return topic.remove_all_messages(progress)
+
+    def last_sequence(self) -> int:
+        self._writer.check_open()
+        with self._overlay.lock:
+            return self._overlay.last_sequence
+
+    def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
+        with self._overlay.lock:
+            removes = self._overlay.removes_anything()
+        if removes:
+            # The store behind cannot tell which of a producer's messages are gone.
+            self.checkpoint()
+        with self._overlay.lock:
+            added = self._overlay.last_of_producer(str(producer_id))
+        behind = self._store.last_producer_sequence_id(producer_id)
+        return max((number for number in (added, behind) if number is not None), default=None)
+
+    def cleanup(self, progress: Progress | None = None) -> int:
+        with self._checkpointer.everything_behind():
+            return self._store.cleanup(progress)
+
+    def _clean(self) -> int:
+        """As :meth:`cleanup`, without a checkpoint: what it is needed for can wait for the next one."""
+        total = 0
+        for topic, done in self._subscriptions.done(self._overlay, self._overlay.active).items():
+            if done:
+                self._writer.execute(Unit(Writes(removes=[(topic.qualified_name, sorted(done))]), nothing))
+                total += len(done)
+        with self._checkpointer.alone():
+            return total + self._store.cleanup()
+
+    def close(self, timeout: float | None = None) -> None:
+        """As the contract says. Without the time to have all in the store behind, the journal keeps it."""
+        with self._lock:
+            was_closed, self._closed = self._closed, True
+        if was_closed:
+            return
+        end = None if timeout is None else time.monotonic() + timeout
+
+        def left() -> float | None:
+            return None if end is None else max(end - time.monotonic(), 0.0)
+
+        if self._cleanup is not None:
+            self._cleanup.stop()
+        self._writer.stop(StoreClosed())
+        try:
+            if self._writer.has_ended(left()):
+                self._checkpointer.finish(left())
+            self._checkpointer.stop()
+            self._journal.close(left())
+        finally:
+            self._store.close(left())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

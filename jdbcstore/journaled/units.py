@@ -1,0 +1,102 @@
+"""Records that are to be written, each with whom to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+from jdbcstore.abc import MessageReference
+from jdbcstore.ids import XATransactionId
+from jdbcstore.journaled.layers import OVERHEAD
+from jdbcstore.journaled.operations import (
+    COMMIT,
+    FORGET,
+    ROLLBACK,
+    WRITE,
+    Writes,
+    encode_acknowledgement,
+    encode_add,
+    encode_writes,
+    encode_xid,
+)
+from jdbcstore.journaled.overlay import Overlay
+from jdbcstore.units import Completion, EncodedMessage, everything
+
+
+class Unit:
+    """What is written together or not at all; ``result`` makes its result of the references."""
+
+    __slots__ = (
+        *("adds", "chunks", "completion", "cost", "kind", "passed"),
+        *("result", "sequences", "size", "writes", "xid"),
+    )
+
+    completion: Completion[Any]
+    """Set by the writer."""
+    adds: list[EncodedMessage]
+    """Those of ``writes``, until the audit has left some out."""
+    chunks: Sequence[bytes]
+
+    def __init__(
+        self,
+        writes: Writes,
+        result: Callable[[list[MessageReference]], Any] = everything,
+        *,
+        kind: int = WRITE,
+        xid: XATransactionId | None = None,
+    ) -> None:
+        self.kind = kind
+        self.xid = xid
+        self.writes = writes
+        self.adds = writes.adds
+        self.result = result
+        self.passed = 0
+        """Sequences that nobody gets."""
+
+    def encoded(self) -> Self:
+        """Itself with its record, now that it is known what it writes."""
+        writes, kind = self.writes, self.kind
+        writes.adds = self.adds
+        self.sequences = self.passed + (len(writes.adds) if kind in (WRITE, COMMIT) else 0)
+        self.cost = sum(len(message.blob) + OVERHEAD for message in writes.adds)
+        chunks = [] if self.xid is None else [encode_xid(self.xid)]
+        if kind == FORGET:
+            chunks += [encode_acknowledgement(key) for key, _ in writes.acknowledgements]
+        elif kind != ROLLBACK:
+            chunks += encode_writes(writes)
+        self.chunks = chunks
+        self.size = sum(map(len, chunks))
+        return self
+
+    def apply(self, overlay: Overlay, sequence: int) -> None:
+        """It is written; the overlay's lock is held."""
+        overlay.take(self.kind, self.xid, self.writes, sequence)
+
+    def complete(self, sequence: int) -> None:
+        """Tell the caller, under no lock."""
+        added = enumerate(self.adds, sequence)
+        self.completion.set_result(
+            self.result([MessageReference(number, message.message_id) for number, message in added])
+        )
+
+
+class Add(Unit):
+    """The usual one: a message is added, and nothing else."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, message: EncodedMessage) -> None:
+        head, blob = self.chunks = encode_add(message)
+        self.kind = WRITE
+        self.sequences = 1
+        self.message = message
+        self.adds = [message]
+        self.cost = len(blob) + OVERHEAD
+        self.size = len(head) + len(blob)
+
+    def apply(self, overlay: Overlay, sequence: int) -> None:
+        overlay.active.add(sequence, self.message)
+        overlay.last_sequence = sequence
+
+    def complete(self, sequence: int) -> None:
+        self.completion.set_result(MessageReference(sequence, self.message.message_id))

@@ -1,0 +1,278 @@
+"""What is written goes into the journal, from there into the overlay, and then its caller is told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, cast
+
+from jdbcstore.abc import MessageReference
+from jdbcstore.audit import DuplicateAudit
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.errors import StoreClosed, StoreError
+from jdbcstore.journal.api import Appender, Entry, Written
+from jdbcstore.journaled.operations import Writes
+from jdbcstore.journaled.overlay import Overlay
+from jdbcstore.journaled.units import Add, Unit
+from jdbcstore.units import EncodedMessage, Promise, Waiter, nothing
+
+_PRESSED = 0.7
+"""Of the memory: where a checkpoint begins."""
+
+
+class JournalWriter:
+    """The way of every write. For any number of threads.
+
+    ``wake`` is called when a checkpoint is due.
+    """
+
+    journal: Appender
+
+    def __init__(
+        self,
+        overlay: Overlay,
+        config: JournalConfig,
+        audit: DuplicateAudit | None,
+        wake: Callable[[], None],
+    ) -> None:
+        self.overlay = overlay
+        self._audit = audit
+        self._wake = wake
+        self._limit = config.memory_limit
+        self.pressed = int(config.memory_limit * _PRESSED)
+        self._checkpoint_size = config.checkpoint_size
+        self._lock = overlay.lock
+        self._changed = threading.Condition(overlay.lock)
+        """There is room, nothing is under way any more, or nothing is to be written any more."""
+        self._waiting = 0
+        self._bytes_under_way = 0
+        self._under_way = 0
+        """Units that the journal has, and that were not applied."""
+        self._written = 0
+        """Bytes of records since the last checkpoint began."""
+        self._paused = False
+        self._stopped: StoreError | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is so much that a checkpoint is to begin; the lock is held."""
+        return self.overlay.active.size >= self.pressed or self._written >= self._checkpoint_size
+
+    def add(self, message: EncodedMessage) -> MessageReference:
+        """Add one message, and wait until it is durable."""
+        reference: MessageReference = self._execute(self._adding(message))
+        return reference
+
+    def add_async(self, message: EncodedMessage) -> Future[MessageReference]:
+        """As :meth:`add`, without waiting."""
+        return self._submit(self._adding(message))
+
+    def _adding(self, message: EncodedMessage) -> Unit:
+        if self._audit is None or not self._audit.is_duplicate(message.producer, message.producer_sequence):
+            return Add(message)
+        duplicate = MessageReference(-1, message.message_id)
+        return Unit(Writes(), lambda _: duplicate).encoded()
+
+    def execute(self, unit: Unit) -> Any:
+        """Write a unit, wait until it is durable, and return its result."""
+        return self._execute(self._audited(unit))
+
+    def submit(self, unit: Unit) -> Future[Any]:
+        """Have a unit written; the future has its result once it is durable."""
+        return self._submit(self._audited(unit))
+
+    def _audited(self, unit: Unit) -> Unit:
+        if self._audit is not None:
+            unit.adds, unit.result = self._audit.without_duplicates(unit.adds, unit.result)
+        return unit.encoded()
+
+    def _execute(self, unit: Unit) -> Any:
+        unit.completion = waiter = Waiter[Any]()
+        self._append(unit, waits=True)
+        return waiter.result()
+
+    def _submit(self, unit: Unit) -> Future[Any]:
+        unit.completion = result = Promise(partial(self._withdraw, unit))
+        self._append(unit, waits=False)
+        return result
+
+    def prepare(self, unit: Unit) -> bool:
+        """As :meth:`execute`, unless it does nothing; whether it does anything."""
+        unit = self._audited(unit)
+        writes = unit.writes
+        if not (writes.adds or writes.removes or writes.acknowledgements):
+            return False
+        self._execute(unit)
+        return True
+
+    def write_now(self, unit: Unit) -> None:
+        """Write what is in memory as it is, and wait: whether or not there is room, and while others wait."""
+        unit.encoded().cost = 0
+        unit.completion = waiter = Waiter[Any]()
+        with self._lock:
+            self._under_way += 1
+        try:
+            self.journal.append(unit, waits=True)
+        except BaseException:
+            with self._lock:
+                self._ended(1, 0)
+            raise
+        waiter.result()
+
+    def pass_over(self, last: int) -> None:
+        """Give no sequence up to this one any more; nothing else is under way."""
+        overlay = self.overlay
+        if last > overlay.last_sequence:
+            unit = Unit(Writes(), nothing)
+            unit.passed = last - overlay.last_sequence
+            self.write_now(unit)
+            with self._lock:
+                overlay.last_sequence = last
+                overlay.written = max(overlay.written, last)
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """A while in which nobody has all others wait."""
+        with self._lock:
+            while self._stopped is None and self._paused:
+                self._wait()
+            self.check()
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._ended(1, 0)
+
+    def _append(self, unit: Unit, *, waits: bool) -> None:
+        try:
+            with self._lock:
+                if self._stopped is not None or self._paused or self._is_full(unit):
+                    self._wait_for_room(unit)
+                self._bytes_under_way += unit.cost
+                self._under_way += 1
+            try:
+                self.journal.append(unit, waits=waits)
+            except BaseException:
+                with self._lock:
+                    self._ended(1, unit.cost)
+                raise
+        except BaseException:
+            self.forget(unit.adds)
+            raise
+
+    def _is_full(self, unit: Unit) -> bool:
+        return unit.cost > 0 and self._bytes_under_way + self.overlay.size >= self._limit
+
+    def _wait_for_room(self, unit: Unit) -> None:
+        while self._stopped is None and (self._paused or self._is_full(unit)):
+            self._wake()
+            self._wait()
+        self.check()
+
+    def _wait(self) -> None:
+        self._waiting += 1
+        try:
+            self._changed.wait()
+        finally:
+            self._waiting -= 1
+
+    def check_open(self) -> None:
+        """:class:`StoreClosed` once the store is."""
+        if isinstance(self._stopped, StoreClosed):
+            raise self._stopped.with_traceback(None)
+
+    def check(self) -> None:
+        """Raise why nothing is written any more, if so; the lock is held."""
+        if self._stopped is not None:
+            raise self._stopped.with_traceback(None)
+
+    def _withdraw(self, unit: Unit) -> bool:
+        if not self.journal.withdraw(unit):
+            return False
+        self.forget(unit.adds)
+        with self._lock:
+            self._ended(1, unit.cost)
+        return True
+
+    def forget(self, messages: Iterable[EncodedMessage]) -> None:
+        """These were not stored after all: they may come again."""
+        if self._audit is not None:
+            for message in messages:
+                self._audit.forget(message.producer, message.producer_sequence)
+
+    def _ended(self, units: int, cost: int) -> None:
+        self._under_way -= units
+        self._bytes_under_way -= cost
+        if self._waiting:
+            self._changed.notify_all()
+
+    def committed(self, batch: Sequence[Written]) -> None:
+        """The journal has made these durable: they are seen from now on, and then their callers are told."""
+        overlay, cost, size = self.overlay, 0, 0
+        units = cast("list[tuple[Unit, int, int]]", batch)
+        with self._lock:
+            for unit, _, sequence in units:
+                unit.apply(overlay, sequence)
+                cost += unit.cost
+                size += unit.size
+            overlay.last_number = batch[-1].number
+            self._written += size
+            self._ended(len(batch), cost)
+            is_due = self.is_due
+        if is_due:
+            self._wake()
+        for unit, _, sequence in units:
+            unit.complete(sequence)
+
+    def failed(self, entries: Sequence[Entry], error: StoreError) -> None:
+        """The journal did not write these, or nobody knows."""
+        units = cast("Sequence[Unit]", entries)
+        for unit in units:
+            # First: whoever hears of it may send the message again at once.
+            self.forget(unit.adds)
+        with self._lock:
+            self._ended(len(units), sum(unit.cost for unit in units))
+        for unit in units:
+            unit.completion.set_exception(error)
+
+    def stop(self, error: StoreError) -> None:
+        """Take nothing more, for this reason; what is under way goes on."""
+        with self._lock:
+            if self._stopped is None or isinstance(error, StoreClosed):
+                self._stopped = error
+            self._changed.notify_all()
+
+    def has_ended(self, timeout: float | None) -> bool:
+        """Wait until nothing is under way any more; whether that was in time."""
+        with self._lock:
+            self._waiting += 1
+            try:
+                return self._changed.wait_for(lambda: not self._under_way, timeout)
+            finally:
+                self._waiting -= 1
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """All others wait; nothing of theirs is under way."""
+        with self._lock:
+            self._paused = True
+            while self._under_way:
+                self._wait()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._paused = False
+                self._changed.notify_all()
+
+    def begin_checkpoint(self) -> None:
+        """What is written from now on is for the next one; the lock is held."""
+        self._written = 0
+
+    def make_room(self) -> None:
+        """Something is in the store behind; the lock is held."""
+        self._changed.notify_all()
