@@ -36,6 +36,8 @@ from jdbcstore.ids import MessageId, ProducerId, XATransactionId
 from jdbcstore.journaled import JournaledStore
 from jdbcstore.memory import MemoryStore
 from jdbcstore.message import BodyType, Message
+from jdbcstore.opening import MEMORY as _MEMORY
+from jdbcstore.opening import Opening as _Opening
 from jdbcstore.store import JdbcStore
 
 __all__ = [
@@ -98,12 +100,9 @@ def open(  # noqa: A001
     :raises StoreClosed: another held it when the wait was given up
     """
     if isinstance(where, Configuration):
-        config = (config or where.store).replace(**options)
-        if where.data_source.url != "memory:":
-            where = replace(where, store=config)
-            return JdbcStore.configured(where, clock=clock, lock_timeout=lock_timeout, give_up=give_up)
-        return MemoryStore(config, clock=clock)
+        where = replace(where, store=(config or where.store).replace(**options))
+        return _Opening(where, clock=clock, lock_timeout=lock_timeout, give_up=give_up).open()
     config = (config or StoreConfig()).replace(**options)
-    if where == "memory:":
+    if where == _MEMORY:
         return MemoryStore(config, clock=clock)
     return JdbcStore(where, config, clock=clock)

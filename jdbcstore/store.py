@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from dataclasses import replace
 from typing import Self
@@ -15,7 +14,7 @@ from jdbcstore.checkpoint import Changes, JournalMark
 from jdbcstore.checkpointed import Application, find_mark, refuse_pending
 from jdbcstore.cleanup import clean
 from jdbcstore.clock import Clock, SystemClock
-from jdbcstore.config import Configuration, Kind, StoreConfig
+from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.encoding import MessageEncoder
 from jdbcstore.ids import ProducerId
@@ -30,8 +29,6 @@ from jdbcstore.topic_store import JdbcTopicMessageStore
 from jdbcstore.transaction import JdbcTransaction
 from jdbcstore.writer import Writer
 from jdbcstore.xa import JdbcXAResource, take_over
-
-log = logging.getLogger(__name__)
 
 
 class JdbcStore:
@@ -117,14 +114,12 @@ class JdbcStore:
         lock_timeout: float | None = None,
         give_up: threading.Event | None = None,
     ) -> Self:
-        """The store of a configuration, whose notes are logged.
+        """The store of a configuration's database; :func:`jdbcstore.open` opens all that it describes.
 
         With a locker it is open once it is the master, unless ``read_only``.
 
         :raises ConfigurationError: as opening it by hand does, and where the option was given
         """
-        for note in configuration.notes:
-            log.log(logging.INFO if note.kind is Kind.IGNORED else logging.WARNING, "%s", note)
         locker = configuration.locker
         with configuration.placing():
             url, user, password = configuration.login()

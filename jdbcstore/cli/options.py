@@ -40,7 +40,7 @@ class Settings:
         Where none names a database, it is the default SQLite file.
         """
         configuration = load_config(self.config, source="--url", url=self.url)
-        if configuration.data_source.url is not None or configuration.problems:
+        if configuration.data_source.url is not None or configuration.stores or configuration.problems:
             return configuration
         return replace(configuration, data_source=replace(configuration.data_source, url=DEFAULT_URL))
 

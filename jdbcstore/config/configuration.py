@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,12 +13,13 @@ from typing import Any, NamedTuple
 from jdbcstore.config.broker import BrokerConfig
 from jdbcstore.config.data_source import DataSourceConfig
 from jdbcstore.config.fields import camel, check, convert, find_field, is_camel, snake, types_of, unknown
-from jdbcstore.config.given import Given, Note, Section
+from jdbcstore.config.given import Given, Kind, Note, Section
 from jdbcstore.config.io_handler import IOExceptionHandlerConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import LockerConfig
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.config.reasons import TOML
+from jdbcstore.config.routed import RoutedStoreConfig, check_routed
 from jdbcstore.config.statements import property_name
 from jdbcstore.config.store import StoreConfig
 from jdbcstore.errors import ConfigurationError
@@ -47,6 +49,8 @@ class Configuration:
     locker: LockerConfig | None = None
     """Who may write; None takes no lock."""
     journal: JournalConfig | None = None
+    stores: tuple[RoutedStoreConfig, ...] = ()
+    """Several, in place of the one of ``data_source``."""
     policies: tuple[PolicyEntry, ...] = ()
     io_exception_handler: IOExceptionHandlerConfig | None = None
     """What the broker does when the store fails; None is the default handler."""
@@ -61,12 +65,21 @@ class Configuration:
 
     def __post_init__(self) -> None:
         check(self)
+        check_routed(self.stores)
+        if self.stores and (self.journal is not None or self.data_source.url is not None):
+            what = "url" if self.journal is None else "journal"
+            raise ConfigurationError(f"each of stores has its own {what}; put it there", option=what)
         object.__setattr__(self, "sources", MappingProxyType(dict(self.sources)))
         object.__setattr__(self, "problems", MappingProxyType(dict(self.problems)))
 
     def replace(self, **options: Any) -> Configuration:
         """A copy with other options of the store."""
         return replace(self, store=self.store.replace(**options))
+
+    def tell(self, log: logging.Logger) -> None:
+        """Log the notes."""
+        for note in self.notes:
+            log.log(logging.INFO if note.kind is Kind.IGNORED else logging.WARNING, "%s", note)
 
     def login(self) -> Login:
         """Where to connect, the password read now from where it is.
@@ -76,6 +89,9 @@ class Configuration:
         source = self.data_source
         for problem in self.problems.values():
             raise problem
+        if self.stores:
+            text = "there are several stores, and this is about one database; name it with --url"
+            raise ConfigurationError(text, option="stores")
         if source.url is None:
             raise ConfigurationError("no database is named; give url", option="url")
         return Login(source.url, source.user, source.reveal())
@@ -107,13 +123,15 @@ def build(values: Section) -> Configuration:
     data_source: DataSourceConfig = builder.make(DataSourceConfig, parts["data_source"], "")
     if data_source.password is not None and "password" not in builder.sources:
         builder.sources["password"] = builder.sources["url"]
-    return Configuration(
-        data_source=data_source,
-        store=builder.make(StoreConfig, parts["store"], ""),
-        **rest,
-        sources=builder.sources,
-        problems=builder.problems,
-    )
+    store = builder.make(StoreConfig, parts["store"], "")
+    about: dict[str, Any] = {"sources": builder.sources, "problems": builder.problems}
+    try:
+        return Configuration(data_source=data_source, store=store, **rest, **about)
+    except ConfigurationError as error:
+        # Of what only the whole shows, the first value that has a part in it.
+        given = (place for path, place in builder.sources.items() if path.startswith(error.option or " "))
+        error.place = error.place or next(given, None)
+        raise
 
 
 _FLAT = {"data_source": DataSourceConfig, "store": StoreConfig}

@@ -58,11 +58,13 @@ class Note:
 def merge(lower: Section, upper: Section) -> Section:
     """Both, where ``upper`` wins. Lists are replaced as a whole.
 
-    A URL that is replaced takes with it what was given to log in there.
+    A URL that is replaced takes with it what was given to log in there, and a URL stands for several stores.
     """
     merged = dict(lower)
     if "url" in upper and "url" in lower:
         merged = {name: value for name, value in merged.items() if name not in LOGIN}
+    if "url" in upper:
+        merged.pop("stores", None)
     if any(name in upper for name in PASSWORD_OPTIONS):
         merged = {name: value for name, value in merged.items() if name not in PASSWORD_OPTIONS}
     for name, value in upper.items():

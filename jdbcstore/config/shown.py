@@ -13,17 +13,18 @@ Options = Iterator[tuple[str, Any]]
 
 
 def shown_options(configuration: Configuration) -> Options:
-    """Each option's path and value. Of a policy only what it was given; the rest are defaults."""
+    """Each option's path and value. Of a policy, or of several stores, only what it was given."""
     yield from _inside("", configuration.data_source)
     yield "broker_name", configuration.broker_name
     yield from _inside("", configuration.store)
     for part in ("locker", "journal", "io_exception_handler", "broker"):
         value = getattr(configuration, part)
         yield from [(part, None)] if value is None else _inside(f"{part}.", value)
-    for number, policy in enumerate(configuration.policies):
-        for path, value in _inside(f"policies[{number}].", policy):
-            if path in configuration.sources:
-                yield path, value
+    for part in ("stores", "policies"):
+        for number, one in enumerate(getattr(configuration, part)):
+            for path, value in _inside(f"{part}[{number}].", one):
+                if path in configuration.sources:
+                    yield path, value
 
 
 def _inside(prefix: str, part: Any) -> Options:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,8 @@ def to_toml(configuration: Configuration, origin: str) -> str:
             document.add(name, writer.table(part, f"{name}."))
     if writer.is_given("broker."):
         document.add("broker", writer.table(configuration.broker, "broker."))
-    writer.put_list(document, "policies", configuration.policies, "policies")
+    for name in ("stores", "policies"):
+        writer.put_list(document, name, getattr(configuration, name), name)
     _add_notes(document, configuration.notes)
     return tomlkit.dumps(document)
 
@@ -64,7 +66,9 @@ class _Writer:
         table = tomlkit.table()
         if hasattr(part, "type"):
             self.put(table, "type", part.type, f"{path}type")
-        self.put_fields(table, part, path, "LOCKER_PASSWORD")
+        store = re.match(r"stores\[(\d+)\]", path)
+        variable = f"STORE_{int(store[1]) + 1}_PASSWORD" if store else "LOCKER_PASSWORD"
+        self.put_fields(table, part, path, variable)
         return table
 
     def put_fields(self, table: TOMLDocument | Table, part: Any, path: str, password_variable: str) -> None:

@@ -34,19 +34,27 @@ class FilteredStore:
     finished when a filtered store with the same routes is opened. And such a transaction takes no
     ``update_message``, nor an ``acknowledge`` of a topic's message for all subscriptions.
 
-    It owns its stores: closing it closes them. Opening finishes what an earlier process left.
+    It owns its stores: closing it closes them. Opening finishes what an earlier process left, unless it is
+    ``read_only``, as its stores have to be then.
 
     :raises ConfigurationError: no route, or two stores of one name
     :raises StoreUnavailable: a store does not answer
     """
 
-    def __init__(self, routes: Sequence[Route], *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, routes: Sequence[Route], *, clock: Clock | None = None, read_only: bool = False
+    ) -> None:
         self.routes = Routes(routes)
         self.namer = MessageNamer(clock or SystemClock(), _PRODUCER_LENGTH)
         self.outcomes = Outcomes(self.routes)
         self._threads = ThreadPoolExecutor(_THREADS, "jdbcstore-filtered")
         self._closed = False
-        self.outcomes.finish()
+        if not read_only:
+            try:
+                self.outcomes.finish()
+            except BaseException:
+                self.routes.close_each()
+                raise
 
     def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> MessageStore:
         destination = destination_named(name, DestinationKind.QUEUE)
@@ -94,6 +102,7 @@ class FilteredStore:
 
     def close(self, timeout: float | None = None) -> None:
         self._closed = True
+        self.routes.close()
         self._threads.shutdown()
         deadline = None if timeout is None else time.monotonic() + timeout
         unwritten: list[StoreClosed] = []

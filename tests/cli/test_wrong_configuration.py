@@ -112,7 +112,7 @@ IN_ACTIVEMQ_XML = [
 
 # Each in a persistenceAdapter in line 2.
 ADAPTERS = [
-    ("<kahaDB/>", ": kahaDB keeps no messages in a database", "--url"),
+    ("<replicatedLevelDB/>", ": replicatedLevelDB keeps no messages in a database", "--url"),
     ('<jdbcPersistenceAdapter dataSource="#no"/>', ": no bean of this file has the id 'no'", "correct"),
     (
         '<jdbcPersistenceAdapter cleanupPeriod="5 min"/>',
@@ -244,11 +244,11 @@ def test_no_command_falls_back_to_the_default_file(
     invoke: Invoke, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     (tmp_path / "activemq.xml").write_text(
-        "<broker><persistenceAdapter><kahaDB/></persistenceAdapter></broker>"
+        "<broker><persistenceAdapter><replicatedLevelDB/></persistenceAdapter></broker>"
     )
 
     result = invoke(*command, "--config", "activemq.xml")
 
     assert result.code == 3
-    assert "kahaDB keeps no messages in a database" in result.err
+    assert "replicatedLevelDB keeps no messages in a database" in result.err
     assert not (tmp_path / "activemq-data").exists()

@@ -31,7 +31,7 @@ from jdbcstore.config.policy import (
     SharedDeadLetterStrategy,
     TimedSubscriptionRecoveryPolicy,
 )
-from jdbcstore.errors import ConfigurationError
+from jdbcstore.config.routed import RoutedStoreConfig
 from tests.cli.command_line import CommandLine
 from tests.databases import Database
 from tests.require import unavailable
@@ -165,9 +165,11 @@ EXPECTED = {
         ),
     ),
     "lease-kahadb": Configuration(
+        data_source=DataSourceConfig(url="sqlite:///target/activemq-data/jdbcstore.db"),
+        journal=JournalConfig(directory="target/activemq-data/journal"),
         locker=LeaseDatabaseLockerConfig(
             lock_acquire_sleep_interval=10.0, lock_keep_alive_period=5.0, data_source=MYSQL
-        )
+        ),
     ),
     "shared-file-locker": configuration(
         MYSQL,
@@ -181,9 +183,75 @@ EXPECTED = {
         ),
     ),
     "shared-file-locker-kahadb": Configuration(
+        data_source=DataSourceConfig(url="sqlite:///target/activemq-data/jdbcstore.db"),
+        journal=JournalConfig(directory="target/activemq-data/journal"),
         locker=SharedFileLockerConfig(
             directory="target/activemq-data", lock_acquire_sleep_interval=5.0, lock_keep_alive_period=10.0
-        )
+        ),
+    ),
+    "kahadb": Configuration(
+        data_source=DataSourceConfig(url="sqlite:////data/index/jdbcstore.db"),
+        store=StoreConfig(max_producers_to_audit=5, max_audit_depth=100),
+        broker=BrokerConfig(concurrent_store_and_dispatch_queues=True, memory_limit=20 << 20),
+        locker=SharedFileLockerConfig(directory="/data/kahadb"),
+        journal=JournalConfig(
+            directory="/data/kahadb/journal",
+            checkpoint_interval=5.0,
+            max_checkpoint_message_add_size=4096,
+            journal_log_file_size=32 << 20,
+            journal_max_write_batch_size=4 << 20,
+            journal_disk_sync_strategy="periodic",
+            journal_disk_sync_interval=2.0,
+            journal_archive_directory="/data/kahadb/data-archive",
+            preallocation_strategy="zeros",
+            preallocation_scope="entire_journal",
+            ignore_missing_journalfiles=True,
+        ),
+    ),
+    "leveldb": Configuration(
+        data_source=DataSourceConfig(url="sqlite:///LevelDB/jdbcstore.db"),
+        locker=SharedFileLockerConfig(directory="LevelDB"),
+        journal=JournalConfig(
+            directory="LevelDB/journal", journal_disk_sync_strategy="never", journal_log_file_size=100 << 20
+        ),
+    ),
+    "amq": Configuration(
+        data_source=DataSourceConfig(url="sqlite:///activemq-data/jdbcstore.db"),
+        journal=JournalConfig(
+            directory="activemq-data/journal",
+            journal_disk_sync_strategy="always",
+            journal_log_file_size=32 << 20,
+            journal_archive_directory="/archive",
+        ),
+    ),
+    "mkahadb": Configuration(
+        broker_name="one",
+        store=StoreConfig(pool_size=9),
+        locker=SharedFileLockerConfig(directory="/data/mkahadb", lock_acquire_sleep_interval=5.0),
+        stores=(
+            RoutedStoreConfig(
+                queue="ORDERS.>",
+                directory="/data/mkahadb/queue_ORDERS-8e2a417d6fe304aa",
+                journal=JournalConfig(journal_log_file_size=32 << 20),
+            ),
+            RoutedStoreConfig(topic="PRICES.>", data_source=POSTGRESQL),
+            RoutedStoreConfig(directory="/elsewhere", per_destination=True, journal=JournalConfig()),
+        ),
+    ),
+    "artemis-files": Configuration(
+        data_source=DataSourceConfig(url="sqlite:///data/bindings/jdbcstore.db"),
+        broker_name="artemis-2",
+        locker=SharedFileLockerConfig(directory="data/bindings"),
+        journal=JournalConfig(
+            directory="data/journal",
+            journal_log_files=2,
+            journal_log_file_size=10 << 20,
+            journal_buffer_timeout=0.000096,
+            journal_max_write_batch_size=490 << 10,
+            journal_disk_sync_strategy="always",
+            journal_retention=7 * 86400.0,
+            journal_retention_size=10 << 30,
+        ),
     ),
     "cursors-topic": policies(
         PolicyEntry(
@@ -355,7 +423,7 @@ def test_a_fragment(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_toml_made_of_it_loads_as_the_same(name: str, tmp_path: Path) -> None:
-    passwords = {"JDBCSTORE_PASSWORD": "s3cret", "LOCKER_PASSWORD": "s3cret"}
+    passwords = {"JDBCSTORE_PASSWORD": "s3cret", "LOCKER_PASSWORD": "s3cret", "STORE_2_PASSWORD": "s3cret"}
     converted = tmp_path / "jdbcstore.toml"
     converted.write_text(to_toml(load(name), name))
 
@@ -372,7 +440,13 @@ def with_password(configuration: Configuration, environment: dict[str, str]) -> 
     locker = configuration.locker
     if isinstance(locker, DatabaseLockerConfig | LeaseDatabaseLockerConfig) and locker.data_source:
         locker = replace(locker, data_source=revealed(locker.data_source))
-    return replace(configuration, data_source=revealed(configuration.data_source), locker=locker)
+    stores = tuple(
+        replace(one, data_source=revealed(one.data_source)) if one.data_source else one
+        for one in configuration.stores
+    )
+    return replace(
+        configuration, data_source=revealed(configuration.data_source), locker=locker, stores=stores
+    )
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -381,7 +455,7 @@ def test_no_secret_is_shown(name: str) -> None:
 
     shown = [repr(configuration), str(configuration.sources), *map(str, configuration.notes)]
     shown += [f"{path} {value}" for path, value in shown_options(configuration)]
-    if not configuration.problems:
+    if not (configuration.problems or configuration.stores):
         shown.append(repr(configuration.login()))
     assert "s3cret" not in " ".join(shown)
 
@@ -485,6 +559,21 @@ def test_what_has_no_meaning_is_told() -> None:
     }
 
 
+def test_what_a_store_in_files_does_not_take_is_told() -> None:
+    assert notes("kahadb", Kind.IGNORED).keys() == {"3, indexCacheSize", "3, enableAckCompaction"}
+    [(place, text)] = notes("kahadb", Kind.UNKNOWN).items()
+    assert (place, text.endswith("did you mean journalMaxFileLength?")) == ("3, journalMaxFileLengt", True)
+    assert notes("leveldb", Kind.IGNORED).keys() == {"3, verifyChecksums"}
+    assert notes("amq", Kind.IGNORED).keys() == {"3, useNio"}
+    assert notes("mkahadb", Kind.IGNORED).keys() == {
+        *("5, dataSourceName", "5, initialConnections"),
+        *("10, journalMaxFileLength", "14, lockKeepAlivePeriod"),
+    }
+    assert {place.split(", ")[1] for place in notes("artemis-files", Kind.IGNORED)} == {
+        *("journal-type", "journal-pool-files", "paging-directory", "acceptors"),
+    }
+
+
 def test_artemis_s_tables_are_told_to_be_others() -> None:
     assert "another layout" in notes("artemis", Kind.DANGEROUS)["6, database-store"]
     assert {place.split(", ")[1] for place in notes("artemis", Kind.IGNORED)} == {
@@ -496,14 +585,6 @@ def test_artemis_s_tables_are_told_to_be_others() -> None:
         "jdbc-driver-class-name",
         "acceptors",
     }
-
-
-@pytest.mark.parametrize("name", ["lease-kahadb", "shared-file-locker-kahadb"])
-def test_a_store_in_files_needs_a_url_from_elsewhere(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="kahaDB keeps no messages in a database"):
-        jdbcstore.open(load(name))
-
-    assert load(name, JDBCSTORE_URL="sqlite:///x.db").data_source == DataSourceConfig(url="sqlite:///x.db")
 
 
 def at(database: Database, name: str, folder: Path) -> Path:

@@ -59,6 +59,7 @@ ROWS = (
         "writer",
     },
     {"filtered", "io_exceptions", "journaled", "memory", "store", "transaction", "xa"},
+    {"opening"},
     {"__init__"},
     {"analytics", "broker", "replay", "transfer"},
     {"archive", "doctor", "plugins"},

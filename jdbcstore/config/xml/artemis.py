@@ -1,12 +1,19 @@
-"""The ``database-store`` of Artemis: where its database is. Its tables are not ActiveMQ Classic's."""
+"""Artemis's ``database-store``, whose tables are not ActiveMQ Classic's, and its journal in files."""
 
 from __future__ import annotations
 
+from jdbcstore.config.file_stores import DATABASE, REASONS, TAKEN
 from jdbcstore.config.given import Given, Kind, Section
-from jdbcstore.config.locker import LeaseDatabaseLockerConfig
-from jdbcstore.config.reasons import DATA_SOURCE, DRIVER_CLASS
+from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
+from jdbcstore.config.reasons import DATA_SOURCE, DRIVER_CLASS, OF_BROKER
+from jdbcstore.config.urls import sqlite_url
 from jdbcstore.config.xml.beans import Document
 from jdbcstore.config.xml.document import Element
+from jdbcstore.config.xml.file_stores import given_for, put, tell_old_files
+
+_FILE = "broker.xml"
+_DIRECTORIES = {"journal-directory": "data/journal", "bindings-directory": "data/bindings"}
+_UNITS = {"SECONDS": 1, "MINUTES": 60, "HOURS": 3600, "DAYS": 86400}
 
 _TAKEN = {
     "jdbc-connection-url": "url",
@@ -48,14 +55,10 @@ def is_artemis(root: Element) -> bool:
 
 
 def read_artemis(document: Document) -> Section:
-    """The sections of a ``broker.xml``.
-
-    :raises ConfigurationError: its messages are in files
-    """
+    """The sections of a ``broker.xml``."""
     stores = [element for element in document.root.all() if element.name == "database-store"]
     if not stores:
-        problem = "this Artemis keeps its messages in files; name a database with --url or JDBCSTORE_URL"
-        return {"url": Given(None, document.place(document.root.line), problem=problem)}
+        return _read_files(document)
     section: Section = {}
     for element in stores[0].children:
         _take(document, element, section)
@@ -101,14 +104,67 @@ def _read_lease(document: Document, store: Element) -> Section:
     return section
 
 
-def _take_core(document: Document, section: Section) -> None:
-    core = next((element for element in document.root.all() if element.name == "core"), document.root)
+def _core(document: Document) -> Element:
+    return next((element for element in document.root.all() if element.name == "core"), document.root)
+
+
+def _read_files(document: Document) -> Section:
+    """A journal and an SQLite database, in the directories of Artemis's journal and of its bindings."""
+    core = _core(document)
+    elements = {element.name: element for element in core.children}
+    directories = {name: _directory(document, elements.get(name), name) for name in _DIRECTORIES}
+    journal, index = directories["journal-directory"], directories["bindings-directory"]
+    place = document.place(core.line, core.name)
+    section: Section = {
+        "url": Given(sqlite_url(f"{index}/{DATABASE}"), place),
+        "locker": {
+            "type": Given(SharedFileLockerConfig.type, place),
+            "directory": Given(index, place),
+        },
+        "journal": {"directory": Given(journal, place)},
+    }
+    taken, reasons = TAKEN[_FILE], REASONS[_FILE]
     for element in core.children:
+        line, name = element.line, element.name
+        if name in taken:
+            given = given_for(document, taken[name], document.given(line, name, element.text), line, name)
+            put(section, taken[name].path, given)
+        elif name == "journal-retention-directory":
+            _take_retention(document, element, section)
+        elif name not in _DIRECTORIES:
+            document.note(Kind.IGNORED, line, name, reasons.get(name, OF_BROKER))
+    tell_old_files(document, core.line, _FILE, journal)
+    return section
+
+
+def _directory(document: Document, element: Element | None, name: str) -> str:
+    return _DIRECTORIES[name] if element is None else document.text(element.line, name, element.text)
+
+
+def _take_retention(document: Document, element: Element, section: Section) -> None:
+    """How long, and how many bytes of it, the journal keeps what is needed no more."""
+    line, name, given = element.line, element.name, element.attributes
+    unit = given.get("unit", "DAYS").upper()
+    if unit not in _UNITS:
+        wrong = f"unit must be one of {', '.join(_UNITS)}, not {given['unit']!r}"
+        raise document.wrong(line, wrong, name)
+    if "period" in given:
+        try:
+            seconds = float(given["period"]) * _UNITS[unit]
+        except ValueError:
+            raise document.wrong(line, f"period must be a number, not {given['period']!r}", name) from None
+        put(section, "journal.journal_retention", Given(seconds, document.place(line, name)))
+    if "storage-limit" in given:
+        limit = document.given(line, name, given["storage-limit"])
+        put(section, "journal.journal_retention_size", limit)
+
+
+def _take_core(document: Document, section: Section) -> None:
+    for element in _core(document).children:
         if element.name == "mask-password" and element.text == "true":
             problem = "the password is masked, and only Artemis can read it; give JDBCSTORE_PASSWORD"
             section["password"] = Given(None, document.place(element.line, element.name), problem=problem)
         elif element.name == "name":
             section["brokerName"] = document.given(element.line, "name", element.text)
         elif element.name != "store":
-            text = "it is the broker's own business, and no part of the store"
-            document.note(Kind.IGNORED, element.line, element.name, text)
+            document.note(Kind.IGNORED, element.line, element.name, OF_BROKER)

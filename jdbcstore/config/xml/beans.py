@@ -36,6 +36,11 @@ _ELEMENTS = {
     "PolicyEntry": "policyEntry",
     "RedeliveryPlugin": "redeliveryPlugin",
     "KahaDBPersistenceAdapter": "kahaDB",
+    "MultiKahaDBPersistenceAdapter": "mKahaDB",
+    "FilteredKahaDBPersistenceAdapter": "filteredKahaDB",
+    "LevelDBStore": "levelDB",
+    "LevelDBPersistenceAdapter": "levelDB",
+    "AMQPersistenceAdapter": "amqPersistenceAdapter",
 }
 """Of ActiveMQ's classes, by the last part of their names."""
 

@@ -29,7 +29,11 @@ _DEFAULT_KEEP_ALIVE = 30_000
 _DEFAULT_INTERVAL = 10_000
 
 
-def read_locker(document: Document, adapter: Bean) -> Section | None:
+LOCKING = ("locker", "databaseLocker", "useLock", "useDatabaseLock", "lockDataSource", *_OF_ADAPTER)
+"""What a persistence adapter has about its locker."""
+
+
+def read_locker(document: Document, adapter: Bean, default: str = "database-locker") -> Section | None:
     """The section of a persistence adapter's locker; None where it uses none."""
     if _is_off(document, adapter):
         for name in (*_OF_ADAPTER, "locker", "databaseLocker", "lockDataSource"):
@@ -38,7 +42,7 @@ def read_locker(document: Document, adapter: Bean) -> Section | None:
                 document.note(Kind.IGNORED, adapter.values[name].line, name, text)
         return None
     value = adapter.values.get("locker") or adapter.values.get("databaseLocker")
-    bean = (document.referred(value) if value else None) or Bean("database-locker", adapter.line)
+    bean = (document.referred(value) if value else None) or Bean(default, adapter.line)
     kind = _KINDS.get(bean.kind)
     if kind is None:
         names = ", ".join(_KINDS)

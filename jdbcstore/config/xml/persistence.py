@@ -10,7 +10,9 @@ from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.reasons import ADAPTER, PERSISTENCE_ADAPTER, STORE
 from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.config.xml.data_source import read_data_source
-from jdbcstore.config.xml.lockers import read_locker
+from jdbcstore.config.xml.file_stores import FILES, read_file_store
+from jdbcstore.config.xml.lockers import LOCKING, read_locker
+from jdbcstore.config.xml.several import SEVERAL, read_several
 
 _JDBC = "jdbcPersistenceAdapter"
 _FACTORIES = ("journalPersistenceAdapterFactory", "journaledJDBC")
@@ -18,8 +20,6 @@ _JOURNAL = "journalPersistenceAdapter"
 SQL = (_JDBC, *_FACTORIES, _JOURNAL)
 """The elements of a store in a database."""
 
-_LOCKING = ("locker", "databaseLocker", "useLock", "useDatabaseLock", "lockKeepAlivePeriod", "lockDataSource",
-            "lockAcquireSleepInterval", "stopOnError")  # fmt: skip
 _DIRECTORIES = ("dataDirectory", "dataDirectoryFile", "directory")
 
 
@@ -31,6 +31,10 @@ def read_persistence(document: Document, bean: Bean) -> Section:
         return _read_factory(document, bean)
     if bean.kind == _JOURNAL:
         return _read_journaled(document, bean)
+    if bean.kind in FILES:
+        return read_file_store(document, bean)
+    if bean.kind == SEVERAL:
+        return read_several(document, bean)
     return _read_other(document, bean)
 
 
@@ -50,7 +54,7 @@ def _read_jdbc(document: Document, bean: Bean, directory: str | None = None) -> 
             _tell_isolation(document, value)
         elif name == "useExternalMessageReferences":
             _tell_references(document, name, value)
-        elif name not in (*_LOCKING, *_DIRECTORIES):
+        elif name not in (*LOCKING, *_DIRECTORIES):
             document.tell(bean, name, value, PERSISTENCE_ADAPTER, map(snake, STORE))
     locker = read_locker(document, bean)
     if "url" not in section:

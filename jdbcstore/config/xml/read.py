@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from jdbcstore.config.given import Given, Kind, Note, Section
+from jdbcstore.config.given import Given, Kind, Note, Section, merge
 from jdbcstore.config.reasons import OF_BROKER
 from jdbcstore.config.xml.artemis import is_artemis, read_artemis
 from jdbcstore.config.xml.beans import Bean, Document, Value
@@ -63,9 +63,9 @@ def _read_broker(document: Document) -> Section:
             document.note(Kind.IGNORED, value.line, name, OF_BROKER)
     policies = with_redelivery(policies, redeliveries)
     section |= {"policies": policies} if policies else {}
-    section |= {"broker": own} if own else {}
     if adapter is not None:
         section |= read_persistence(document, adapter)
+    section = merge(section, {"broker": own} if own else {})
     persistent = broker.values.get("persistent")
     if adapter is None or (persistent and _is_false(document, "persistent", persistent)):
         section["url"] = _no_database(document, broker, persistent)

@@ -1,0 +1,134 @@
+"""Opening what a configuration describes: one store or several, each in a database or in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from jdbcstore.abc import Store
+from jdbcstore.clock import Clock
+from jdbcstore.config import Configuration, DataSourceConfig
+from jdbcstore.config.file_stores import DATABASE, JOURNAL, folder_name
+from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
+from jdbcstore.config.routed import RoutedStoreConfig
+from jdbcstore.config.urls import sqlite_file, sqlite_url
+from jdbcstore.errors import ConfigurationError
+from jdbcstore.filtered import FilteredStore, Route, StorePerDestination
+from jdbcstore.memory import MemoryStore
+from jdbcstore.store import JdbcStore
+
+log = logging.getLogger(__name__)
+
+MEMORY = "memory:"
+
+
+class Opening:
+    """How the stores of one configuration are opened: each read-only or not, and waiting as long."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        clock: Clock | None = None,
+        read_only: bool = False,
+        lock_timeout: float | None = None,
+        give_up: threading.Event | None = None,
+    ) -> None:
+        self._configuration = configuration
+        self._clock = clock
+        self._read_only = read_only
+        self._lock_timeout = lock_timeout
+        self._give_up = give_up
+
+    def open(self) -> Store:
+        """The store, whose configuration's notes are logged.
+
+        :raises StoreError: as :func:`jdbcstore.open` says
+        """
+        self._configuration.tell(log)
+        return self._open_several() if self._configuration.stores else self._open_one(self._configuration)
+
+    def _open_one(self, configuration: Configuration) -> Store:
+        if configuration.data_source.url == MEMORY:
+            return MemoryStore(configuration.store, clock=self._clock)
+        file = sqlite_file(configuration.data_source.url)
+        if configuration.journal is not None and file is not None and not self._read_only:
+            _make(file.parent)
+        return self._open_database(configuration)
+
+    def _open_database(self, configuration: Configuration, *, journaled: bool = False) -> JdbcStore:
+        return JdbcStore.configured(
+            configuration,
+            clock=self._clock,
+            read_only=self._read_only,
+            journaled=journaled,
+            lock_timeout=self._lock_timeout,
+            give_up=self._give_up,
+        )
+
+    def _open_several(self) -> FilteredStore:
+        with ExitStack() as opened:
+            routes = [route for one in self._configuration.stores for route in self._routes(one, opened)]
+            store = FilteredStore(routes, clock=self._clock, read_only=self._read_only)
+            opened.pop_all()
+            return store
+
+    def _routes(self, one: RoutedStoreConfig, opened: ExitStack) -> Iterable[Route]:
+        store: Store | StorePerDestination
+        if one.per_destination:
+            store = StorePerDestination(Path(one.directory or ""), lambda folder: self._open_in(one, folder))
+        else:
+            store = self._open_in(one, None if one.directory is None else Path(one.directory))
+            opened.callback(_close, store)
+        return [
+            Route(store=store, destination=pattern, name=one.label) for pattern in one.patterns or (None,)
+        ]
+
+    def _open_in(self, one: RoutedStoreConfig, folder: Path | None) -> Store:
+        return self._open_one(of_route(self._configuration, one, folder))
+
+
+def of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path | None) -> Configuration:
+    """What the configuration says of one of its stores, in its folder if it has one.
+
+    :raises ConfigurationError: its locker cannot be that of several stores
+    """
+    journal, source, locker = one.journal, one.data_source, configuration.locker
+    if folder is not None:
+        source = DataSourceConfig(url=sqlite_url(folder / DATABASE))
+        _make(folder)
+        if journal is not None:
+            journal = replace(journal, directory=str(folder / JOURNAL))
+    if getattr(locker, "data_source", None) is not None:
+        raise ConfigurationError(
+            "each of several stores has the lock in its own database; leave out the locker's data_source",
+            option="locker.data_source",
+        )
+    if isinstance(locker, SharedFileLockerConfig):
+        of_label = Path(locker.directory or "") / folder_name(one.label or "others")
+        locker = replace(locker, directory=str(folder or of_label))
+    implied = "locker.type" not in configuration.sources
+    if journal is not None and implied and isinstance(locker, LeaseDatabaseLockerConfig):
+        locker = None  # its journal lets nobody else in
+    return replace(
+        configuration, stores=(), data_source=source or DataSourceConfig(), journal=journal, locker=locker
+    )
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot make the folder {folder} for a store: {error.strerror}; make it, or name another"
+        ) from error
+
+
+def _close(store: Store) -> None:
+    with contextlib.suppress(Exception):
+        store.close()
