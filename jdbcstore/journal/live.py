@@ -12,6 +12,7 @@ from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import JournalFailed, StoreUnavailable
 from jdbcstore.journal import directory as names
 from jdbcstore.journal.files import Files
+from jdbcstore.journal.keeping import Keeping
 from jdbcstore.journal.layout import BLOCK, SegmentHeader, Stamp
 from jdbcstore.journal.recovery import Recovered, Segment, Torn
 from jdbcstore.journal.spares import Spares
@@ -33,6 +34,8 @@ class Segments:
         self._lock = threading.Lock()
         self._live: list[Segment] = []
         self.spares = Spares(directory, config, files)
+        self._keeping = Keeping(directory, config, files, clock, self.spares)
+        self._releasing = threading.Lock()
         self._file = -1
         self.stamp = Stamp(0, 0)
 
@@ -56,6 +59,7 @@ class Segments:
         :raises OSError:
         """
         self.spares.start()
+        self._keeping.start()
         if not found.segments:
             return
         # The machine did not go down with the process: what that had not synced is to be relied on now.
@@ -159,13 +163,15 @@ class Segments:
 
         :raises OSError:
         """
-        while True:
-            with self._lock:
-                if len(self._live) < 2 or self._live[0].last_number > up_to:
-                    return
-                segment = self._live.pop(0)
-            # Durably, one after the other: no later one has gone first after a crash.
-            self.spares.give(segment.path, segment.path.stat().st_size)
+        with self._releasing:
+            while True:
+                with self._lock:
+                    if len(self._live) < 2 or self._live[0].last_number > up_to:
+                        break
+                    segment, following = self._live.pop(0), self._live[0]
+                # Durably, one after the other: no later one has gone first after a crash.
+                self._keeping.let_go(segment, max(following.header.created, segment.header.created))
+            self._keeping.prune()
 
     def close(self) -> None:
         self.spares.close()

@@ -167,7 +167,7 @@ class CrashingFiles(OsFiles):
                     left.append(change)
             self.pending = left
 
-    def start_again(self, stop_at: int) -> None:
+    def start_again(self, stop_at: int | None) -> None:
         """The process was killed, and not the machine: nothing is lost, and nothing more is durable."""
         with self._lock:
             self.down = False

@@ -117,9 +117,15 @@ class Machine:
             stop_at += 1
 
 
-@pytest.mark.parametrize("scope", ["none", "entire_journal"])
-def test_at_every_boundary_of_a_short_history(folder: Path, scope: str) -> None:
-    machine = Machine(folder, preallocation_scope=scope)
+OPTIONS = [
+    {"preallocation_scope": "entire_journal"},
+    {"preallocation_scope": "none", "journal_retention": 1000.0},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["again", "kept"])
+def test_at_every_boundary_of_a_short_history(folder: Path, options: dict[str, Any]) -> None:
+    machine = Machine(folder, **options)
     _, files = machine.run(appends_and_releases, None, {})
     operations = files.operations
     assert operations > 40
@@ -166,6 +172,7 @@ def live(witness: Witness, files: CrashingFiles, chance: random.Random) -> None:
         preallocation_scope=chance.choice(("none", "entire_journal")),
         preallocation_strategy=chance.choice(("zeros", "sparse_file")),
         journal_disk_sync_strategy=chance.choice(("always", "always", "never")),
+        journal_retention_size=chance.choice((0, 0, 20_000)),
     )
     size = chance.choice((None, None, 0, 200))
     journal = None
@@ -229,3 +236,19 @@ def test_what_was_behind_a_hole_does_not_come_back(folder: Path, scope: str) -> 
         kept = [b"old 0 " * 8, b"old 1 " * 8]
         assert bodies in (kept, [*kept, b"new 2 " * 8]), number
     machine.check(witness, state, interrupted=True)
+
+
+def test_killed_at_every_boundary_and_then_the_machine_goes_down(folder: Path) -> None:
+    machine = Machine(folder)
+    _, files = machine.run(appends_and_releases, None, {})
+    for stop_at in range(files.operations):
+        witness, files = machine.run(appends_and_releases, stop_at, {})
+        files.start_again(None)
+        journal = witness.open(configured(files.root / JOURNAL), files)
+        witness.go_on_with(journal, list(journal.records(journal.first_number - 1)))
+        witness.append(journal, Item(b"after all"))
+        files.go_down()
+        closed(journal)
+        for state in files.after_each(few_cuts):
+            machine.check(witness, state, interrupted=False)
+        shutil.rmtree(files.root)
