@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from jdbcstore.analytics.envelope import Spans
 from jdbcstore.analytics.pieces import numbers, pieces
+from jdbcstore.analytics.walking import Walk
 from jdbcstore.openwire.primitives import (
     BOOLEAN,
     BYTE,
@@ -45,32 +46,57 @@ class Entries:
 
     def __init__(self, data: Any, spans: Spans, rows: Any) -> None:
         self._data = data
-        at = np.where(spans.present, spans.start + 4, spans.start)
-        count = np.where(spans.present, numbers(data, spans.start, "i4"), 0)
+        walk = Walk(data, spans.start)
+        count = np.where(spans.present, walk.next("i4"), 0)
         self.walked = rows & (~spans.present | ((spans.size >= 4) & (count >= 0) & (count <= _MOST)))
+        count[~self.walked] = 0
+        at = np.where(spans.present, spans.start + 4, spans.start)
+        active, walk = np.arange(len(rows)), Walk(data, at)
         steps = []
-        for step in range(int(count[self.walked].max(initial=0))):
-            active = np.flatnonzero(self.walked & (count > step))
-            steps.append((active, *self._step(active, at)))
+        for step in range(int(count.max(initial=0))):
+            more = self.walked[active] & (count[active] > step)
+            if not more.all():
+                at[active] = walk.places
+                active = active[more]
+                walk = Walk(data, at[active])
+            steps.append((active, *self._step(active, walk)))
+        at[active] = walk.places
         self.walked &= at == spans.start + spans.size
-        nothing = [np.zeros(0, np.int64)] * 6
-        parts = [np.concatenate(part) for part in zip(*steps, strict=True)] if steps else nothing
-        kept = np.flatnonzero(self.walked[parts[0]])
-        order = kept[np.argsort(parts[0][kept], kind="stable")]
-        self.row, self._name_at, self._name_size, self.tag, self._at, self._size = (p[order] for p in parts)
+        count[~self.walked] = 0
+        self.ends = np.concatenate([[0], np.cumsum(count)])
+        """Where each row's entries end, and before them all."""
+        self._name_at, self._name_size, self.tag, self._at, self._size = self._in_order(steps)
+        self.row = np.repeat(np.arange(len(rows)), count)
 
-    def _step(self, active: Any, at: Any) -> tuple[Any, ...]:
-        """One entry of each active row; moves ``at`` behind it, and drops rows it cannot walk."""
-        data, last = self._data, len(self._data) - 1
-        name_size = numbers(data, at[active], "u2").astype(np.int64)
-        name_at = at[active] + 2
-        tag = data[np.minimum(name_at + name_size, last)]
-        value_at, size = name_at + name_size + 1, _WIDTHS[tag]
+    def _step(self, active: Any, walk: Walk) -> tuple[Any, ...]:
+        """One entry of each active row; moves behind it, and drops rows that cannot be walked."""
+        name_size = walk.next("u2").astype(np.int64)
+        walk.skip(2)
+        name_at = walk.places
+        walk.skip(name_size)
+        tag = walk.next("u1")
+        walk.skip(1)
+        size = _WIDTHS[tag]
         self.walked[active[size < 0]] = False
         is_text = tag == STRING
-        length = np.where(is_text, numbers(data, value_at, "u2").astype(np.int64), 0)
-        at[active] = value_at + np.maximum(size, 0) + length
-        return name_at, name_size, tag, value_at + np.where(is_text, 2, 0), np.where(is_text, length, size)
+        length = size
+        if is_text.any():
+            length = np.where(is_text, walk.next("u2").astype(np.int64), size)
+            walk.skip(is_text * 2)
+        value_at = walk.places
+        walk.skip(np.maximum(length, 0))
+        return name_at, name_size, tag, value_at, length
+
+    def _in_order(self, steps: list[tuple[Any, ...]]) -> list[Any]:
+        """What the steps found, by rows and by entries in them, of the rows that are walked."""
+        columns = [np.zeros(self.ends[-1], kind) for kind in ("i8", "i8", "u1", "i8", "i8")]
+        for number, (active, *parts) in enumerate(steps):
+            kept = self.walked[active]
+            every = kept.all()
+            places = self.ends[active if every else active[kept]] + number
+            for column, part in zip(columns, parts, strict=True):
+                column[places] = part if every else part[kept]
+        return columns
 
     @property
     def names(self) -> pa.Array:

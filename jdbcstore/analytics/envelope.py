@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from jdbcstore.analytics.pieces import MOST, numbers
+from jdbcstore.analytics.walking import WINDOW, Walk
 from jdbcstore.body import BodyType
 from jdbcstore.openwire.types import DESTINATION_KINDS, MESSAGE_ID, MESSAGE_TYPES, PRODUCER_ID
 
@@ -93,8 +93,8 @@ def _bytes_of(blobs: pa.BinaryArray) -> tuple[Any, Any, Any]:
     width = np.int64 if pa.types.is_large_binary(blobs.type) else np.int32
     bounds = np.frombuffer(offsets, width)[blobs.offset : blobs.offset + len(blobs) + 1].astype(np.int64)
     flat = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-    if len(flat) < MOST:
-        flat = np.concatenate([flat, np.zeros(MOST, np.uint8)])
+    if len(flat) < WINDOW:
+        flat = np.concatenate([flat, np.zeros(WINDOW, np.uint8)])
     return flat, bounds[:-1], bounds[1:]
 
 
@@ -106,9 +106,8 @@ class _Walk:
     """
 
     def __init__(self, data: Any, starts: Any, ends: Any) -> None:
-        self._data = data
-        self._last = len(data) - 1
-        self._at = starts.copy()
+        self._walk = Walk(data, starts)
+        self._size = len(data)
         self._ends = ends
         self._right = np.ones(len(starts), bool)
 
@@ -116,21 +115,17 @@ class _Walk:
         self._right &= condition
 
     def ended(self) -> Any:
-        return self._right & (self._at == self._ends)
+        return self._right & (self._walk.places == self._ends)
 
-    def skip(self, size: Any) -> None:
-        self._at += size
+    def skip(self, size: int) -> None:
+        self._walk.skip(size)
 
     def byte(self) -> Any:
-        value = self._data[np.minimum(self._at, self._last)]
-        self._at += 1
-        return value
+        return self._field("u1")
 
     def number(self, size: int) -> Any:
         """A signed number of so many bytes."""
-        value = numbers(self._data, self._at, f"i{size}")
-        self._at += size
-        return value.astype(np.int64)
+        return self._field(f"i{size}").astype(np.int64, copy=False)
 
     def present(self) -> Any:
         """Whether an optional field follows; one is the only way in which Java says so."""
@@ -142,54 +137,50 @@ class _Walk:
         self.require(self.byte() == 0)
 
     def string(self) -> Spans:
-        return self._string_if(self.present())
-
-    def _string_if(self, present: Any) -> Spans:
-        return self._span(present, 2, numbers(self._data, self._at, "u2").astype(np.int64))
+        return self._span("u2", self.present())
 
     def binary(self) -> Spans:
-        present = self.present()
-        at = self._at.copy()
-        size = self.number(4)
-        self._at = at
-        self.require(~present | (size >= 0))
-        return self._span(present, 4, size)
+        return self._span("i4", self.present())
 
-    def _span(self, present: Any, prefix: int, size: Any) -> Spans:
+    def _field(self, code: str, present: Any = True) -> Any:
+        """A number; where it is not present it is none, and the place stays."""
+        everywhere = present is True or (present | ~self._right).all()
+        if not everywhere and not (present & self._right).any():
+            return np.zeros(len(self._right), code)
+        value = self._walk.next(code)
+        self._walk.skip(value.itemsize if everywhere else present * value.itemsize)
+        return value
+
+    def _span(self, code: str, present: Any) -> Spans:
+        """What has its size, a number, in front."""
+        size = self._field(code, present).astype(np.int64)
+        self.require(~present | (size >= 0))
         # What does not fit into its row moves the place behind the end, and never back.
-        size = np.where(present, np.clip(size, 0, self._last + 1), 0)
-        start = self._at + prefix
-        self._at = np.where(present, start + size, self._at)
-        return Spans(np.minimum(start, self._last + 1 - size), size, present)
+        size = np.where(present, np.clip(size, 0, self._size), 0)
+        start = self._walk.places
+        self._walk.skip(size)
+        return Spans(np.minimum(start, self._size - size), size, present)
 
     def nested(self, number: int, *, always: bool = False) -> Any:
         """Whether a nested object of this type follows."""
         present = self.present()
         if always:
             self.require(present)
-        kind = self._data[np.minimum(self._at, self._last)]
-        self.require(~present | (kind == number))
-        self._at += present
+        self.require(~present | (self._field("u1", present) == number))
         return present
 
     def destination(self) -> Names:
         present = self.present()
-        number = self._data[np.minimum(self._at, self._last)]
+        number = self._field("u1", present)
         self.require(~present | ((number >= _FIRST_DESTINATION) & (number <= _LAST_DESTINATION)))
-        self._at += present
         return Names(number, self._name_of(present))
 
     def producer(self) -> Producer:
         present = self.nested(PRODUCER_ID)
         connection = self._name_of(present)
-        before = self._at.copy()
-        value, session = self.number(8), self.number(8)
-        self._at = np.where(present, self._at, before)
-        return Producer(connection, value, session)
+        return Producer(connection, self._field("i8", present), self._field("i8", present))
 
     def _name_of(self, present: Any) -> Spans:
         """The name that an object has if it is there."""
-        named = self._data[np.minimum(self._at, self._last)]
-        self.require(~present | (named == 1))
-        self._at += present
-        return self._string_if(present)
+        self.require(~present | (self._field("u1", present) == 1))
+        return self._span("u2", present)

@@ -82,8 +82,7 @@ def _walk(batch: Batch) -> tuple[Any, pa.Array]:
     )
     nothing = pa.nulls(len(names), pa.binary())
     values = [entries.types, texts, booleans, longs, doubles, nothing]
-    ends = np.searchsorted(entries.row, np.arange(len(rows) + 1))
-    return entries.walked, _map(ends, np.ones(len(rows), bool), names, values)
+    return entries.walked, _map(entries.ends, np.ones(len(rows), bool), names, values)
 
 
 def _is_text(column: pa.Array) -> Any:
