@@ -18,6 +18,7 @@ from jdbcstore.cli.dead_letters import dlq
 from jdbcstore.cli.deciding import xa
 from jdbcstore.cli.diagnosing import doctor
 from jdbcstore.cli.failures import ExitCode, PipeClosed, exit_code
+from jdbcstore.cli.journaling import journal
 from jdbcstore.cli.locking import lock, wait_master
 from jdbcstore.cli.managing import cleanup, init, purge, status
 from jdbcstore.cli.migrating import migrate, schema
@@ -79,8 +80,8 @@ working directory.
 
 for _command in (
     init, status, broker, passwd, send, browse, consume, purge, subscriptions, subscribe, unsubscribe, dlq,
-    cleanup, xa, migrate, schema, copy, audit, archive, restore, replay, lock, wait_master, config, sql,
-    report, doctor, demo,
+    cleanup, xa, migrate, schema, copy, audit, archive, restore, replay, journal, lock, wait_master, config,
+    sql, report, doctor, demo,
 ):  # fmt: skip
     commands.add_command(_command)
 

@@ -10,6 +10,7 @@ from jdbcstore.errors import (
     ConfigurationError,
     InvalidDestination,
     InvalidMessage,
+    JournalInUse,
     JournalPending,
     LockLost,
     MessageNotFound,
@@ -49,6 +50,7 @@ class ExitCode(IntEnum):
 _CODES: tuple[tuple[type[StoreError], ExitCode], ...] = (
     (ConfigurationError, ExitCode.CONFIGURATION),
     (JournalPending, ExitCode.CONFIGURATION),
+    (JournalInUse, ExitCode.LOCKED),
     (StoreUnavailable, ExitCode.UNAVAILABLE),
     (SchemaError, ExitCode.SCHEMA),
     (NotMaster, ExitCode.LOCKED),

@@ -90,6 +90,7 @@ ONLY = {
         "ddl",
         "demo",
         "doctor",
+        "journal",
         "replay",
         "transfer",
     },

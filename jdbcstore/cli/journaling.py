@@ -1,0 +1,181 @@
+"""``journal check`` and ``repair``: the files of a journal, for who looks after them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jdbcstore.cli.failures import ExitCode
+from jdbcstore.cli.journal_files import directory_of, everything, folder_argument, said
+from jdbcstore.cli.options import Command, Settings
+from jdbcstore.cli.output import counted, print_table, printable, progress, size, write_json, write_line
+from jdbcstore.journal import Damage, Record, SegmentFile, records, segments
+from jdbcstore.journal import repair as repair_journal
+
+
+@click.group()
+def journal() -> None:
+    """Look at the files of a journal, and repair them.
+
+    FOLDER is the journal's; without it, that of the configuration.
+    """
+
+
+@dataclass(slots=True)
+class _Checked:
+    """One file, and what is in it."""
+
+    file: SegmentFile
+    records: int = 0
+    first: int = 0
+    last: int = 0
+    damages: list[Damage] = field(default_factory=list)
+
+    def add(self, found: Record | Damage) -> None:
+        if isinstance(found, Record):
+            self.records += 1
+            self.first = self.first or found.number
+            self.last = found.number
+        else:
+            self.damages.append(found)
+
+    @property
+    def state(self) -> str:
+        if any(not damage.torn for damage in self.damages):
+            return "damaged"
+        return "torn" if self.damages else "kept" if self.file.kept else "sound"
+
+
+@journal.command(cls=Command)
+@folder_argument
+@click.pass_obj
+def check(settings: Settings, folder: Path | None) -> int:
+    """Read every file, and say what is wrong: exit code 1 if there is damage.
+
+    Changes nothing. While a broker writes, the end may look torn.
+    """
+    directory = directory_of(settings, folder)
+    checked, lost = _check(directory)
+    if any(not damage.torn for damage in lost):
+        # Once more: a writer may have been under way between two looks.
+        checked, lost = _check(directory)
+    damage = [one for one in lost if not one.torn]
+    if settings.json:
+        for one in checked:
+            write_json(_file_facts(one))
+        write_json(
+            {
+                "directory": str(directory),
+                "records": sum(one.records for one in checked if not one.file.kept),
+                "sound": not damage,
+                "torn": next((_damage_facts(one) for one in lost if one.torn), None),
+                "damage": [_damage_facts(one) for one in damage],
+            }
+        )
+    else:
+        _print_checked(directory, checked, lost)
+    return ExitCode.FAILED if damage else ExitCode.DONE
+
+
+def _check(directory: Path) -> tuple[list[_Checked], list[Damage]]:
+    """Every file, and what is wrong, with what belongs to no file there is."""
+    files = {file.path: _Checked(file) for file in segments(directory)}
+    lost: list[Damage] = []
+    with progress(f"checking {directory}", len(files)) as done:
+        for found, path in everything(directory, [one.file for one in files.values()]):
+            if path in files:
+                if not files[path].records and not files[path].damages:
+                    done(1)
+                files[path].add(found)
+            if isinstance(found, Damage):
+                lost.append(found)
+    return [*files.values()], lost
+
+
+def _print_checked(directory: Path, checked: list[_Checked], lost: list[Damage]) -> None:
+    columns = {"file": "left", "records": "right", "first": "right", "last": "right", "size": "right",
+               "state": "left"}  # fmt: skip
+    rows: list[tuple[str, ...]] = [
+        (one.file.path.name, str(one.records), str(one.first or "-"), str(one.last or "-"),
+         size(one.file.size), one.state)
+        for one in checked
+    ]  # fmt: skip
+    print_table("", columns, rows)
+    for damage in lost:
+        write_line(printable(said(damage)))
+    records = counted(sum(one.records for one in checked if not one.file.kept), "record")
+    if any(not damage.torn for damage in lost):
+        write_line(f"{printable(str(directory))}: {records}, and damage; jdbcstore journal repair keeps them")
+    else:
+        write_line(f"{printable(str(directory))}: {records}, all sound")
+
+
+def _damage_facts(damage: Damage) -> dict[str, Any]:
+    return {
+        "file": damage.path.name,
+        "segment": damage.segment,
+        "offset": damage.offset,
+        "first_record": damage.number or None,
+        "next_record": damage.next_number,
+        "lost": damage.lost,
+        "torn": damage.torn,
+        "reason": damage.reason,
+    }
+
+
+def _file_facts(one: _Checked) -> dict[str, Any]:
+    return {
+        "file": one.file.path.name,
+        "segment": one.file.number,
+        "first_record": one.first or None,
+        "last_record": one.last or None,
+        "records": one.records,
+        "bytes": one.file.size,
+        "kept": one.file.kept is not None,
+        "state": one.state,
+    }
+
+
+@journal.command(cls=Command)
+@folder_argument
+@click.option("--cut", is_flag=True, help="Keep nothing of what is behind the first damage.")
+@click.pass_obj
+def repair(settings: Settings, folder: Path | None, cut: bool) -> None:
+    """Make a damaged journal one that opens, with what can still be read.
+
+    What is damaged is left out, and what is behind it kept. Each file that is changed is copied before. Stop
+    the broker first. It can be run again after whatever stopped it.
+    """
+    directory = directory_of(settings, folder)
+    before = _numbers(directory) if cut else []
+    done = repair_journal(directory, cut=cut)
+    behind = [number for number in before if done.damages and number > done.damages[0].number]
+    copies = None if done.copies is None else str(done.copies)
+    if settings.json:
+        write_json(
+            {
+                "directory": str(directory),
+                "records": done.records,
+                "damage": [_damage_facts(one) for one in done.damages],
+                "cut_off": {"records": len(behind), "first": behind[0], "last": behind[-1]}
+                if behind
+                else None,
+                "copies": copies,
+            }
+        )
+        return
+    for damage in done.damages:
+        write_line(printable(said(damage)))
+    if behind:
+        write_line(f"cut off behind it: {counted(len(behind), 'record')}, {behind[0]} to {behind[-1]}")
+    if copies is not None:
+        write_line(f"the files as they were are in {printable(copies)}")
+    verdict = "there was nothing to repair" if not done.damages else "repaired"
+    write_line(f"{printable(str(directory))}: {verdict}; {counted(done.records, 'record')}")
+
+
+def _numbers(directory: Path) -> list[int]:
+    return [found.number for found in records(directory) if isinstance(found, Record)]

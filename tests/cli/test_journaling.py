@@ -1,0 +1,111 @@
+"""``journal check`` and ``repair``: what is in the files of a journal, and what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jdbcstore.cli.failures import ExitCode
+from jdbcstore.journal.directory import live_segments
+from tests.cli.conftest import Invoke
+from tests.journal.entries import Item, Told, configured, opened
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Of a journal of sixty records in four files, closed."""
+    folder = tmp_path / "journal"
+    journal = opened(configured(folder, journal_disk_sync_strategy="never"), Told())
+    for number in range(60):
+        journal.append(Item(b"%03d" % number * 60), waits=True)
+    journal.close()
+    assert [*live_segments(folder)] == [1, 2, 3, 4]
+    return folder
+
+
+def damage(folder: Path, segment: int = 2, offset: int = 1000) -> None:
+    path = live_segments(folder)[segment]
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 0x10
+    path.write_bytes(data)
+
+
+def test_a_sound_journal(folder: Path, invoke: Invoke) -> None:
+    assert "60 records, all sound" in invoke("journal", "check", str(folder)).out
+    *files, whole = invoke("journal", "check", str(folder), "--json").lines
+
+    assert [file["segment"] for file in files] == [1, 2, 3, 4]
+    assert {file["state"] for file in files} == {"sound"}
+    assert (files[0]["first_record"], files[-1]["last_record"]) == (1, 60)
+    assert sum(file["records"] for file in files) == 60
+    assert whole == {"directory": str(folder), "records": 60, "sound": True, "torn": None, "damage": []}
+    assert invoke("journal", "repair", str(folder), "--json").json["copies"] is None
+
+
+def test_damage_is_told_by_segment_and_offset_and_repaired(folder: Path, invoke: Invoke) -> None:
+    before = {path.name: path.read_bytes() for path in live_segments(folder).values()}
+    damage(folder)
+
+    found = invoke("journal", "check", str(folder), "--json")
+    assert found.code == ExitCode.FAILED
+    [fault] = found.lines[-1]["damage"]
+    assert (fault["segment"], fault["lost"], fault["torn"]) == (2, 1, False)
+    assert fault["offset"] <= 1000
+    said = invoke("journal", "check", str(folder))
+    assert said.code == ExitCode.FAILED
+    assert f"segment 2 at {fault['offset']}: record {fault['first_record']} is damaged" in said.out
+
+    done = invoke("journal", "repair", str(folder))
+    assert done.code == ExitCode.DONE
+    assert f"lost: record {fault['first_record']}" in done.out
+    assert "59 records" in done.out
+    [copies] = folder.glob("damaged-*")
+    assert {path.name for path in copies.iterdir()} <= {*before}
+    assert invoke("journal", "check", str(folder)).code == ExitCode.DONE
+
+
+def test_what_is_cut_off_is_told(folder: Path, invoke: Invoke) -> None:
+    damage(folder)
+
+    done = invoke("journal", "repair", str(folder), "--cut", "--json").json
+
+    lost = done["damage"][0]["first_record"]
+    assert done["records"] == lost - 1
+    assert done["cut_off"] == {"records": 60 - lost, "first": lost + 1, "last": 60}
+
+
+def test_a_torn_end_is_no_damage(folder: Path, invoke: Invoke) -> None:
+    last = live_segments(folder)[4]
+    last.write_bytes(last.read_bytes()[:-50])
+
+    found = invoke("journal", "check", str(folder), "--json")
+
+    assert found.code == ExitCode.DONE
+    assert found.lines[-1]["torn"]["segment"] == 4
+    assert "nothing that was acknowledged is lost" in invoke("journal", "check", str(folder)).out
+
+
+def test_beside_who_has_it_open_it_is_looked_at_and_not_repaired(folder: Path, invoke: Invoke) -> None:
+    journal = opened(configured(folder), Told())
+    try:
+        assert invoke("journal", "check", str(folder)).code == ExitCode.DONE
+        refused = invoke("journal", "repair", str(folder))
+    finally:
+        journal.close()
+
+    assert refused.code == ExitCode.LOCKED
+    assert str(folder) in refused.err
+
+
+def test_where_there_is_none(tmp_path: Path, invoke: Invoke) -> None:
+    for command in ("check", "repair"):
+        assert invoke("journal", command).code == ExitCode.USAGE
+        assert "there is no journal in" in invoke("journal", command, str(tmp_path)).err
+
+
+def test_the_configuration_names_it(folder: Path, tmp_path: Path, invoke: Invoke) -> None:
+    text = f'url = "sqlite:///{tmp_path}/mq.db"\n[journal]\ndirectory = "{folder}"\n'
+    (tmp_path / "jdbcstore.toml").write_text(text)
+
+    assert invoke("journal", "check", "--json").lines[-1]["records"] == 60
