@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 from jdbcstore.abc import MessageReference, MessageStore, TransactionalStore
 from jdbcstore.broker.entry import size_of
@@ -41,8 +42,15 @@ class Letter(NamedTuple):
     promise: Future[None]
 
 
+class Commit(NamedTuple):
+    """A transaction that is to be committed once something else is done."""
+
+    ready: Future[None]
+    submit: Callable[[], None]
+
+
 class Outbox:
-    """Collects letters over a turn of the loop, and writes them in their order.
+    """Collects letters over a turn of the loop, and writes them in their order, and that of commits.
 
     They are written together and fail alone: after a write that failed for what is in it, each is
     written by itself.
@@ -50,17 +58,49 @@ class Outbox:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._letters: list[Letter] = []
+        self._waiting: deque[Letter | Commit] = deque()
 
     def add(self, letter: Letter) -> None:
-        if not self._letters:
+        if not self._waiting:
             self._parts.touch(self)
-        self._letters.append(letter)
+        self._waiting.append(letter)
+
+    @property
+    def waits(self) -> bool:
+        """Whether something was not handed over yet."""
+        return bool(self._waiting)
+
+    def commit(self, ready: Future[None], submit: Callable[[], None]) -> None:
+        """Call ``submit`` behind what was added before, and not before ``ready`` is done, which cannot fail.
+
+        What is added later waits behind it.
+        """
+        self._waiting.append(Commit(ready, submit))
+        self.turn()
 
     def turn(self) -> None:
-        letters, self._letters = self._letters, []
-        for first in range(0, len(letters), _MOST):
-            self._write(letters[first : first + _MOST])
+        waiting = self._waiting
+        while waiting:
+            first = waiting[0]
+            if isinstance(first, Letter):
+                self._write(self._take_letters())
+            elif first.ready.done():
+                waiting.popleft()
+                first.submit()
+            else:
+                first.ready.add_done_callback(self._go_on)
+                return
+
+    def _take_letters(self) -> list[Letter]:
+        """Those that come before the next commit, as many as are one write."""
+        letters: list[Letter] = []
+        waiting = self._waiting
+        while waiting and len(letters) < _MOST and isinstance(waiting[0], Letter):
+            letters.append(cast(Letter, waiting.popleft()))
+        return letters
+
+    def _go_on(self, _: Future[None]) -> None:
+        self.turn()
 
     def _write(self, letters: list[Letter]) -> None:
         if len(letters) == 1:

@@ -100,7 +100,7 @@ class Parts:
 
     async def settled(self) -> None:
         """Wait until nothing is under way to the store any more."""
-        while self._touched or not self.line.is_idle:
+        while self._touched or self.outbox.waits or not self.line.is_idle:
             settled: Future[None] = self.loop.create_future()
             # What was touched is written in the turn that follows.
             self.loop.call_soon(self.line.when_idle, partial(settled.set_result, None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, cast
 
 from jdbcstore.abc import MessageReference, Transaction
@@ -11,7 +12,7 @@ from jdbcstore.broker.api import Delivery, Subscription
 from jdbcstore.broker.entry import Entry, size_of
 from jdbcstore.broker.outbox import Receiver
 from jdbcstore.broker.parts import Parts
-from jdbcstore.broker.subscription import BaseSubscription, all_done, by_source, then
+from jdbcstore.broker.subscription import BaseSubscription, all_done, by_source
 from jdbcstore.errors import DestinationFull, OutcomeUnknown, StoreError, TransactionError
 from jdbcstore.message import Message
 
@@ -80,36 +81,39 @@ class EngineTransaction:
         if self._written is None:
             return self._parts.failed(TransactionError(_OVER))
         written, self._written = self._written, None
+        parts = self._parts
+        promise: Future[None] = parts.loop.create_future()
         entries = [entry for mine in self._holders.values() for entry in mine]
+        # The sequences of what is being written are not known yet.
         writing = [entry.writing.done for entry in entries if entry.writing is not None]
-        if not writing:
-            return self._commit(written, entries)
-        # Their sequences are not known yet.
-        loop = self._parts.loop
-        return then(loop, all_done(loop, writing), lambda: self._commit(written, entries))
-
-    def _commit(self, written: Transaction, entries: Sequence[Entry]) -> Future[None]:
-        is_written = any(stored for _, _, stored in self._sends)
-        for source, mine in by_source(entries):
-            is_written |= source.stage_acknowledgement(written, mine)
-        if not is_written:
-            self._committed([])
-            return self._parts.done()
-        promise: Future[None] = self._parts.loop.create_future()
-
-        self._parts.commits += 1
-
-        def end(references: list[MessageReference], error: BaseException | None) -> None:
-            self._parts.commits -= 1
-            if error is None:
-                self._committed(references)
-            else:
-                self._failed(error)
-            self._parts.settle(promise, error)
-
-        self._parts.outbox.turn()  # what was sent before
-        self._when_ready(lambda: self._parts.line.submit(written.commit_async, self._size, end), promise)
+        parts.commits += 1
+        submit = partial(self._submit, written, entries, promise)
+        self._when_ready(lambda: parts.outbox.commit(all_done(parts.loop, writing), submit), promise)
         return promise
+
+    def _submit(self, written: Transaction, entries: Sequence[Entry], promise: Future[None]) -> None:
+        end = partial(self._end, promise)
+        is_written = any(stored for _, _, stored in self._sends)
+        try:
+            for source, mine in by_source(entries):
+                is_written |= source.stage_acknowledgement(written, mine)
+        except StoreError as error:
+            end([], error)
+            return
+        if is_written:
+            self._parts.line.submit(written.commit_async, self._size, end)
+        else:
+            end([], None)
+
+    def _end(
+        self, promise: Future[None], references: list[MessageReference], error: BaseException | None
+    ) -> None:
+        self._parts.commits -= 1
+        if error is None:
+            self._committed(references)
+        else:
+            self._failed(error)
+        self._parts.settle(promise, error)
 
     def _when_ready(self, submit: Callable[[], None], promise: Future[None]) -> None:
         waits = [ready for target, _, _ in self._sends if (ready := target.ready()) is not None]
@@ -122,9 +126,7 @@ class EngineTransaction:
             if error is None:
                 submit()
             else:
-                self._parts.commits -= 1
-                self._failed(error)
-                self._parts.settle(promise, error)
+                self._end(promise, [], error)
 
         all_done(self._parts.loop, waits).add_done_callback(waited)
 

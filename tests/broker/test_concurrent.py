@@ -115,3 +115,28 @@ def test_a_transaction_acknowledges_what_is_being_written(open_store: OpenStore,
             assert store.queue("Q").message_count() == 0
 
     asyncio.run(main())
+
+
+def test_what_follows_a_commit_is_written_behind_it(open_store: OpenStore, database: Database) -> None:
+    """Also when the commit has to wait for the write of what it acknowledges."""
+    store = open_store()
+
+    async def main() -> None:
+        async with running(store, concurrent_store_and_dispatch_queues=True) as engine:
+            consumer = await consume(engine, "Q")
+            await quiet()
+            with writes_held(database):
+                pending = [engine.send(message("a"), "test")]
+                await consumer.got(1)
+                for number in (1, 3):
+                    transaction = engine.begin("test")
+                    transaction.acknowledge(consumer.subscription, consumer.deliveries)
+                    pending.append(transaction.send(message(str(number), "R")))
+                    pending.append(transaction.commit())
+                    pending.append(engine.send(message(str(number + 1), "R"), "test"))
+                    await quiet()
+            await asyncio.gather(*pending)
+            assert [each.body for each in store.queue("R").recover()] == ["1", "2", "3", "4"]
+            assert store.queue("Q").message_count() == 0
+
+    asyncio.run(main())
