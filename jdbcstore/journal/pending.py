@@ -57,6 +57,8 @@ class Pending:
                 return True
             self._queue.append(entry)
             self._bytes += size
+            if self._gather_for and self._bytes >= self._batch_bytes:
+                self._changed.notify_all()
             if not idle and len(self._queue) % _TURN_ENTRIES == 0:
                 # A caller that goes on computing keeps the interpreter's lock for its 5 ms, and the
                 # writer, back from the disk, waits for it that long.
