@@ -27,11 +27,18 @@ End = Callable[[Any, BaseException | None], None]
 class StoreLine:
     """Hands work to the store in order, never so much that the store's own queue is full and blocks.
 
-    For the loop alone. What does not fit waits here.
+    For the loop alone. What does not fit waits here. ``on_defect`` is called with what an ``end`` raises.
     """
 
-    def __init__(self, loop: AbstractEventLoop, max_count: int, max_bytes: int) -> None:
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        max_count: int,
+        max_bytes: int,
+        on_defect: Callable[[Exception], None],
+    ) -> None:
         self._loop = loop
+        self._on_defect = on_defect
         self._max_count = max_count
         self._max_bytes = max_bytes
         self._count = 0
@@ -87,12 +94,14 @@ class StoreLine:
             error = CancelledError() if future.cancelled() else future.exception()
             try:
                 end(None if error else future.result(), error)
-            except Exception:
-                # A defect of what waited for this one, which is told of no success; the others still have
-                # to hear of theirs. The write stands, and is in the store when a broker next begins.
-                log.exception("the end of a write was not handled")
+            except Exception as defect:
+                # Whoever waited for this one is told of no success; the others still have to hear of theirs.
+                self._on_defect(defect)
         while self._deferred and self._count < self._max_count and self._bytes < self._max_bytes:
-            self._start(*self._deferred.popleft())
+            try:
+                self._start(*self._deferred.popleft())
+            except Exception as defect:
+                self._on_defect(defect)
         if self._idle is not None:
             self._tell_idle()
 

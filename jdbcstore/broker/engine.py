@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import Future
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,7 +56,9 @@ class EngineOptions:
 class Engine:
     """See :class:`jdbcstore.broker.api.Broker`. Make, start, use and stop it on one loop.
 
-    The store stays the caller's: it is opened before and closed after.
+    The store stays the caller's: it is opened before and closed after. ``on_defect`` is called on the loop
+    with an error that the engine did not expect and after which it is not to be trusted: somebody may wait
+    for good, and what was stored be delivered by the next engine only.
     """
 
     def __init__(
@@ -65,7 +68,9 @@ class Engine:
         *,
         options: EngineOptions | None = None,
         clock: Clock | None = None,
+        on_defect: Callable[[Exception], None] | None = None,
     ) -> None:
+        self._defect_handler = on_defect
         self.policies = policies or Policies()
         self._store = store
         self._options = options or EngineOptions()
@@ -85,9 +90,15 @@ class Engine:
         :raises StoreError: it cannot be read
         """
         loop, options = asyncio.get_running_loop(), self._options
-        line = StoreLine(loop, options.max_pending_count, options.max_pending_bytes)
+        line = StoreLine(loop, options.max_pending_count, options.max_pending_bytes, self._on_defect)
         self._parts = Parts(
-            loop, self._store, self._clock, line, MemoryUsage(options.memory_limit), options.folder
+            loop,
+            self._store,
+            self._clock,
+            line,
+            MemoryUsage(options.memory_limit),
+            options.folder,
+            on_defect=self._on_defect,
         )
         self._parts.concurrent = options.concurrent_store_and_dispatch_queues
         self._parts.outbox = Outbox(self._parts)
@@ -108,6 +119,11 @@ class Engine:
         for destination in self._destinations.values():
             destination.close()
         self._parts.close()
+
+    def _on_defect(self, error: Exception) -> None:
+        log.error("the broker has met an error that it did not expect", exc_info=error)
+        if self._defect_handler is not None:
+            self._defect_handler(error)
 
     def _make_destination(self, destination: Destination, *, is_empty: bool) -> BrokerDestination:
         """What a destination is; ``is_empty`` if the store holds nothing of it."""

@@ -120,6 +120,7 @@ class BrokerHost:
 
         :raises StoreError: what ended it, if it was not :meth:`stop`: ``LockLost`` if another is the master
         :raises OSError: an address could not be listened at
+        :raises Exception: a defect of the broker's own; what was stored is in the store
         """
         if self._task is not None:
             await asyncio.shield(self._task)

@@ -41,6 +41,8 @@ class Parts:
         line: StoreLine,
         memory: MemoryUsage,
         folder: Path | None = None,
+        *,
+        on_defect: Callable[[Exception], None],
     ) -> None:
         self.loop = loop
         self.store = store
@@ -49,6 +51,7 @@ class Parts:
         self.memory = memory
         self.folder = folder
         """Where temporary files are; None is the system's own."""
+        self._on_defect = on_defect
         self.dead_letters: DeadLetters
         self.outbox: Outbox
         self.concurrent = False
@@ -75,7 +78,10 @@ class Parts:
     def _turn(self) -> None:
         touched, self._touched = self._touched, {}
         for what in touched:
-            what.turn()
+            try:
+                what.turn()
+            except Exception as defect:
+                self._on_defect(defect)
 
     def done(self) -> Future[None]:
         """A future that is done."""

@@ -54,7 +54,7 @@ class Tenure:
         self._engine: Engine | None = None
         self._service: Service | None = None
         self._connectors: list[Connector] = []
-        self._ended: Future[StoreError | None] = self._loop.create_future()
+        self._ended: Future[Exception | None] = self._loop.create_future()
         self._stopped = False
         self.obstacle: str | None = "the broker is starting"
         """Why it does not serve now."""
@@ -83,11 +83,11 @@ class Tenure:
             for one, connector in zip(serving, self._connectors, strict=bool(self._connectors))
         ]
 
-    async def ended(self) -> StoreError | None:
+    async def ended(self) -> Exception | None:
         """Wait for the end; what ended it, None if it was :meth:`end`."""
         return await asyncio.shield(self._ended)
 
-    def end(self, error: StoreError | None = None) -> None:
+    def end(self, error: Exception | None = None) -> None:
         """Have :meth:`ended` return."""
         if not self._ended.done():
             self._ended.set_result(error)
@@ -139,7 +139,8 @@ class Tenure:
             concurrent_store_and_dispatch_queues=broker.concurrent_store_and_dispatch_queues,
         )
         policies = Policies(self._configuration.policies)
-        engine = Engine(self._store, policies, options=options, clock=self._clock)
+        # After a defect the next master, or the next start, finds everything in the store.
+        engine = Engine(self._store, policies, options=options, clock=self._clock, on_defect=self.end)
         self._engine = engine
         self._connect(engine)
         try:

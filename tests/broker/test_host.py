@@ -14,6 +14,7 @@ import pytest
 import jdbcstore
 from jdbcstore import Configuration, JdbcStore, Message, StoreConfig
 from jdbcstore.broker.host import Addresses, BrokerHost
+from jdbcstore.broker.queue import Queue
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
 from jdbcstore.config.io_handler import LeaseLockerIOExceptionHandlerConfig
@@ -174,6 +175,31 @@ def test_losing_the_lock_ends_it(tmp_path: Path) -> None:
         with pytest.raises(LockLost):
             await host.ended()
         assert host.addresses == ()
+
+    run(main)
+
+
+@pytest.mark.parametrize("where", ["arrive", "turn"])
+def test_an_error_of_its_own_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """Nobody is told that a message is stored which it cannot deliver; the next broker does."""
+
+    def fails(*_arguments: object) -> None:
+        raise RuntimeError("a defect")
+
+    async def main() -> None:
+        async with BrokerHost(configuration(tmp_path)) as host, Stomp(port_of(host)) as client:
+            await client.send("/queue/A", "one")
+            with monkeypatch.context() as broken:
+                broken.setattr(Queue, where, fails)
+                with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                    await client.send("/queue/A", "two")
+                    await client.subscribe("/queue/A")
+                    await client.message()
+                with pytest.raises(RuntimeError, match="a defect"):
+                    await host.ended()
+        async with BrokerHost(configuration(tmp_path)) as host, Stomp(port_of(host)) as client:
+            await client.subscribe("/queue/A")
+            assert [await client.message(), await client.message()] == ["one", "two"]
 
     run(main)
 
