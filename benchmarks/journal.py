@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ import click
 import jdbcstore
 from benchmarks import ours
 from benchmarks.append import RawAppends
+from benchmarks.journaled import Journaled
 from benchmarks.passing import Passing
 from jdbcstore import Store
 from tests.databases import PostgresqlDatabase
@@ -29,13 +30,13 @@ from tests.faults.proxy import ProxyLine
 from tests.interop.activemq import Broker, Peer
 from tests.servers.postgresql import PostgresqlServer
 
-_RECORD = 1300
 _THREADS = (1, 16, 64)
 _UNDER_WAY = 1000
 _PAIRS = 16
 _ROUND_TRIP = 0.005
 
 Rate = Callable[[], float]
+Opened = Callable[[PostgresqlServer], AbstractContextManager[str]]
 
 
 @dataclass
@@ -90,60 +91,81 @@ def main(rounds: int, seconds: float, only: tuple[str, ...]) -> None:
         server = PostgresqlServer()
         stack.callback(server.close)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        wanted = only or ("sqlite", "postgresql", "far")
-        if {"sqlite", "postgresql"} & {*wanted}:
+        near = [(name, opened) for name, opened in _OPENED.items() if not only or name in only]
+        if near:
             peer = stack.enter_context(Peer(jvm_options=()))
             kaha = KahaDb(stack.enter_context(peer.file_broker(folder / "kahadb")), seconds)
-            for name, opened in (("sqlite", _sqlite), ("postgresql", _postgresql)):
-                if name in wanted:
-                    with opened(server) as url:
-                        _near(name, url, kaha, rounds, seconds)
-        if "far" in wanted:
-            with _postgresql(server) as url:
-                _far(url, rounds, seconds)
+        for name, opened in near:
+            with opened(server) as mine, opened(server) as other:
+                _near(name, mine, other, kaha, rounds, seconds)
+        if not only or "far" in only:
+            with _postgresql(server) as mine, _postgresql(server) as other:
+                _far(mine, other, rounds, seconds)
 
 
-def _near(name: str, url: str, kaha: KahaDb, rounds: int, seconds: float) -> None:
+def _near(name: str, mine: str, other: str, kaha: KahaDb, rounds: int, seconds: float) -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        plain = stack.enter_context(jdbcstore.open(url, cleanup_period=0.0))
+        journaled = stack.enter_context(Journaled(mine, folder))
+        plain = stack.enter_context(jdbcstore.open(other, cleanup_period=0.0))
         raw = RawAppends(folder)
         stack.callback(raw.close)
+        size = journaled.record_size()
         rows = [
             Row(
                 f"{threads} blocking thread{'s' if threads > 1 else ''}",
                 {
-                    "append and sync alone": partial(raw.rate, _RECORD, threads, seconds),
-                    "plain store": _adds(plain, threads, seconds),
+                    "journaled": _adds(journaled.store, partial(ours.blocking, threads=threads), seconds),
+                    "append and sync": partial(raw.rate, size, threads, seconds),
+                    "plain store": _adds(plain, partial(ours.blocking, threads=threads), seconds),
                     "ActiveMQ, KahaDB": partial(kaha.rate, threads),
                 },
             )
             for threads in _THREADS
         ]
+        futures = partial(ours.futures, window=_UNDER_WAY)
+        rows.append(
+            Row(
+                f"futures, {_UNDER_WAY:,} under way",
+                {
+                    "journaled": lambda: journaled.counting(_adds(journaled.store, futures, seconds)),
+                    "append and sync": lambda: raw.rate(size, round(journaled.batches[-1]), seconds),
+                    "plain store": _adds(plain, futures, seconds),
+                },
+            )
+        )
         _measure(rows, rounds)
     _print(name, rows, rounds)
+    click.echo(f"\nRecords of {size} bytes; {median(journaled.batches):,.0f} futures in one sync.")
 
 
-def _adds(store: Store, threads: int, seconds: float) -> Rate:
+def _adds(store: Store, measure: Callable[..., float], seconds: float) -> Rate:
+    """With nothing left behind for the next."""
+
     def adds() -> float:
-        rate = ours.blocking(store, threads, seconds)
+        rate = measure(store, seconds=seconds)
         store.queue("BENCHMARK").remove_all_messages()
         return rate
 
     return adds
 
 
-def _far(url: str, rounds: int, seconds: float) -> None:
-    line = ProxyLine(url, delay=_ROUND_TRIP / 2)
-    try:
-        with jdbcstore.open(line.url, cleanup_period=0.0) as plain:
-            row = Row(
-                f"{_PAIRS} producers, {_PAIRS} consumers",
-                {"plain store": lambda: Passing(plain).rate(_PAIRS, seconds)},
-            )
-            _measure([row], rounds)
-    finally:
-        line.close()
+def _far(mine: str, other: str, rounds: int, seconds: float) -> None:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        lines = [ProxyLine(url, delay=_ROUND_TRIP / 2) for url in (mine, other)]
+        for line in lines:
+            stack.callback(line.close)
+        journaled = stack.enter_context(Journaled(lines[0].url, folder)).store
+        plain = stack.enter_context(jdbcstore.open(lines[1].url, cleanup_period=0.0))
+        row = Row(
+            f"{_PAIRS} producers, {_PAIRS} consumers",
+            {
+                "journaled": lambda: Passing(journaled).rate(_PAIRS, seconds),
+                "plain store": lambda: Passing(plain).rate(_PAIRS, seconds),
+            },
+        )
+        _measure([row], rounds)
     _print("postgresql, 5 ms away", [row], rounds)
 
 
@@ -175,6 +197,9 @@ def _postgresql(server: PostgresqlServer) -> Iterator[str]:
         yield database.url
     finally:
         database.close()
+
+
+_OPENED: dict[str, Opened] = {"sqlite": _sqlite, "postgresql": _postgresql}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``journal check`` and ``repair``: the files of a journal, for who looks after them."""
+"""``journal check``, ``dump``, ``repair``, ``replay``: the files of a journal, for who looks after them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
+import jdbcstore
 from jdbcstore.cli.failures import ExitCode
+from jdbcstore.cli.journal_dump import dump
 from jdbcstore.cli.journal_files import directory_of, everything, folder_argument, said
 from jdbcstore.cli.options import Command, Settings
 from jdbcstore.cli.output import counted, print_table, printable, progress, size, write_json, write_line
@@ -18,10 +20,13 @@ from jdbcstore.journal import repair as repair_journal
 
 @click.group()
 def journal() -> None:
-    """Look at the files of a journal, and repair them.
+    """Look at the files of a journal, repair them, and take them into the database.
 
     FOLDER is the journal's; without it, that of the configuration.
     """
+
+
+journal.add_command(dump)
 
 
 @dataclass(slots=True)
@@ -179,3 +184,17 @@ def repair(settings: Settings, folder: Path | None, cut: bool) -> None:
 
 def _numbers(directory: Path) -> list[int]:
     return [found.number for found in records(directory) if isinstance(found, Record)]
+
+
+@journal.command(cls=Command)
+@click.pass_obj
+def replay(settings: Settings) -> None:
+    """Take what the configured journal holds into its database, which then is the whole store.
+
+    As a broker does that starts and stops in order, and nobody is served.
+    """
+    configuration = settings.configuration()
+    if configuration.journal is None:
+        raise click.UsageError("no journal is configured; name the configuration file with --config")
+    with jdbcstore.open(configuration.replace(cleanup_period=0.0), lock_timeout=0.0):
+        pass

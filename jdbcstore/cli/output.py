@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +125,20 @@ def progress(description: str, total: int | None = None) -> Iterator[Callable[[i
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=total)
         yield lambda count: bar.advance(task, count)
+
+
+@contextmanager
+def progress_if_any(description: str) -> Iterator[Callable[[int], None]]:
+    """The same, and no bar before something is done."""
+    with ExitStack() as stack:
+        bars: list[Callable[[int], None]] = []
+
+        def advance(count: int) -> None:
+            if not bars:
+                bars.append(stack.enter_context(progress(description)))
+            bars[0](count)
+
+        yield advance
 
 
 def _nothing(_count: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import click
 
@@ -17,7 +17,7 @@ from jdbcstore.config import Configuration
 from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.patterns import DestinationPattern
-from jdbcstore.replay import MARKS, Historic
+from jdbcstore.replay import MARKS, Historic, History
 from jdbcstore.replay import replay as replay_history
 from jdbcstore.selector import Selector
 
@@ -41,8 +41,8 @@ class TimeType(click.ParamType[int]):
 
 
 @click.command(cls=Command)
-@click.argument("folder", metavar="ARCHIVE", type=click.Path(path_type=Path, file_okay=False))
-@click.argument("target", metavar="DST", type=PlaceType())
+@click.argument("folder", metavar="[FOLDER", required=False, type=click.Path(path_type=Path, file_okay=False))
+@click.argument("target", metavar="DST]", required=False, type=PlaceType())
 @click.option("--to-destination", "to", type=DestinationType(), metavar="DEST", required=True,
               help="Where the messages go.")  # fmt: skip
 @click.option("--from", "since", type=TimeType(), metavar="TIME",
@@ -55,26 +55,30 @@ class TimeType(click.ParamType[int]):
 @click.pass_obj
 def replay(
     settings: Settings,
-    folder: Path,
-    target: Configuration,
+    folder: Path | None,
+    target: Configuration | None,
     to: Destination,
     since: int | None,
     until: int | None,
     patterns: tuple[Destination, ...],
     selector: Selector | None,
 ) -> int:
-    """Deliver messages of the archive in ARCHIVE anew: as new messages of DEST in the store DST.
+    """Deliver messages of the past anew: as new messages of DEST in the store DST.
 
-    DST is a URL or a configuration file. They keep body, headers and properties, and say what they were. It
-    can be run again after whatever stopped it, and goes on where it was.
+    FOLDER is an archive, or the folder of a journal, which has what was sent lately; DST is a URL or a
+    configuration file. Without them the configured journal's messages go into its own store. They keep body,
+    headers and properties, and say what they were. It can be run again after whatever stopped it, and goes on
+    where it was.
     """
-    from jdbcstore import archive
-
-    refuse_url(settings)
-    if not archive.Archive.is_one(folder):
-        raise click.UsageError(f"{folder} is no archive")
     wanted = [DestinationPattern(member) for pattern in patterns for member in pattern.members]
-    history = archive.ArchiveHistory(folder, destinations=wanted, since_ms=since, until_ms=until)
+    if folder is None:
+        target = settings.configuration()
+        history = _of_configuration(target, destinations=wanted, since_ms=since, until_ms=until)
+    elif target is None:
+        raise click.UsageError("name the store DST, too: a URL or a configuration file")
+    else:
+        refuse_url(settings)
+        history = _of_folder(folder, destinations=wanted, since_ms=since, until_ms=until)
     told = _Teller()
     store = jdbcstore.open(target.replace(cleanup_period=0.0), lock_timeout=0.0)
     with store, progress("replaying") as done:
@@ -87,6 +91,38 @@ def replay(
         if result.before:
             write_line(f"{result.before} more had been when it was stopped, as {MARKS} said")
     return ExitCode.CORRUPT if result.corrupt else ExitCode.DONE
+
+
+class _Which(TypedDict):
+    """Of the messages of a history."""
+
+    destinations: list[DestinationPattern]
+    since_ms: int | None
+    until_ms: int | None
+
+
+def _of_folder(folder: Path, **which: Unpack[_Which]) -> History:
+    from jdbcstore import archive
+    from jdbcstore.journal import inspection
+
+    if archive.Archive.is_one(folder):
+        return archive.ArchiveHistory(folder, **which)
+    if folder.is_dir() and inspection.segments(folder):
+        from jdbcstore.journal_history import JournalHistory
+
+        return JournalHistory(folder, **which)
+    raise click.UsageError(f"{folder} is neither an archive nor the folder of a journal")
+
+
+def _of_configuration(configuration: Configuration, **which: Unpack[_Which]) -> History:
+    from jdbcstore.journal_history import JournalHistory
+
+    journal = configuration.journal
+    if journal is None:
+        raise click.UsageError(
+            "no journal is configured; name the FOLDER of an archive or a journal, and DST"
+        )
+    return JournalHistory(journal.directory, archive=journal.journal_archive_directory, **which)
 
 
 class _Teller:

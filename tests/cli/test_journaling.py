@@ -1,4 +1,4 @@
-"""``journal check`` and ``repair``: what is in the files of a journal, and what is wrong with them."""
+"""``journal``: what is in the files of a journal, what is wrong with them, and how the database gets it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from jdbcstore import Message, XATransactionId
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.journal.directory import live_segments
 from tests.cli.conftest import Invoke
 from tests.journal.entries import Item, Told, configured, opened
+from tests.transfer.test_journal_replay import open_store
 
 
 @pytest.fixture
@@ -98,10 +100,59 @@ def test_beside_who_has_it_open_it_is_looked_at_and_not_repaired(folder: Path, i
     assert str(folder) in refused.err
 
 
+def test_what_each_record_does(tmp_path: Path, invoke: Invoke) -> None:
+    with open_store(tmp_path) as store:
+        orders, news = store.queue("ORDERS"), store.topic("NEWS")
+        subscription = news.subscribe("client", "all")
+        first = orders.add_message(Message("one", priority=7))
+        with store.transaction() as transaction:
+            transaction.queue("ORDERS").acknowledge(first)
+            transaction.topic("NEWS").add_message(Message("two"))
+        subscription.acknowledge(*news.recover())
+        branch = store.xa.start(XATransactionId(7, b"global", b"branch"))
+        branch.queue("ORDERS").add_message(Message("three"))
+        assert branch.prepare()
+        folder = str(tmp_path / "journal")
+        records = invoke("journal", "dump", folder, "--json").lines
+        text = invoke("journal", "dump", folder).out
+
+    add, both, acknowledged, prepared = records[-4:]
+    assert [one["kind"] for one in records[-4:]] == ["write", "write", "write", "prepare"]
+    assert add["adds"] == [
+        {
+            "sequence": first.sequence,
+            "destination": "queue://ORDERS",
+            "message_id": str(first.message_id),
+            "priority": 0,
+            "bytes": add["adds"][0]["bytes"],
+        }
+    ]
+    assert both["removes"] == [{"destination": "queue://ORDERS", "sequences": [first.sequence]}]
+    assert both["adds"][0]["destination"] == "topic://NEWS"
+    [of_client] = acknowledged["acknowledgements"]
+    assert (of_client["client_id"], of_client["subscription_name"]) == ("client", "all")
+    assert of_client["sequences"] == [both["adds"][0]["sequence"]]
+    assert (prepared["xid"], len(prepared["adds"])) == (str(XATransactionId(7, b"global", b"branch")), 1)
+    assert f"adds 1 to queue://ORDERS ({first.message_id})" in text
+    assert "adds 1 to topic://NEWS (" in text
+    assert "; removes 1 of queue://ORDERS" in text
+    assert "acknowledges 1 of topic://NEWS for all of client client" in text
+
+
+def test_a_dump_goes_over_damage(folder: Path, invoke: Invoke) -> None:
+    damage(folder)
+
+    found = invoke("journal", "dump", str(folder))
+
+    assert found.code == ExitCode.FAILED
+    assert "segment 2 at" in found.err
+
+
 def test_where_there_is_none(tmp_path: Path, invoke: Invoke) -> None:
-    for command in ("check", "repair"):
+    for command in ("check", "dump", "repair"):
         assert invoke("journal", command).code == ExitCode.USAGE
         assert "there is no journal in" in invoke("journal", command, str(tmp_path)).err
+    assert "no journal is configured" in invoke("journal", "replay").err
 
 
 def test_the_configuration_names_it(folder: Path, tmp_path: Path, invoke: Invoke) -> None:

@@ -14,6 +14,7 @@ import pytest
 import jdbcstore
 from jdbcstore import errors
 from jdbcstore.config import load_file
+from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.statements import PROPERTIES
 from tests.docs.pages import PAGES, ROOT, Page, matches
 
@@ -125,6 +126,13 @@ def test_the_reference_has_every_option_and_its_default() -> None:
     }
 
     assert dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", reference(), re.MULTILINE)) == options
+
+
+def test_the_guide_has_every_option_of_a_journal() -> None:
+    text = (ROOT / "docs/guide/journal.md").read_text(encoding="utf-8")
+    options = {field.name: repr(field.default) for field in fields(JournalConfig)}
+
+    assert dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", text, re.MULTILINE)) == options
 
 
 def test_the_reference_has_the_whole_tree_of_errors() -> None:

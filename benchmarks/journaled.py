@@ -1,0 +1,66 @@
+"""A store behind a journal that counts its syncs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from benchmarks.ours import BODY
+from jdbcstore import JdbcStore, Message, StoreConfig
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.journal import Journal, Record, records
+from jdbcstore.journal.files import OsFiles
+from jdbcstore.journal.layout import space
+from jdbcstore.journaled import JournaledStore
+
+
+class _CountedFiles(OsFiles):
+    syncs = 0
+
+    def sync(self, file: int) -> None:
+        self.syncs += 1
+        super().sync(file)
+
+
+class Journaled:
+    """With a journal's own settings, but for what happens in the background of the database."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._files = _CountedFiles()
+        self._directory = folder / "journal"
+        self.store = JournaledStore(
+            JdbcStore(url, StoreConfig(cleanup_period=0.0), journaled=True),
+            JournalConfig(directory=str(self._directory)),
+            open_journal=partial(Journal, files=self._files),
+        )
+        self.batches: list[float] = []
+        """Messages that became durable with one sync, of each that was counted."""
+
+    def record_size(self) -> int:
+        """Bytes of one message in the journal."""
+        queue = self.store.queue("BENCHMARK")
+        queue.add_message(Message(BODY))
+        record = next(one for one in records(self._directory) if isinstance(one, Record))
+        queue.remove_all_messages()
+        return space(len(record.body))
+
+    def counting(self, measure: Callable[[], float]) -> float:
+        """Measure, and keep how many messages one sync had."""
+        syncs, last = self._files.syncs, self.store.last_sequence()
+        rate = measure()
+        self.batches.append((self.store.last_sequence() - last) / max(1, self._files.syncs - syncs))
+        return rate
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.store.close()

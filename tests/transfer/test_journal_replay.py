@@ -1,0 +1,199 @@
+"""Messages that a journal's files still have are delivered anew, once each, whatever stops it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jdbcstore import Destination, JdbcStore, Message, StoreConfig, XATransactionId
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.errors import CorruptJournal, StoresDiffer
+from jdbcstore.journal import segments
+from jdbcstore.journal_history import JournalHistory
+from jdbcstore.journaled import JournaledStore
+from jdbcstore.patterns import DestinationPattern
+from jdbcstore.replay import MARKS, replay
+from tests.transfer.test_replay import AGAIN, ORDERS, ROOT, consumed
+
+NEWS = Destination.topic("NEWS.today")
+LONG_AGO = 1_500_000_000_000
+
+
+def open_store(folder: Path, **options: Any) -> JournaledStore:
+    """Small files, and nothing by itself."""
+    small: dict[str, Any] = {
+        "journal_log_file_size": 8192,
+        "checkpoint_interval": 0.0,
+        "journal_retention": 3600.0,
+    }
+    config = JournalConfig(directory=str(folder / "journal"), **{**small, **options})
+    behind = JdbcStore(f"sqlite:///{folder}/mq.db", StoreConfig(cleanup_period=0.0), journaled=True)
+    return JournaledStore(behind, config)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[JournaledStore]:
+    with open_store(tmp_path) as store:
+        yield store
+
+
+def history(folder: Path, *destinations: str, **times: Any) -> JournalHistory:
+    patterns = [DestinationPattern(Destination.parse(one)) for one in destinations]
+    return JournalHistory(folder / "journal", destinations=patterns, **times)
+
+
+def bodies(history: JournalHistory, behind: str | None = None) -> list[object]:
+    found = [one.message for one in history.messages(behind)]
+    return [message.body for message in found if isinstance(message, Message)]
+
+
+def send(store: JournaledStore, count: int, to: Destination = ORDERS, first: int = 0) -> None:
+    place = store.topic(to) if to.is_topic else store.queue(to)
+    for number in range(first, first + count):
+        place.add_message(Message(f"{number}", timestamp_ms=LONG_AGO + number))
+
+
+def texts(first: int, end: int) -> list[str]:
+    return [f"{number}" for number in range(first, end)]
+
+
+def test_all_that_was_sent_is_there_consumed_or_not(tmp_path: Path, store: JournaledStore) -> None:
+    send(store, 60)
+    consumed(store, ORDERS)
+    store.checkpoint()
+    send(store, 40, first=60)
+
+    found = list(history(tmp_path).messages(None))
+
+    assert [one.message.body for one in found if isinstance(one.message, Message)] == texts(0, 100)
+    assert {one.destination for one in found} == {ORDERS}
+    for number in (0, 59, 60, 99):
+        assert bodies(history(tmp_path), found[number].position) == texts(number + 1, 100)
+
+
+def test_it_is_chosen_by_destination_and_time(tmp_path: Path, store: JournaledStore) -> None:
+    send(store, 10)
+    send(store, 10, to=NEWS, first=10)
+
+    assert bodies(history(tmp_path, "queue://ORDERS")) == texts(0, 10)
+    assert bodies(history(tmp_path, "topic://NEWS.>")) == texts(10, 20)
+    assert bodies(history(tmp_path, "queue://OTHERS")) == []
+    times = {"since_ms": LONG_AGO + 5, "until_ms": LONG_AGO + 15}
+    assert bodies(history(tmp_path, **times)) == texts(5, 15)
+
+
+def test_a_transaction_is_there_if_it_was_committed(tmp_path: Path, store: JournaledStore) -> None:
+    for number in range(3):
+        branch = store.xa.start(XATransactionId(1, b"%d" % number, b""))
+        branch.queue(ORDERS).add_message(Message(f"xa {number}"))
+        assert branch.prepare()
+    with store.transaction() as transaction:
+        for body in ("one", "two"):
+            transaction.queue(ORDERS).add_message(Message(body))
+    store.checkpoint()
+    store.xa.commit(XATransactionId(1, b"0", b""))
+    store.xa.rollback(XATransactionId(1, b"1", b""))
+
+    assert bodies(history(tmp_path)) == ["one", "two", "xa 0"]
+
+
+def test_what_comes_after_its_beginning_is_not_replayed(
+    tmp_path: Path, store: JournaledStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Into the same store: what it delivers is in the journal, too."""
+    monkeypatch.setattr("jdbcstore.replay._PAGE", 7)
+    send(store, 50)
+
+    assert replay(history(tmp_path), store, ORDERS).messages == 50
+
+    assert [message.body for message in consumed(store, ORDERS)] == texts(0, 50) * 2
+
+
+CHILD = """
+import os, signal, sys
+from pathlib import Path
+from jdbcstore.journaled import transaction
+import jdbcstore.replay as module
+from tests.transfer.test_journal_replay import AGAIN, history, open_store
+
+when, at, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+module._PAGE, commit, calls = 10, transaction.JournaledTransaction.commit, []
+
+def dying(self):
+    calls.append(self)
+    if when == "before" and len(calls) == at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    references = commit(self)
+    if len(calls) == at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return references
+
+transaction.JournaledTransaction.commit = dying
+module.replay(history(folder, "queue://ORDERS"), open_store(folder), AGAIN)
+"""
+
+
+def test_killed_again_and_again_each_message_is_delivered_once(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        send(store, 100)
+        consumed(store, ORDERS)
+    delivered: list[object] = []
+    for when, at in (("behind", "3"), ("before", "3")):
+        died = subprocess.run(
+            [sys.executable, "-c", CHILD, when, at, str(tmp_path)],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            timeout=120,
+        )
+        assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+        with open_store(tmp_path) as store:
+            delivered += [message.body for message in consumed(store)]
+    with open_store(tmp_path) as store:
+        assert replay(history(tmp_path, "queue://ORDERS"), store, AGAIN).before == 50
+        delivered += [message.body for message in consumed(store)]
+        assert store.queue(MARKS).message_count() == 0
+    assert delivered == texts(0, 100)
+
+
+def file_of(folder: Path, number: int) -> Path:
+    return next(file.path for file in segments(folder / "journal") if file.number == number)
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[1000] ^= 0x10
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error"), [(flip, CorruptJournal), (Path.unlink, CorruptJournal)], ids=["damaged", "missing"]
+)
+def test_damage_is_no_gap(tmp_path: Path, spoil: Callable[[Path], None], error: type[Exception]) -> None:
+    with open_store(tmp_path) as store:
+        send(store, 100)
+    spoil(file_of(tmp_path, 2))
+
+    with pytest.raises(error) as raised:
+        bodies(history(tmp_path))
+    assert isinstance(raised.value, CorruptJournal)
+    assert raised.value.segment == 2
+
+
+def test_files_whose_time_is_over_are_no_gap_either(tmp_path: Path, store: JournaledStore) -> None:
+    """A replay that had not come to them ends; one that begins then has what there is."""
+    send(store, 100)
+    position = next(history(tmp_path).messages(None)).position
+    file_of(tmp_path, 1).unlink()
+
+    with pytest.raises(StoresDiffer, match="kept no longer"):
+        next(history(tmp_path).messages(position))
+    left = bodies(history(tmp_path))
+    assert left == texts(100 - len(left), 100)
+    assert 0 < len(left) < 100
