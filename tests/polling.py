@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], timeout: float = 30.0, what: str = "the condition") -> T:
+def wait_until(condition: Callable[[], T], timeout: float = 60.0, what: str = "the condition") -> T:
     """Ask until the answer is true, and return it; an AssertionError after ``timeout`` seconds."""
     deadline = time.monotonic() + timeout
     while not (answer := condition()):

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
 from tests.crash.ledger import Tables
 
-WAIT = 30.0
+WAIT = 60.0
 """Seconds within which every call must end."""
 
 Places = set[tuple[str, str]]

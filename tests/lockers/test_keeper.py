@@ -27,7 +27,8 @@ from tests.servers import Server
 
 __all__ = ["line"]
 
-SHORT = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=1.5, lock_keep_alive_period=0.3)
+SHORT = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=5.0, lock_keep_alive_period=0.3)
+"""As short as a machine that has much else to do can keep it up."""
 
 
 @pytest.mark.backends("sqlite", "postgresql", "mariadb", "mariadb-pyodbc")
@@ -36,9 +37,9 @@ def test_a_lease_is_renewed(open_locked: OpenLocked, database: Database) -> None
     [(_, first)] = database.rows("SELECT BROKER_NAME, TIME FROM ACTIVEMQ_LOCK")
 
     def renewed() -> bool:
-        return bool(database.rows(f"SELECT 1 FROM ACTIVEMQ_LOCK WHERE TIME > {first + 1600}"))
+        return bool(database.rows(f"SELECT 1 FROM ACTIVEMQ_LOCK WHERE TIME > {first + 5100}"))
 
-    wait_until(renewed, 10.0, "a lease that lasts longer than one")
+    wait_until(renewed, what="a lease that lasts longer than one")
     store.queue("Q").add_message(Message("still the master"))
 
 
@@ -50,12 +51,14 @@ def test_a_master_that_is_cut_off_stops_before_its_lease_ends(
     assert store.fence is not None
     queue = store.queue("Q")
     queue.add_message(Message("in time"))
+    ended: list[float] = []
+    store.fence.on_lost(lambda _: ended.append(time.time()))
     line.arm(Break.STATEMENT, 1, lasting=True)
-    assert store.fence.wait_lost(10.0)
-    # Its lease is still there, by the database's clock.
+    wait_until(lambda: ended, what="the end")
+    # Its lease was still there then, by the database's clock.
     [(name, expiry)] = database.rows("SELECT BROKER_NAME, TIME FROM ACTIVEMQ_LOCK")
     assert name.startswith("one#")
-    assert time.time() * 1000 < expiry
+    assert ended[0] * 1000 < expiry
     with pytest.raises(LockLost):
         queue.add_message(Message("late"))
     line.mend()
@@ -65,8 +68,8 @@ def test_a_master_that_is_cut_off_stops_before_its_lease_ends(
 def test_a_lock_outlives_a_restart_that_is_shorter_than_the_lease(
     open_locked: OpenLocked, server: Server
 ) -> None:
-    lease = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=25.0, lock_keep_alive_period=0.2)
-    store = open_locked(lease, reconnect_timeout=20.0)
+    lease = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=120.0, lock_keep_alive_period=0.2)
+    store = open_locked(lease, reconnect_timeout=90.0)
     server.restart()
     store.queue("Q").add_message(Message("after the restart"))
     assert store.fence is not None
@@ -75,11 +78,11 @@ def test_a_lock_outlives_a_restart_that_is_shorter_than_the_lease(
 
 @pytest.mark.backends("postgresql", "mariadb")
 def test_a_row_lock_ends_with_its_connection(open_locked: OpenLocked, line: Line) -> None:
-    store = open_locked(DatabaseLockerConfig(lock_keep_alive_period=0.2), url=line.url)
+    store = open_locked(DatabaseLockerConfig(lock_keep_alive_period=1.0), url=line.url)
     assert store.fence is not None
     line.arm(Break.BETWEEN, 1)
-    assert store.fence.wait_lost(10.0)
-    successor = open_locked(DatabaseLockerConfig(), broker_name="two", lock_timeout=20.0)
+    assert store.fence.wait_lost(60.0)
+    successor = open_locked(DatabaseLockerConfig(), broker_name="two", lock_timeout=60.0)
     successor.queue("Q").add_message(Message("mine"))
     with pytest.raises(LockLost):
         store.queue("Q").add_message(Message("late"))
@@ -151,8 +154,8 @@ def test_a_locker_of_ones_own(open_locked: OpenLocked, stubborn: type[Stubborn])
     store.queue("Q").add_message(Message("held on"))
     stubborn.fails = None
     stubborn.held = False
-    assert store.fence.wait_lost(10.0)
-    wait_until(lambda: stubborn.stopped == 1, 10.0, "that the lock is given up")
+    assert store.fence.wait_lost(60.0)
+    wait_until(lambda: stubborn.stopped == 1, 60.0, "that the lock is given up")
     with pytest.raises(LockLost):
         store.queue("Q").add_message(Message("late"))
 
@@ -166,7 +169,7 @@ def test_an_error_ends_it_at_once_where_that_is_wanted(
     store = open_locked(replace(CUSTOM, stop_on_error=True))
     assert store.fence is not None
     stubborn.fails = StoreError("nobody knows")
-    assert store.fence.wait_lost(10.0)
+    assert store.fence.wait_lost(60.0)
 
 
 @pytest.mark.backends("sqlite")

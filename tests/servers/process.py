@@ -20,8 +20,8 @@ from typing import IO, Any, ClassVar
 from sqlalchemy import URL, NullPool, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-START_TIMEOUT = 30.0
-STOP_TIMEOUT = 30.0
+START_TIMEOUT = 120.0
+STOP_TIMEOUT = 120.0
 
 # A server dies with the thread that started it (see _start_process), so this one starts them all.
 _starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="server-starter")

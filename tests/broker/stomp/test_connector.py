@@ -254,7 +254,7 @@ def test_a_stock_client(store: Store, version: Version) -> None:
 
 
 def test_an_idle_client_is_sent_away(store: Store) -> None:
-    with Served(store, idle_timeout=0.2) as served, Client(served.port) as client:
+    with Served(store, idle_timeout=1.0) as served, Client(served.port) as client:
         assert client.ends()
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tests.interop.stomp import Frame
 
-WAIT = 30.0
+WAIT = 60.0
 """Seconds after which a frame that should have come has not."""
 
 
