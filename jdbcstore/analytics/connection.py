@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from jdbcstore.analytics.dialect import register_sqlite
 from jdbcstore.analytics.drivers import missing_driver
+from jdbcstore.analytics.planning import plan_decoding
 from jdbcstore.analytics.queries import count_ids, mean_size, nth_id
 from jdbcstore.analytics.reading import Reading, Source
 from jdbcstore.analytics.shipping import ship
@@ -68,6 +69,7 @@ class Analytics:
             self._vendor = vendor_of(name)
             _check_driver(spark, name, self._vendor)
             ship(spark)
+            plan_decoding(spark)
             if name == "sqlite":
                 register_sqlite(spark)
             self._source = Source(

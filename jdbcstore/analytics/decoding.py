@@ -13,6 +13,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from jdbcstore.analytics.batch import Batch
 from jdbcstore.analytics.columns import COLUMNS, TIMES, YEAR_1_MS, YEAR_10000_MS, Column
+from jdbcstore.analytics.planning import PREFIX
 
 _batches: list[Batch] = []
 """The batch decoded last. Spark gives the columns of one batch the same bytes, one after the other."""
@@ -41,6 +42,7 @@ def _decoder(number: int) -> Callable[[pa.Array], pa.Array]:
     def decode(blobs: pa.Array) -> pa.Array:
         return _batch_of(blobs).column(COLUMNS[number].decode)
 
+    decode.__name__ = PREFIX + COLUMNS[number].name
     return decode
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,17 @@ TYPES: dict[type, str] = {
 
 def properties(batch: Batch) -> pa.Array:
     """A map for each row: empty without properties, null where they cannot be read."""
-    walked, column = _walk(batch)
+    return _properties(batch, {field.name for field in VALUE})
+
+
+@cache
+def properties_with(field: int) -> Callable[[Batch], pa.Array]:
+    """The same; of values, no more than this field is sure to be there."""
+    return lambda batch: _properties(batch, {VALUE[field].name})
+
+
+def _properties(batch: Batch, fields: set[str]) -> pa.Array:
+    walked, column = _walk(batch, fields)
     if walked.all():
         return column
     rest = np.flatnonzero(~walked)
@@ -64,8 +75,18 @@ def properties(batch: Batch) -> pa.Array:
     return pa.concat_arrays([column, others.array()]).take(pa.array(places))
 
 
-def _walk(batch: Batch) -> tuple[Any, pa.Array]:
-    """Which rows could be walked, and their maps; those of the others are empty."""
+def looked_up(maps: pa.Array, name: str, field: int) -> pa.Array:
+    """A field of the value that each map has under this name; null where it has none."""
+    offsets = np.frombuffer(maps.buffers()[1], np.int32)[maps.offset : maps.offset + len(maps) + 1]
+    found = np.flatnonzero(pc.equal(maps.keys, name).to_numpy(zero_copy_only=False))
+    places = np.full(len(maps), -1)
+    rows = np.searchsorted(offsets, found, side="right") - 1
+    places[rows[::-1]] = found[::-1]  # of several the first, as Spark does
+    return maps.items.field(field).take(pa.array(places, mask=places < 0))
+
+
+def _walk(batch: Batch, fields: set[str]) -> tuple[Any, pa.Array]:
+    """Which rows could be walked, and their maps with these fields; those of the others are empty."""
     data, spans, rows = batch.envelopes.data, batch.envelopes.properties, batch.known
     entries = Entries(data, spans, rows)
     try:
@@ -76,12 +97,17 @@ def _walk(batch: Batch) -> tuple[Any, pa.Array]:
         rows[wrong] = False
         entries = Entries(data, spans, rows)
         names, strings = entries.names.cast(pa.string()), entries.strings.cast(pa.string())
-    booleans, longs, doubles = entries.booleans(), entries.longs(), entries.doubles()
-    texts = pc.coalesce(
-        strings, longs.cast(pa.string()), booleans.cast(pa.string()), _texts_of_rarer(entries, doubles)
-    )
-    nothing = pa.nulls(len(names), pa.binary())
-    values = [entries.types, texts, booleans, longs, doubles, nothing]
+    made = {
+        "type": lambda: entries.types,
+        "text": lambda: _texts(entries, strings),
+        "boolean": entries.booleans,
+        "long": entries.longs,
+        "double": entries.doubles,
+    }
+    values = [
+        made[field.name]() if field.name in fields & made.keys() else pa.nulls(len(names), field.type)
+        for field in VALUE
+    ]
     return entries.walked, _map(entries.ends, np.ones(len(rows), bool), names, values)
 
 
@@ -93,6 +119,11 @@ def _is_text(column: pa.Array) -> Any:
             return False
 
     return np.array([is_text(raw) for raw in column.to_pylist()], bool)
+
+
+def _texts(entries: Entries, strings: pa.Array) -> pa.Array:
+    longs, booleans = entries.longs().cast(pa.string()), entries.booleans().cast(pa.string())
+    return pc.coalesce(strings, longs, booleans, _texts_of_rarer(entries, entries.doubles()))
 
 
 def _texts_of_rarer(entries: Entries, doubles: pa.Array) -> pa.Array:

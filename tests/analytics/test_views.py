@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import jdbcstore
 from jdbcstore import Message
+from jdbcstore.analytics.properties import VALUE
 from jdbcstore.analytics.reading import Reading
+from jdbcstore.values import Byte, Char, Float, Long, Short
 from tests import recordings
 from tests.databases import Database
 
@@ -126,16 +129,16 @@ def pushed_filters(plan: str) -> str:
 @pytest.mark.usefixtures("recorded")
 def test_msg_is_read_and_decoded_when_a_column_needs_it(plan: Plan) -> None:
     without = plan("SELECT id, destination, expiration FROM messages_decoded WHERE id > 5 AND expiration = 0")
-    assert "ArrowEvalPython" not in without
+    assert "decode_" not in without
     assert "msg" not in fields_read(without)
     sized = plan("SELECT id, message_size FROM messages_decoded")
-    assert "ArrowEvalPython" not in sized
+    assert "decode_" not in sized
     one = plan("SELECT body_text FROM messages_decoded WHERE destination = 'queue://A'")
-    assert one.count("decode(") == 1
+    assert one.count("decode_") == one.count("MapInArrow jdbcstore_decode_body_text(") == 1
     assert fields_read(one) == {"msg"}
     assert "queue://a" in pushed_filters(one)
     oldest = plan("SELECT id, body_text FROM messages_decoded ORDER BY id LIMIT 10")
-    decoding, _, scan = oldest.partition("ArrowEvalPython")
+    decoding, _, scan = oldest.partition("MapInArrow")
     assert "Limit" not in decoding, "more are decoded than shown"
     assert "PushedTopN" in scan
 
@@ -153,15 +156,58 @@ def test_what_a_filter_leaves_out_is_decoded_no_further(connect: Connect, plan: 
     )
 
     def check() -> None:
-        rest, between, first = plan(question).split("ArrowEvalPython")[0:3]
-        assert between.count("decode(") == 2
+        rest, _, between = plan(question).partition("MapInArrow jdbcstore_decode_")
+        between, _, first = between.partition("ArrowEvalPython")
+        assert between.startswith("body_text,jms_type(")
         assert "Filter" in between
-        assert first.count("decode(") == 1
-        assert rest.count("decode(") == 0
+        assert first.count("decode_") == first.count("decode_properties(") == 1
+        assert "decode_" not in rest
 
     check()
     with connect().picture(partitions=3):
         check()
+
+
+@pytest.mark.backends("sqlite")
+def test_values_looked_up_come_back_without_their_map(
+    database: Database, connect: Connect, ask: Ask, plan: Plan
+) -> None:
+    a: dict[str, Any] = {"a": True, "b": 1, "c": "x", "d": 2.5, "e": Float(0.1), "f": Char("ü"), "g": None}
+    b: dict[str, Any] = {
+        "b": "1",
+        "c": b"raw",
+        "d": [1, 2],
+        "e": {"k": 1},
+        "grün": Long(7),
+        "n": "\0\U0001f37a",
+    }
+    rows = [a, {}, b, {"b": Byte(-1), "c": Short(3)}]
+    with jdbcstore.open(database.url) as store:
+        for properties in rows:
+            store.queue("A").add_message(Message("x", properties=properties))
+    database.execute(
+        "INSERT INTO ACTIVEMQ_MSGS (ID, CONTAINER, MSG, PRIORITY) VALUES (99, 'queue://A', x'00', 0)"
+    )
+    connect()
+    names, fields = ("a", "b", "c", "d", "e", "f", "g", "grün", "n", "none"), VALUE.names
+    each = [f"properties['{name}'].{field}" for name in names for field in fields]
+    looked_up = f"SELECT {', '.join(each)} FROM messages_decoded WHERE id >= 0 ORDER BY id"
+
+    shown = plan(looked_up)
+    assert "MapInArrow jdbcstore_decode_properties.0." in shown
+    assert not re.search(r"pythonUDF\d|ArrowEvalPython", shown), "a map is sent"
+    assert "properties.3.62#" in plan("SELECT max(properties['b'].long) FROM messages_decoded")
+    maps = [row.properties for row in ask("SELECT properties FROM messages_decoded ORDER BY id")]
+    assert [tuple(row) for row in ask(looked_up)] == [
+        tuple(
+            None if not values or name not in values else values[name][field]
+            for name in names
+            for field in fields
+        )
+        for values in maps
+    ]
+    filtered = "SELECT id, message_size FROM messages_decoded WHERE properties['grün'].long = 7"
+    assert [row.id for row in ask(filtered)] == [3]
 
 
 @pytest.mark.backends("postgresql", "mariadb")
