@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from typing import NoReturn, Protocol
+from typing import NoReturn, Protocol, runtime_checkable
 
 from jdbcstore.backoff import Backoff
 from jdbcstore.config.io_handler import DefaultIOExceptionHandlerConfig, IOExceptionHandlerConfig
@@ -30,6 +30,7 @@ class Host(Protocol):
         """Stop the broker for good; with ``exit_process`` the process, too, whatever else it does."""
 
 
+@runtime_checkable
 class GuardedStore(Protocol):
     """The store of a broker, as :class:`~jdbcstore.store.JdbcStore` is one."""
 

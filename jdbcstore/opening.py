@@ -14,10 +14,12 @@ from jdbcstore.abc import Store
 from jdbcstore.clock import Clock
 from jdbcstore.config import Configuration, DataSourceConfig
 from jdbcstore.config.file_stores import DATABASE, JOURNAL, folder_name
-from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig
 from jdbcstore.config.routed import RoutedStoreConfig
 from jdbcstore.config.urls import sqlite_file, sqlite_url
-from jdbcstore.errors import ConfigurationError
+from jdbcstore.database import Database
+from jdbcstore.errors import ConfigurationError, JournalPending
 from jdbcstore.filtered import FilteredStore, Route, StorePerDestination
 from jdbcstore.memory import MemoryStore
 from jdbcstore.store import JdbcStore
@@ -53,13 +55,51 @@ class Opening:
         self._configuration.tell(log)
         return self._open_several() if self._configuration.stores else self._open_one(self._configuration)
 
+    def open_database(self) -> JdbcStore:
+        """The store on the database alone, without its journal, which nobody may write to meanwhile.
+
+        :raises ConfigurationError: there are several stores, or no database
+        :raises StoreError: as :func:`jdbcstore.open` says
+        """
+        self._configuration.login()
+        self._configuration.tell(log)
+        return self._open_database(self._configuration, journaled=self._configuration.journal is not None)
+
     def _open_one(self, configuration: Configuration) -> Store:
+        journal = None if self._read_only else configuration.journal
         if configuration.data_source.url == MEMORY:
-            return MemoryStore(configuration.store, clock=self._clock)
+            memory = MemoryStore(configuration.store, clock=self._clock)
+            return memory if journal is None or not journal.use_journal else self._put_before(memory, journal)
+        if journal is None:
+            return self._open_database(configuration)
         file = sqlite_file(configuration.data_source.url)
-        if configuration.journal is not None and file is not None and not self._read_only:
+        if file is not None:
             _make(file.parent)
+        with configuration.placing():
+            _refuse_apart(configuration, journal)
+        if journal.use_journal:
+            return self._open_journaled(configuration, journal)
+        try:
+            return self._open_database(configuration)
+        except JournalPending:
+            log.info("what is in the journal in %s is taken into the database", journal.directory)
+        self._open_journaled(configuration, journal).close()
         return self._open_database(configuration)
+
+    def _open_journaled(self, configuration: Configuration, journal: JournalConfig) -> Store:
+        from jdbcstore.journaled_database import JournaledJdbcStore
+
+        database = self._open_database(configuration, journaled=True)
+        try:
+            return JournaledJdbcStore(database, journal, clock=self._clock)
+        except BaseException:
+            database.close()
+            raise
+
+    def _put_before(self, memory: MemoryStore, journal: JournalConfig) -> Store:
+        from jdbcstore.journaled import JournaledStore
+
+        return JournaledStore(memory, journal, clock=self._clock)
 
     def _open_database(self, configuration: Configuration, *, journaled: bool = False) -> JdbcStore:
         return JdbcStore.configured(
@@ -117,6 +157,25 @@ def of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path 
         locker = None  # its journal lets nobody else in
     return replace(
         configuration, stores=(), data_source=source or DataSourceConfig(), journal=journal, locker=locker
+    )
+
+
+def _refuse_apart(configuration: Configuration, journal: JournalConfig) -> None:
+    """Whether the next master has the journal, too.
+
+    :raises ConfigurationError: it may be on another machine
+    """
+    locker = configuration.locker
+    if journal.journal_shared or not isinstance(locker, DatabaseLockerConfig | LeaseDatabaseLockerConfig):
+        return
+    source = locker.data_source or configuration.data_source
+    if source.url is None or Database(source.url, configuration.store).lock_directory is not None:
+        return
+    raise ConfigurationError(
+        f"the {locker.type} lets a broker on another machine take over, which has not what is only in the"
+        " journal here: leave out the locker or the journal, or set journal_shared = true"
+        " (JDBCSTORE_JOURNAL_JOURNAL_SHARED=true) if its directory is on storage that each of them mounts",
+        option="journal.directory",
     )
 
 

@@ -51,7 +51,9 @@ class BrokerHost:
     ) -> None:
         if not configuration.broker.persistent:
             source = replace(configuration.data_source, url="memory:")
-            configuration = replace(configuration, data_source=source, locker=None, problems={})
+            configuration = replace(
+                configuration, data_source=source, locker=None, journal=None, stores=(), problems={}
+            )
         self._configuration = configuration
         self._clock = clock
         self._on_waiting = on_waiting

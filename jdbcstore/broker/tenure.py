@@ -9,7 +9,6 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NoReturn
 
-from jdbcstore import JdbcStore
 from jdbcstore.abc import Store
 from jdbcstore.broker.engine import Engine, EngineOptions
 from jdbcstore.broker.policies import Policies
@@ -20,7 +19,7 @@ from jdbcstore.clock import Clock
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
 from jdbcstore.errors import StoreError, StoreUnavailable
-from jdbcstore.io_exceptions import IOExceptionHandler
+from jdbcstore.io_exceptions import GuardedStore, IOExceptionHandler
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +60,7 @@ class Tenure:
         self.exits_process = False
         """Whether the handler says that the process is to end with it."""
         self._handler: IOExceptionHandler | None = None
-        if isinstance(store, JdbcStore):
+        if isinstance(store, GuardedStore):
             host = _FromThreads(self, self._loop)
             self._handler = IOExceptionHandler(host, store, configuration.io_exception_handler)
 
@@ -127,7 +126,7 @@ class Tenure:
             await asyncio.sleep(_PAUSE)
 
     def _has_lost_the_lock(self) -> bool:
-        fence = self._store.fence if isinstance(self._store, JdbcStore) else None
+        fence = self._store.fence if isinstance(self._store, GuardedStore) else None
         return fence is not None and fence.lost is not None
 
     async def _serve(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from jdbcstore import JdbcStore, pages
+from jdbcstore import Store, pages
 from jdbcstore.abc import MessageStore
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.cli.messages import Facts, JsonPrinter, facts_of
@@ -44,7 +44,7 @@ class Choice:
         """Whether none is left out."""
         return self.origin is None and not self.message_ids and self.selector is None and self.limit is None
 
-    def places(self, store: JdbcStore, configuration: Configuration) -> list[Destination]:
+    def places(self, store: Store, configuration: Configuration) -> list[Destination]:
         return [*self.queues] or [
             one for one in store.destinations() if _is_of_dead_letters(one, configuration)
         ]
@@ -177,7 +177,7 @@ def purge(settings: Settings, /, **given: Any) -> int:
     return _work(settings, _choice(**given), "removed", _remove)
 
 
-Act = Callable[[JdbcStore, Destination, list[Message]], int]
+Act = Callable[[Store, Destination, list[Message]], int]
 
 
 def _work(settings: Settings, choice: Choice, done: str, act: Act) -> int:
@@ -200,7 +200,7 @@ def _work(settings: Settings, choice: Choice, done: str, act: Act) -> int:
     return reader.exit_code if seen or reader.corrupt else ExitCode.NOTHING
 
 
-def _move(store: JdbcStore, place: Destination, batch: list[Message]) -> int:
+def _move(store: Store, place: Destination, batch: list[Message]) -> int:
     known = [message for message in batch if message.original_destination is not None]
     with store.transaction() as transaction:
         for message in known:
@@ -230,12 +230,12 @@ def _revived(message: Message, destination: Destination) -> Message:
     )
 
 
-def _remove(store: JdbcStore, place: Destination, batch: list[Message]) -> int:
+def _remove(store: Store, place: Destination, batch: list[Message]) -> int:
     _messages(store, place).acknowledge(*batch)
     return len(batch)
 
 
-def _messages(store: JdbcStore, place: Destination) -> MessageStore:
+def _messages(store: Store, place: Destination) -> MessageStore:
     return store.topic(place) if place.is_topic else store.queue(place)
 
 

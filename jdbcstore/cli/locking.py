@@ -25,7 +25,7 @@ def lock(settings: Settings, release: bool, force: bool) -> None:
     """Show who holds the lock, until when, the difference of the clocks, and the epoch."""
     if force and not release:
         raise click.UsageError("--force is for --release")
-    with settings.open(read_only=True) as store:
+    with settings.open_database(read_only=True) as store:
         was = _facts(store)
         if release:
             store.release_lock(force=force)
@@ -96,7 +96,7 @@ def wait_master(settings: Settings, timeout: float | None, holder: str | None) -
 def _found(settings: Settings) -> dict[str, Any] | None:
     """What the lock is; None while the database or its tables are not there: a master makes them."""
     try:
-        with settings.open(read_only=True) as store:
+        with settings.open_database(read_only=True) as store:
             return _facts(store)
     except (StoreUnavailable, SchemaError):
         return None

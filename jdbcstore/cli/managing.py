@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from jdbcstore import JdbcStore
+from jdbcstore import JdbcStore, Store
 from jdbcstore.cli.locking import holder_text
 from jdbcstore.cli.options import Command, Settings, destination_argument
 from jdbcstore.cli.output import (
@@ -29,7 +29,7 @@ from jdbcstore.destination import Destination
 @click.pass_obj
 def init(settings: Settings) -> None:
     """Create the tables and indexes that are missing."""
-    with settings.open() as store:
+    with settings.open_database() as store:
         facts = {"url": store.place, "tables": [name for name, present in store.tables().items() if present]}
     if settings.json:
         write_json(facts)
@@ -41,7 +41,7 @@ def init(settings: Settings) -> None:
 @click.pass_obj
 def status(settings: Settings) -> None:
     """Show what is stored: destinations, durable subscriptions, who is the master, the tables."""
-    with settings.open(read_only=True) as store:
+    with settings.open_database(read_only=True) as store:
         facts = _status(store)
     if settings.json:
         write_json(facts)
@@ -70,7 +70,7 @@ def _status(store: JdbcStore) -> dict[str, Any]:
     }
 
 
-def _destination_facts(store: JdbcStore, destination: Destination, now_ms: int) -> dict[str, Any]:
+def _destination_facts(store: Store, destination: Destination, now_ms: int) -> dict[str, Any]:
     messages = store.topic(destination) if destination.is_topic else store.queue(destination)
     statistics = messages.statistics()
     oldest_ms = statistics.oldest_timestamp_ms

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 import click
 
-from jdbcstore import Configuration, JdbcStore, load_config
+from jdbcstore import Configuration, JdbcStore, Store, load_config
 from jdbcstore.cli.output import note
 from jdbcstore.config import Kind
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
 from jdbcstore.database import Database
 from jdbcstore.destination import Destination
 from jdbcstore.errors import ConfigurationError, InvalidDestination, InvalidSelector
+from jdbcstore.opening import Opening
 from jdbcstore.selector import Selector
 
 DEFAULT_FILE = Path("activemq-data", "jdbcstore.db")
@@ -48,40 +49,58 @@ class Settings:
         """The same, with the locker of a broker where none is named: no second one can serve then.
 
         For an SQLite file that is a locked file beside it, which whoever starts after a crash gets at once,
-        for a server a lease, which clients of every machine see.
+        for a server a lease, which clients of every machine see. A journal lets nobody else in by itself.
         """
         configuration = self.watched()
         if configuration.locker is not None or configuration.data_source.url == "memory:":
+            return configuration
+        if configuration.journal is not None and configuration.journal.use_journal:
             return configuration
         return replace(configuration, locker=LeaseDatabaseLockerConfig())
 
     def watched(self) -> Configuration:
         """The same, where the locker is a file beside the database: who has it can be seen there alone."""
         configuration = self.configuration()
-        if configuration.locker is not None or configuration.data_source.url == "memory:":
+        if configuration.locker is not None or configuration.data_source.url in (None, "memory:"):
             return configuration
         directory = self._database(configuration).lock_directory
         locker = None if directory is None else SharedFileLockerConfig(directory=directory)
         return replace(configuration, locker=locker)
 
-    def open(self, *, read_only: bool = False, guarded: bool = False, audited: bool = True) -> JdbcStore:
+    def open(self, *, read_only: bool = False, guarded: bool = False, audited: bool = True) -> Store:
         """The store that they name.
 
         Read-only, it is used as it was found: nothing is created in it. Guarded, it is opened only while no
         broker serves it. Not audited, it takes messages that it has had before, whatever is configured.
         """
-        # A command is over before a first cleanup in the background would be due.
         configuration = self.guarded() if guarded else self.watched() if read_only else self.configuration()
-        configuration = configuration.replace(cleanup_period=0.0)
         if not audited:
             configuration = configuration.replace(enable_audit=False)
+        store = self._opening(configuration, read_only=read_only).open()
+        self._tell(configuration, store, read_only=read_only)
+        return store
+
+    def open_database(self, *, read_only: bool = False) -> JdbcStore:
+        """The database that they name, and not the journal in front of it."""
+        configuration = self.watched() if read_only else self.configuration()
+        store = self._opening(configuration, read_only=read_only).open_database()
+        self._tell(configuration, store, read_only=read_only)
+        return store
+
+    def _opening(self, configuration: Configuration, *, read_only: bool) -> Opening:
         if configuration.data_source.url == DEFAULT_URL and not read_only:
             make_folder(DEFAULT_FILE.parent)
-        # One attempt: a command does not wait until a broker ends.
-        store = JdbcStore.configured(configuration, read_only=read_only, lock_timeout=0.0)
+        # A command is over before a first cleanup in the background would be due. And it has one attempt:
+        # it does not wait until a broker ends.
+        configuration = configuration.replace(cleanup_period=0.0)
+        return Opening(configuration, read_only=read_only, lock_timeout=0.0)
+
+    def _tell(self, configuration: Configuration, store: Store, *, read_only: bool) -> None:
         if not read_only:
             _warn(configuration)
-        return store
+        mark = store.journal_mark() if read_only and isinstance(store, JdbcStore) else None
+        if mark is not None and mark.journal:
+            note("a journal may have messages that are not in this database yet, and are not shown")
 
     def database(self, *, must_exist: bool = False) -> Database:
         """The database that they name, without a store on it."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import click
 
-from jdbcstore import JdbcStore, pages
+from jdbcstore import Store, pages
 from jdbcstore.abc import Cursor, Page, Recoverable, Reference
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.cli.messages import BlockPrinter, Facts, JsonPrinter, Printer, TablePrinter, facts_of
@@ -71,13 +71,15 @@ def browse(
 
 
 def browsed(
-    store: JdbcStore, destination: Destination, client_id: str | None, subscription: str | None, size: int
+    store: Store, destination: Destination, client_id: str | None, subscription: str | None, size: int
 ) -> Iterator[Page]:
     """What consumers can get; of a whole destination also what an XA transaction still decides on."""
     yield from pages(_source(store, destination, client_id, subscription), size)
     if subscription is None:
         messages = store.topic(destination) if destination.is_topic else store.queue(destination)
-        yield from pages(_InDoubt(messages.recover_in_doubt), size)
+        recover_in_doubt = getattr(messages, "recover_in_doubt", None)  # of a database
+        if recover_in_doubt is not None:
+            yield from pages(_InDoubt(recover_in_doubt), size)
 
 
 class _InDoubt:
@@ -138,7 +140,7 @@ def consume(
 
 
 def _source(
-    store: JdbcStore, destination: Destination, client_id: str | None, subscription: str | None
+    store: Store, destination: Destination, client_id: str | None, subscription: str | None
 ) -> Consumable:
     if (client_id is None) != (subscription is None):
         raise click.UsageError("--client-id and --subscription belong together; give both")

@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from jdbcstore import JdbcStore
+from jdbcstore import Store
 from jdbcstore.cli.options import Command, DestinationType, Settings, destination_argument
 from jdbcstore.cli.output import print_table, printable, write_json, write_line
 from jdbcstore.destination import Destination
 
 
-def subscription_facts(store: JdbcStore, topic: Destination) -> list[dict[str, Any]]:
+def subscription_facts(store: Store, topic: Destination) -> list[dict[str, Any]]:
     """What is printed of each durable subscription of a topic."""
     messages = store.topic(topic)
     return [

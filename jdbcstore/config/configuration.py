@@ -68,7 +68,7 @@ class Configuration:
         check_routed(self.stores)
         if self.stores and (self.journal is not None or self.data_source.url is not None):
             what = "url" if self.journal is None else "journal"
-            raise ConfigurationError(f"each of stores has its own {what}; put it there", option=what)
+            raise ConfigurationError(f"each of stores has its own {what}; put it there", option="stores")
         object.__setattr__(self, "sources", MappingProxyType(dict(self.sources)))
         object.__setattr__(self, "problems", MappingProxyType(dict(self.problems)))
 

@@ -33,20 +33,9 @@ _OF_POLICY = {
 
 def not_run(configuration: Configuration) -> Iterator[Note]:
     """A note for each part that is read, checked and converted, and that nothing runs."""
-    locker, journal = configuration.locker, configuration.journal
     for name, reason in unused_statements(configuration.store.statements):
         place = configuration.sources.get(f"statements.{name}", "configuration")
         yield Note(Kind.IGNORED, place, f"{name} is not run: {reason}")
-    if journal is not None:
-        text = "the journal is not written: each message goes into the database before a send returns"
-        yield Note(Kind.NOT_RUN, _source(configuration, "journal."), text)
-    if journal is not None and locker is not None:
-        text = (
-            "a journal is on one machine, and another broker that takes the lock does not have what is only"
-            " in there; give up one of the two, or put the journal's directory on a shared disk"
-        )
-        yield Note(Kind.DANGEROUS, _source(configuration, "journal."), text)
-
     for number, policy in enumerate(configuration.policies):
         for option, (kind, reason) in _OF_POLICY.items():
             given = configuration.sources.get(f"policies[{number}].{option}")
@@ -56,8 +45,3 @@ def not_run(configuration: Configuration) -> Iterator[Note]:
 
 def _default(option: str) -> object:
     return getattr(PolicyEntry(), option)
-
-
-def _source(configuration: Configuration, path: str) -> str:
-    places = (place for option, place in configuration.sources.items() if option.startswith(path))
-    return next(places, "configuration")

@@ -23,7 +23,8 @@ def test_the_defaults(invoke: Invoke) -> None:
 
 def test_values_sources_and_notes(invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jdbcstore.toml").write_text(
-        'table_prefix = "X_"\n[locker]\ntype = "database-locker"\n[[policies]]\nqueue = "A.>"\n[journal]'
+        'table_prefix = "X_"\n[locker]\ntype = "database-locker"\n'
+        '[[policies]]\nqueue = "A.>"\nmax_destinations = 9'
     )
     monkeypatch.setenv("JDBCSTORE_POOL_SIZE", "3")
 
@@ -37,13 +38,12 @@ def test_values_sources_and_notes(invoke: Invoke, tmp_path: Path, monkeypatch: p
     assert options["locker.type"] == ("database-locker", "jdbcstore.toml, [locker]")
     assert options["policies[0].queue"] == ("A.>", "jdbcstore.toml, [[policies]] no. 1")
     assert [(note["kind"], note["place"]) for note in shown["notes"]] == [
-        ("not run yet", "configuration"),
-        ("not obeyed", "configuration"),
+        ("not run yet", "jdbcstore.toml, [[policies]] no. 1"),
     ]
 
 
 def test_the_table(invoke: Invoke, tmp_path: Path) -> None:
-    (tmp_path / "jdbcstore.toml").write_text(f'password = "{SECRET}"\n[journal]\n')
+    (tmp_path / "jdbcstore.toml").write_text(f'password = "{SECRET}"\n[[policies]]\nmax_destinations = 9')
 
     result = invoke("config", "show")
 
@@ -51,20 +51,20 @@ def test_the_table(invoke: Invoke, tmp_path: Path) -> None:
     assert rows["password"] == ["***", "jdbcstore.toml"]
     assert rows["create_tables_on_startup"] == ["true", "default"]
     assert rows["table_prefix"] == ["''", "default"]
-    assert "the journal is not written" in result.out
+    assert "max_destinations of a policy" in result.out
     assert SECRET not in result.out + result.err
 
 
 def test_what_is_not_run_is_told_before_a_write(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "jdbcstore.toml").write_text(
-        '[locker]\ntype = "lease-database-locker"\n[journal]\ndirectory = "d"\n'
+        "[[policies]]\nmax_destinations = 9\ntime_before_dispatch_starts = 9\n"
     )
 
     sent, read = invoke("send", "Q", "x"), invoke("browse", "Q")
 
     assert (sent.code, read.code) == (0, 0)
     (line,) = sent.err.splitlines()
-    assert line.startswith("jdbcstore: jdbcstore.toml, [journal]: the journal is not written")
+    assert line.startswith("jdbcstore: jdbcstore.toml, [[policies]] no. 1: ")
     assert line.endswith("and 1 more; see jdbcstore config show")
     assert read.err == ""
 

@@ -602,7 +602,10 @@ def at(database: Database, name: str, folder: Path) -> Path:
     }.items():
         text = re.sub(rf'(name="{option}"(?: value="|><value>))[^"<]*', rf"\g<1>{value}", text)
     path = folder / f"{name}.xml"
-    path.write_text(text.replace("/shared/lock", str(folder)))
+    text = text.replace("/shared/lock", str(folder)).replace("/archive", str(folder / "archive"))
+    path.write_text(
+        text.replace('="journal"', f'="{folder}/journal"').replace("activemq-data", f"{folder}/data")
+    )
     return path
 
 

@@ -57,6 +57,7 @@ dead_letter_strategy = { type = "individualDeadLetterStrategy", queue_prefix = "
 
 [[policies]]
 topic = ">"
+max_destinations = 9
 sendFailIfNoSpaceAfterTimeout = 3000
 dead_letter_strategy = { type = "discarding" }
 redelivery_policy = { maximum_redeliveries = -1, redeliveryDelay = 500 }
@@ -114,6 +115,7 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
             ),
             PolicyEntry(
                 topic=">",
+                max_destinations=9,
                 send_fail_if_no_space_after_timeout=3.0,
                 dead_letter_strategy=DiscardingDeadLetterStrategy(),
                 redelivery_policy=RedeliveryPolicy(maximum_redeliveries=-1, redelivery_delay=0.5),
@@ -198,9 +200,7 @@ def test_a_variable_of_nobody_is_told() -> None:
 def test_what_is_not_run_is_told(tmp_path: Path) -> None:
     texts = [str(note) for note in load(write(tmp_path, FULL)).notes]
 
-    assert [text.split(":")[0] for text in texts] == [
-        f"{tmp_path}/jdbcstore.toml, {section}" for section in ("[journal]", "[journal]")
-    ]
+    assert [text.split(":")[0] for text in texts] == [f"{tmp_path}/jdbcstore.toml, [[policies]] no. 2"]
 
 
 def test_a_url_takes_its_login_with_it(tmp_path: Path) -> None:
@@ -298,14 +298,12 @@ def test_a_store_in_memory_of_a_configuration(tmp_path: Path) -> None:
 
 
 def test_opening_says_what_is_not_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    text = f'url = "sqlite:///{tmp_path / "mq.db"}"\n[journal]'
-    configuration = load(write(tmp_path, text))
-    assert configuration.journal == JournalConfig()
+    text = f'url = "sqlite:///{tmp_path / "mq.db"}"\n[[policies]]\nmax_destinations = 9'
 
-    with jdbcstore.open(configuration):
+    with jdbcstore.open(load(write(tmp_path, text))):
         pass
 
-    assert "the journal is not written" in caplog.text
+    assert "max_destinations of a policy" in caplog.text
 
 
 def test_an_error_of_opening_names_the_place(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def _read_factory(document: Document, bean: Bean) -> Section:
     journal: Section = {}
     jdbc = Bean(_JDBC, bean.line)
     for name, value in bean.values.items():
-        if name in ("useJournal", "jdbcAdapter", *_DIRECTORIES):
+        if name in ("jdbcAdapter", *_DIRECTORIES):
             continue
         if find_field(JournalConfig, name):
             journal[name] = document.scalar(name, value)
@@ -79,9 +79,6 @@ def _read_factory(document: Document, bean: Bean) -> Section:
     found = document.referred(inner) if inner else None
     directory = _directory(document, bean)
     section = _read_jdbc(document, found or jdbc, directory)
-    use = bean.values.get("useJournal")
-    if use is not None and document.text(use.line, "useJournal", use.text or "").lower() == "false":
-        return section
     journal["directory"] = Given(f"{directory}/journal", document.place(bean.line, "dataDirectory"))
     return {**section, "journal": journal}
 
