@@ -75,9 +75,9 @@ class Opening:
         file = sqlite_file(configuration.data_source.url)
         if file is not None:
             _make(file.parent)
-        with configuration.placing():
-            _refuse_apart(configuration, journal)
         if journal.use_journal:
+            with configuration.placing():
+                _refuse_apart(configuration, journal)
             return self._open_journaled(configuration, journal)
         try:
             return self._open_database(configuration)

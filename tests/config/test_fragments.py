@@ -116,7 +116,11 @@ EXPECTED = {
         store=StoreConfig(pool_size=9),
         journal=JournalConfig(directory="journal", max_checkpoint_message_add_size=2 << 20),
     ),
-    "statements": configuration(DERBY, store=StoreConfig(string_id_data_type="VARCHAR(128)")),
+    "statements": configuration(
+        DERBY,
+        store=StoreConfig(string_id_data_type="VARCHAR(128)"),
+        journal=JournalConfig(directory="activemq-data/journal", use_journal=False),
+    ),
     "statements-names": configuration(
         POSTGRESQL,
         store=StoreConfig(

@@ -130,8 +130,8 @@ def test_each_has_the_lock(tmp_path: Path) -> None:
 
 
 MKAHADB = """<broker><persistenceAdapter><mKahaDB directory="{folder}/mkahadb"><filteredPersistenceAdapters>
-<filteredKahaDB queue="ORDERS.&gt;"><persistenceAdapter><kahaDB journalMaxFileLength="1mb"/></persistenceAdapter>
-</filteredKahaDB>
+<filteredKahaDB queue="ORDERS.&gt;"><persistenceAdapter><kahaDB journalMaxFileLength="1mb"/>
+</persistenceAdapter></filteredKahaDB>
 <filteredKahaDB perDestination="true"><persistenceAdapter><kahaDB journalMaxFileLength="1mb"/>
 </persistenceAdapter></filteredKahaDB>
 </filteredPersistenceAdapters></mKahaDB></persistenceAdapter></broker>"""
