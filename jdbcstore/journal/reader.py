@@ -74,7 +74,7 @@ class SegmentReader:
     def _in_window(self, up_to: int | None, bodies: bool) -> Iterator[Record]:
         """Those that are whole in what is read at once."""
         start = self.offset
-        window = memoryview(os.pread(self._file, _WINDOW, start))
+        window = memoryview(self._read(start))
         size, at = len(window), 0
         seed, marker, segment = self.stamp.seed, self.stamp.marker, self.header.number
         while at + RECORD <= size and (up_to is None or self.number <= up_to):
@@ -120,7 +120,7 @@ class SegmentReader:
         wanted = self.stamp.found_as
         start = self.offset
         while start + RECORD <= self.size:
-            window = os.pread(self._file, _WINDOW, start)
+            window = self._read(start)
             at = window.find(wanted)
             while at >= 0:
                 if at >= MARKER_AT and (start + at - MARKER_AT) % 8 == 0:
@@ -129,6 +129,10 @@ class SegmentReader:
             if len(window) < _WINDOW:
                 return
             start += _WINDOW - MARKER_AT - len(wanted)
+
+    def _read(self, start: int) -> bytes:
+        # The last record's padding may lie behind the end of the file.
+        return os.pread(self._file, max(min(_WINDOW, self.size - start), 0), start)
 
     def _head(self, offset: int) -> Head | None:
         data = os.pread(self._file, RECORD, offset)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,6 @@ from jdbcstore.journal import Journal
 from tests.journal.crashing import CrashingFiles, State
 from tests.journal.entries import Item, configured
 from tests.journal.witness import JOURNAL, Witness, closed
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """For directories of machines, in memory where there is such a place."""
-    memory = Path("/dev/shm")  # noqa: S108
-    place = tempfile.mkdtemp(prefix="jdbcstore-crash-", dir=memory if memory.is_dir() else tmp_path)
-    yield Path(place)
-    shutil.rmtree(place)
 
 
 def body(index: int) -> bytes:
