@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,7 @@ class Machine:
             stop_at += 1
 
 
-OPTIONS = [
+OPTIONS: list[dict[str, Any]] = [
     {"preallocation_scope": "entire_journal"},
     {"preallocation_scope": "none", "journal_retention": 1000.0},
 ]
@@ -115,16 +115,24 @@ OPTIONS = [
 
 @pytest.mark.parametrize("options", OPTIONS, ids=["again", "kept"])
 def test_at_every_boundary_of_a_short_history(folder: Path, options: dict[str, Any]) -> None:
+    assert at_every_boundary(folder, options, few_cuts, interrupted=40) > 500
+
+
+def at_every_boundary(
+    folder: Path, options: Mapping[str, Any], cuts: Callable[[int], Sequence[int]], *, interrupted: int
+) -> int:
+    """How many disks were recovered from; every so many of them with interruptions, too."""
     machine = Machine(folder, **options)
     _, files = machine.run(appends_and_releases, None, {})
     operations = files.operations
     assert operations > 40
     for stop_at in range(operations + 1):
         witness, files = machine.run(appends_and_releases, stop_at, {})
-        for number, state in enumerate(files.after_each(few_cuts)):
-            machine.check(witness, state, interrupted=number % 40 == 0)
+        for number, state in enumerate(files.after_each(cuts)):
+            machine.check(witness, state, interrupted=number % interrupted == 0)
         machine.check(witness, files.everything(), interrupted=True)
         shutil.rmtree(files.root)
+    return machine.states
 
 
 def test_at_random_over_many_lives(folder: Path) -> None:
