@@ -250,8 +250,8 @@ class JournalPending(StoreError):
         self.journal = journal
         super().__init__(
             f"the journal number {journal} has messages that are not in {place} yet, and nothing else may"
-            " write there; open it with the configuration that names the journal's directory, with"
-            " use_journal=false if there is to be none from then on"
+            " write there; use the configuration that names the journal's directory, with use_journal=false"
+            " if there is to be none from then on, or run jdbcstore journal replay with it"
         )
 
 

@@ -10,7 +10,6 @@ from typing import NoReturn, Protocol, runtime_checkable
 from jdbcstore.backoff import Backoff
 from jdbcstore.config.io_handler import DefaultIOExceptionHandlerConfig, IOExceptionHandlerConfig
 from jdbcstore.errors import LockLost, ReplySuppressed, SchemaError, StoreError, StoreUnavailable
-from jdbcstore.lockers import Fence
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +29,23 @@ class Host(Protocol):
         """Stop the broker for good; with ``exit_process`` the process, too, whatever else it does."""
 
 
+class Tenancy(Protocol):
+    """What is known of being the master, as :class:`~jdbcstore.lockers.Fence` knows it."""
+
+    @property
+    def lost(self) -> LockLost | None:
+        """Why it has ended; None while it has not."""
+
+    def on_lost(self, listener: Callable[[LockLost], None]) -> None:
+        """Have the listener called once it ends; now if it has."""
+
+
 @runtime_checkable
 class GuardedStore(Protocol):
     """The store of a broker, as :class:`~jdbcstore.store.JdbcStore` is one."""
 
     @property
-    def fence(self) -> Fence | None:
+    def fence(self) -> Tenancy | None:
         """What is known of being the master; None without a locker."""
 
     def check(self) -> None:

@@ -21,7 +21,9 @@ from jdbcstore.config.urls import sqlite_file, sqlite_url
 from jdbcstore.database import Database
 from jdbcstore.errors import ConfigurationError, JournalPending
 from jdbcstore.filtered import FilteredStore, Route, StorePerDestination
+from jdbcstore.io_exceptions import GuardedStore
 from jdbcstore.memory import MemoryStore
+from jdbcstore.several import GuardedFilteredStore, Tenancies
 from jdbcstore.store import JdbcStore
 
 log = logging.getLogger(__name__)
@@ -46,6 +48,7 @@ class Opening:
         self._read_only = read_only
         self._lock_timeout = lock_timeout
         self._give_up = give_up
+        self._tenancies = Tenancies()
 
     def open(self) -> Store:
         """The store, whose configuration's notes are logged.
@@ -114,7 +117,8 @@ class Opening:
     def _open_several(self) -> FilteredStore:
         with ExitStack() as opened:
             routes = [route for one in self._configuration.stores for route in self._routes(one, opened)]
-            store = FilteredStore(routes, clock=self._clock, read_only=self._read_only)
+            fence = None if self._configuration.locker is None else self._tenancies
+            store = GuardedFilteredStore(routes, fence, clock=self._clock, read_only=self._read_only)
             opened.pop_all()
             return store
 
@@ -130,7 +134,10 @@ class Opening:
         ]
 
     def _open_in(self, one: RoutedStoreConfig, folder: Path | None) -> Store:
-        return self._open_one(of_route(self._configuration, one, folder))
+        store = self._open_one(of_route(self._configuration, one, folder))
+        if isinstance(store, GuardedStore) and store.fence is not None:
+            self._tenancies.add(store.fence)
+        return store
 
 
 def of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path | None) -> Configuration:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, NullPool
+from sqlalchemy import Connection, NullPool, select
 
 from jdbcstore.adapters.base import Adapter
 from jdbcstore.database import Database
 from jdbcstore.ddl.found import Found, messages_elsewhere
 from jdbcstore.ddl.migration import Migration, Watch
-from jdbcstore.errors import SchemaError
+from jdbcstore.errors import JournalPending, SchemaError
+from jdbcstore.schema import JOURNAL_ROWS
 
 
 @contextmanager
@@ -21,6 +22,7 @@ def migration_of(
     """The migration of a database. No other runs there meanwhile, unless this one will ``only_look``.
 
     :raises SchemaError: the tables have other names than those configured; or what the run raises
+    :raises JournalPending: going back to an ActiveMQ's tables, a journal has what they have not
     :raises StoreUnavailable: the database does not answer
     """
     adapter, tables = database.adapter, database.tables
@@ -32,7 +34,10 @@ def migration_of(
             found = Found.read(connection, tables.known)
             if not found.has_any(tables.known):
                 _refuse_others(messages_elsewhere(connection, tables), database)
-            yield Migration(tables, adapter, found, connection.dialect, target, watch)
+            migration = Migration(tables, adapter, found, connection.dialect, target, watch)
+            if not only_look:
+                _refuse_journal(connection, migration, database)
+            yield migration
             if not only_look and adapter.transactional_ddl:
                 adapter.commit(connection.connection.cursor())
 
@@ -42,6 +47,16 @@ def _lock(connection: Connection, adapter: Adapter) -> None:
         adapter.begin(connection.connection.cursor())
     if adapter.lock_migrations:
         connection.exec_driver_sql(adapter.lock_migrations).close()
+
+
+def _refuse_journal(connection: Connection, migration: Migration, database: Database) -> None:
+    """Without the mark nobody knows that a journal has more than the tables that an ActiveMQ then takes."""
+    state = migration.tables.state
+    goes = not migration.target.is_ours and any(planned.step.table is state for planned in migration.plan)
+    if goes and migration.found.table(state) is not None:
+        number = connection.execute(select(state.c.number).where(state.c.name == JOURNAL_ROWS[0])).scalar()
+        if number:
+            raise JournalPending(number, database.place)
 
 
 def _refuse_others(names: list[str], database: Database) -> None:

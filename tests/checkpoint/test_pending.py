@@ -67,6 +67,7 @@ COMMANDS: dict[str, Callable[[str], list[str]]] = {
     "dead letters": lambda url: ["dlq", "purge", "--url", url],
     "copy from it": lambda url: ["copy", url, OTHER],
     "copy to it": lambda url: ["copy", OTHER, url],
+    "back to ActiveMQ": lambda url: ["migrate", "--to", "activemq", "--url", url],
     "broker": lambda url: ["broker", "--url", url, "--stomp", "127.0.0.1:0"],
 }
 

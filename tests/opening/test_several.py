@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,10 @@ import pytest
 import jdbcstore
 from jdbcstore import Configuration, Destination, Message, Store, XATransactionId, load_config
 from jdbcstore.config import to_toml
-from jdbcstore.errors import ConfigurationError, InvalidDestination, NotMaster
+from jdbcstore.errors import ConfigurationError, InvalidDestination, LockLost, NotMaster
 from jdbcstore.filtered import FilteredStore
 from jdbcstore.filtered.outcomes import FORMAT
+from jdbcstore.io_exceptions import GuardedStore
 from jdbcstore.journaled import JournaledStore
 from jdbcstore.opening import Opening
 from jdbcstore.store import JdbcStore
@@ -127,6 +130,26 @@ def test_each_has_the_lock(tmp_path: Path) -> None:
 
     opened(configuration).close()
     assert len([*tmp_path.glob("locks/*/lock"), *tmp_path.glob("each/queue_A-*/lock")]) == 2
+
+
+def test_the_first_lock_that_is_lost_ends_it(tmp_path: Path) -> None:
+    text = '[locker]\ntype = "lease-database-locker"\n' + SEVERAL
+    told: list[LockLost] = []
+    with opened(load(tmp_path, text)) as store:
+        assert isinstance(store, GuardedStore)
+        assert store.fence is not None
+        store.fence.on_lost(told.append)
+        fill(store.queue("OTHER"), "a")
+        store.check()
+        with closing(sqlite3.connect(next(tmp_path.glob("each/*/jdbcstore.db")))) as raw:
+            raw.execute("UPDATE JDBCSTORE_STATE SET NUMBER = NUMBER + 1 WHERE NAME = 'epoch'")
+            raw.commit()
+
+        with pytest.raises(LockLost):
+            store.check()
+
+        assert store.fence.lost is not None
+        assert len(told) == 1
 
 
 MKAHADB = """<broker><persistenceAdapter><mKahaDB directory="{folder}/mkahadb"><filteredPersistenceAdapters>

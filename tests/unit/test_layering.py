@@ -59,7 +59,7 @@ ROWS = (
         "writer",
     },
     {"filtered", "io_exceptions", "journaled", "memory", "store", "transaction", "xa"},
-    {"journaled_database"},
+    {"journaled_database", "several"},
     {"opening"},
     {"__init__"},
     {"analytics", "broker", "replay", "transfer"},
