@@ -64,7 +64,6 @@ class Opening:
         :raises ConfigurationError: there are several stores, or no database
         :raises StoreError: as :func:`jdbcstore.open` says
         """
-        self._configuration.login()
         self._configuration.tell(log)
         return self._open_database(self._configuration, journaled=self._configuration.journal is not None)
 
@@ -163,8 +162,23 @@ def of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path 
     if journal is not None and implied and isinstance(locker, LeaseDatabaseLockerConfig):
         locker = None  # its journal lets nobody else in
     return replace(
-        configuration, stores=(), data_source=source or DataSourceConfig(), journal=journal, locker=locker
+        configuration,
+        stores=(),
+        data_source=source or DataSourceConfig(),
+        journal=journal,
+        locker=locker,
+        sources=_sources_of(configuration, one),
     )
+
+
+def _sources_of(configuration: Configuration, one: RoutedStoreConfig) -> dict[str, str]:
+    """Where the options of one of the stores were given, as if it were the only one."""
+    sources = dict(configuration.sources)
+    prefix = f"stores[{configuration.stores.index(one)}]."
+    own = {path.removeprefix(prefix): place for path, place in sources.items() if path.startswith(prefix)}
+    if "directory" in own:
+        own |= {"url": own["directory"], "journal.directory": own["directory"]}
+    return sources | {path.removeprefix("data_source."): place for path, place in own.items()}
 
 
 def _refuse_apart(configuration: Configuration, journal: JournalConfig) -> None:

@@ -220,6 +220,15 @@ def test_what_is_wrong_has_a_place_and_a_cure(tmp_path: Path, what: str) -> None
     assert str(raised.value).startswith(f"{tmp_path}/jdbcstore.toml")
 
 
+def test_what_cannot_be_opened_has_its_place(tmp_path: Path) -> None:
+    configuration = load(tmp_path, SEVERAL.replace("sqlite:///{folder}/orders.db", "frobnicate://h/d"))
+
+    with pytest.raises(
+        ConfigurationError, match=r"no\. 1, \[stores\.data_source\]: no adapter"
+    ):
+        jdbcstore.open(configuration)
+
+
 def test_a_destination_of_nobody(tmp_path: Path) -> None:
     with opened(load(tmp_path, "[[stores]]\nqueue = 'A.>'\ndirectory = '{folder}/a'")) as store:
         fill(store.queue("A.B"), "x")
