@@ -2,9 +2,12 @@ package jdbcstore;
 
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -25,6 +28,7 @@ import org.apache.spark.sql.catalyst.plans.logical.MapInArrow;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -40,6 +44,9 @@ import scala.runtime.AbstractPartialFunction;
  * values sent back and not the map. Written for Janino, which knows neither lambdas nor diamonds.
  */
 public class Decoding extends Rule {
+    private static final List PLAIN = Arrays.asList(new Object[] {DataTypes.StringType, DataTypes.LongType,
+        DataTypes.IntegerType, DataTypes.BooleanType, DataTypes.DoubleType});
+
     /** What the functions that decode a column of the view are called, before its name. */
     private final String prefix;
     private final PythonFunction decoder;
@@ -127,6 +134,9 @@ public class Decoding extends Rule {
                     before.add(0, each);
                 }
             }
+            if (!plain(before)) {
+                return top;
+            }
             above = pruned(above);
             List conditions = new ArrayList();
             for (Object filter : filters) {
@@ -137,6 +147,18 @@ public class Decoding extends Rule {
                 result = with((LogicalPlan) conditions.get(number), result);
             }
             return with(above, result);
+        }
+
+        /** Whether all of these go through Arrow and back as they are: what is joined may be anything. */
+        private boolean plain(List before) {
+            Set names = new HashSet();
+            for (Object each : before) {
+                Attribute attribute = ((NamedExpression) each).toAttribute();
+                if (!names.add(attribute.name()) || !PLAIN.contains(attribute.dataType())) {
+                    return false;
+                }
+            }
+            return true;
         }
 
         /** The projection without what it makes of the message itself, which then comes before. */

@@ -208,6 +208,13 @@ def test_values_looked_up_come_back_without_their_map(
     ]
     filtered = "SELECT id, message_size FROM messages_decoded WHERE properties['grün'].long = 7"
     assert [row.id for row in ask(filtered)] == [3]
+    joined = (
+        "SELECT a.id, b.id AS other, b.span, concat(body_text, b.id) AS text FROM messages_decoded a"
+        " JOIN (SELECT id, make_interval(1) AS span FROM messages) b ON a.id = b.id + 1"
+        " WHERE concat(body_text, b.id) = 'x1'"
+    )
+    assert [(row.id, row.other, row.text) for row in ask(joined.replace("b.span, ", ""))] == [(2, 1, "x1")]
+    assert "CalendarInterval" not in str(ask(f"SELECT id, text FROM ({joined}) WHERE span IS NOT NULL"))
 
 
 @pytest.mark.backends("postgresql", "mariadb")
