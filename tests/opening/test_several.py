@@ -223,9 +223,7 @@ def test_what_is_wrong_has_a_place_and_a_cure(tmp_path: Path, what: str) -> None
 def test_what_cannot_be_opened_has_its_place(tmp_path: Path) -> None:
     configuration = load(tmp_path, SEVERAL.replace("sqlite:///{folder}/orders.db", "frobnicate://h/d"))
 
-    with pytest.raises(
-        ConfigurationError, match=r"no\. 1, \[stores\.data_source\]: no adapter"
-    ):
+    with pytest.raises(ConfigurationError, match=r"no\. 1, \[stores\.data_source\]: no adapter"):
         jdbcstore.open(configuration)
 
 
