@@ -138,7 +138,7 @@ class _Reading:
             with self._overlay.lock:
                 if not self._rows and self._source.is_plain(self._oldest):
                     return behind
-                rows = _in_lanes(behind, self._source.lanes)
+                rows = _in_lanes(behind, place.positions)
                 self._bound = None if behind.at_end else rows[-1].order
                 hidden = self._source.hidden(self._oldest)
                 self._rows += [row for row in rows if not _is_hidden(row, hidden)]
@@ -226,20 +226,21 @@ def _positions(after: Cursor | None, lanes: int) -> tuple[int, ...]:
     return after.positions if len(after.positions) == lanes else (min(after.positions),) * lanes
 
 
-def _in_lanes(page: Page, lanes: int) -> list[_Row]:
+def _in_lanes(page: Page, start: Sequence[int]) -> list[_Row]:
     """The rows of a page with the lane of each, which is not always what the message says by now.
 
-    A lane that has rows in the page ends with the one that its position names.
+    A lane that has rows in the page ends with the one that its position names; others stay where they were,
+    or are at the mark of a subscription, which is no row of the page.
     """
     good: list[_Found] = [(message.sequence or 0, message) for message in page]
     bad: list[_Found] = [(error.sequence or 0, error) for error in page.corrupt]
-    if lanes == 1:
+    if len(start) == 1:
         return [_Row(0, *row) for row in merge(good, bad, key=itemgetter(0))]
     present = {sequence for sequence, _ in good} | {sequence for sequence, _ in bad}
     rows: list[_Row] = []
-    for lane in reversed(range(lanes)):
+    for lane in reversed(range(len(start))):
         end = page.cursor.positions[lane]
-        if end in present:
+        if end > start[lane] and end in present:
             parts = (_run(good, end), _run(bad, end))
             rows += [_Row(lane, *row) for row in merge(*parts, key=itemgetter(0))]
     return rows

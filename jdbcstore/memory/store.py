@@ -152,7 +152,7 @@ class MemoryStore:
         wanted = str(producer_id)
         with self._shared.entered():
             shelves = self._shelves.values()
-            names = [name for shelf in shelves for name in (*shelf.named, *shelf.in_doubt)]
+            names = [name for shelf in shelves for name in (*shelf.named, *+shelf.in_doubt)]
         return max((number for producer, number in names if producer == wanted), default=None)
 
     def cleanup(self, progress: Progress | None = None) -> int:
