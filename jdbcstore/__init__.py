@@ -28,6 +28,7 @@ from jdbcstore.abc import (
     XATransaction,
     pages,
 )
+from jdbcstore.abc import Progress as _Progress
 from jdbcstore.clock import Clock
 from jdbcstore.config import Configuration, StoreConfig, load_config
 from jdbcstore.destination import Destination, DestinationKind
@@ -82,6 +83,7 @@ def open(  # noqa: A001
     clock: Clock | None = None,
     lock_timeout: float | None = None,
     give_up: threading.Event | None = None,
+    progress: _Progress | None = None,
     **options: Any,
 ) -> Store:
     """Open the store of a URL or of a :class:`Configuration`, with :class:`StoreConfig`'s options.
@@ -91,7 +93,8 @@ def open(  # noqa: A001
     :class:`MemoryStore`. An option given here wins over that of ``config`` or of the configuration.
 
     A configuration with a locker opens a store once it is the master, for which it waits at most
-    ``lock_timeout`` seconds, or as long as it takes, and not once ``give_up`` is set.
+    ``lock_timeout`` seconds, or as long as it takes, and not once ``give_up`` is set. ``progress`` hears of
+    the records that are read of a journal: how many more, each time.
 
     :raises ConfigurationError: the URL or an option cannot work
     :raises StoreUnavailable: the database does not answer
@@ -101,7 +104,9 @@ def open(  # noqa: A001
     """
     if isinstance(where, Configuration):
         where = replace(where, store=(config or where.store).replace(**options))
-        return _Opening(where, clock=clock, lock_timeout=lock_timeout, give_up=give_up).open()
+        return _Opening(
+            where, clock=clock, lock_timeout=lock_timeout, give_up=give_up, progress=progress
+        ).open()
     config = (config or StoreConfig()).replace(**options)
     if where == _MEMORY:
         return MemoryStore(config, clock=clock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jdbcstore.abc import Progress
 from jdbcstore.clock import Clock
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.journaled import JournaledStore
@@ -12,8 +13,15 @@ from jdbcstore.store import JdbcStore
 class JournaledJdbcStore(JournaledStore):
     """A journaled store that says of its database whether that can be written to."""
 
-    def __init__(self, database: JdbcStore, config: JournalConfig, *, clock: Clock | None = None) -> None:
-        super().__init__(database, config, clock=clock)
+    def __init__(
+        self,
+        database: JdbcStore,
+        config: JournalConfig,
+        *,
+        clock: Clock | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(database, config, clock=clock, progress=progress)
         self.database = database
 
     @property

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from jdbcstore.abc import Store
+from jdbcstore.abc import Progress, Store
 from jdbcstore.clock import Clock
 from jdbcstore.config import Configuration, DataSourceConfig
 from jdbcstore.config.file_stores import DATABASE, JOURNAL, folder_name
@@ -42,6 +42,7 @@ class Opening:
         read_only: bool = False,
         lock_timeout: float | None = None,
         give_up: threading.Event | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self._configuration = configuration
         self._clock = clock
@@ -49,6 +50,7 @@ class Opening:
         self._lock_timeout = lock_timeout
         self._give_up = give_up
         self._tenancies = Tenancies()
+        self._progress = progress
 
     def open(self) -> Store:
         """The store, whose configuration's notes are logged.
@@ -93,7 +95,7 @@ class Opening:
 
         database = self._open_database(configuration, journaled=True)
         try:
-            return JournaledJdbcStore(database, journal, clock=self._clock)
+            return JournaledJdbcStore(database, journal, clock=self._clock, progress=self._progress)
         except BaseException:
             database.close()
             raise
@@ -101,7 +103,7 @@ class Opening:
     def _put_before(self, memory: MemoryStore, journal: JournalConfig) -> Store:
         from jdbcstore.journaled import JournaledStore
 
-        return JournaledStore(memory, journal, clock=self._clock)
+        return JournaledStore(memory, journal, clock=self._clock, progress=self._progress)
 
     def _open_database(self, configuration: Configuration, *, journaled: bool = False) -> JdbcStore:
         return JdbcStore.configured(

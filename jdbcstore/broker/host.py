@@ -7,12 +7,13 @@ import logging
 import os
 from asyncio import Event, Task
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from jdbcstore.abc import Store
-from jdbcstore.broker.opening import Opening
+from jdbcstore.broker.opening import Opening, Recovering
 from jdbcstore.broker.security import Security, make_security
 from jdbcstore.broker.slave import SlaveConnectors
 from jdbcstore.broker.tenure import Tenure
@@ -48,6 +49,7 @@ class BrokerHost:
         clock: Clock | None = None,
         on_waiting: Callable[[NotMaster], None] | None = None,
         on_ready: Callable[[Addresses], None] | None = None,
+        recovering: Recovering = nullcontext,
     ) -> None:
         if not configuration.broker.persistent:
             source = replace(configuration.data_source, url="memory:")
@@ -58,6 +60,7 @@ class BrokerHost:
         self._clock = clock
         self._on_waiting = on_waiting
         self._on_ready = on_ready
+        self._recovering = recovering
         self._security: Security
         self._health: HealthServer | None = None
         self._health_address: Address | None = None
@@ -223,7 +226,7 @@ class BrokerHost:
                 os._exit(_EXIT)
 
     async def _open(self, *, patient: bool) -> Store | None:
-        self._opening = Opening(self._configuration, self._clock, self._wait_as_slave)
+        self._opening = Opening(self._configuration, self._clock, self._wait_as_slave, self._recovering)
         try:
             return await self._opening.open(patient=patient)
         finally:

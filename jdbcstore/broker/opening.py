@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 
 import jdbcstore
-from jdbcstore.abc import Store
+from jdbcstore.abc import Progress, Store
 from jdbcstore.clock import Clock
 from jdbcstore.config import Configuration
 from jdbcstore.errors import NotMaster, StoreClosed, StoreUnavailable
+
+Recovering = Callable[[], AbstractContextManager[Progress | None]]
+"""What is told of the records of a journal while a store is opened; called on the thread that does it."""
 
 _PAUSE = 1.0
 """Between attempts of a slave to reach a database that is away."""
@@ -24,10 +28,12 @@ class Opening:
         configuration: Configuration,
         clock: Clock | None,
         on_waiting: Callable[[NotMaster], Awaitable[None]],
+        recovering: Recovering,
     ) -> None:
         self._configuration = configuration
         self._clock = clock
         self._on_waiting = on_waiting
+        self._recovering = recovering
         self._give_up = threading.Event()
         self._given_up = asyncio.Event()
 
@@ -77,9 +83,14 @@ class Opening:
         def work() -> None:
             store, failure = None, None
             try:
-                store = jdbcstore.open(
-                    self._configuration, clock=self._clock, lock_timeout=lock_timeout, give_up=self._give_up
-                )
+                with self._recovering() as progress:
+                    store = jdbcstore.open(
+                        self._configuration,
+                        clock=self._clock,
+                        lock_timeout=lock_timeout,
+                        give_up=self._give_up,
+                        progress=progress,
+                    )
             except BaseException as error:
                 failure = error
             try:

@@ -17,7 +17,7 @@ import click
 from jdbcstore import Configuration
 from jdbcstore.cli.logs import log_to_stderr
 from jdbcstore.cli.options import Command, Settings
-from jdbcstore.cli.output import printable, write_json, write_line
+from jdbcstore.cli.output import READING_JOURNAL, printable, progress_if_any, write_json, write_line
 from jdbcstore.config.broker import LOG_FORMATS, STOMP, STOMP_TLS, ConnectorConfig
 from jdbcstore.config.io_handler import LeaseLockerIOExceptionHandlerConfig
 from jdbcstore.errors import ConfigurationError, NotMaster
@@ -54,6 +54,7 @@ def broker(settings: Settings, /, name: str | None, **given: Any) -> None:
         configuration,
         on_waiting=lambda error: _print_waiting(settings, error),
         on_ready=lambda addresses: _print_ready(settings, addresses),
+        recovering=lambda: progress_if_any(READING_JOURNAL),
     )
     _allow_files()
     asyncio.run(_serve(host))

@@ -13,7 +13,17 @@ from jdbcstore.cli.failures import ExitCode
 from jdbcstore.cli.journal_dump import dump
 from jdbcstore.cli.journal_files import directory_of, everything, folder_argument, said
 from jdbcstore.cli.options import Command, Settings
-from jdbcstore.cli.output import counted, print_table, printable, progress, size, write_json, write_line
+from jdbcstore.cli.output import (
+    READING_JOURNAL,
+    counted,
+    print_table,
+    printable,
+    progress,
+    progress_if_any,
+    size,
+    write_json,
+    write_line,
+)
 from jdbcstore.journal import Damage, Record, SegmentFile, records, segments
 from jdbcstore.journal import repair as repair_journal
 
@@ -194,7 +204,18 @@ def replay(settings: Settings) -> None:
     As a broker does that starts and stops in order, and nobody is served.
     """
     configuration = settings.configuration()
-    if configuration.journal is None:
+    if configuration.journal is None and not any(one.journal for one in configuration.stores):
         raise click.UsageError("no journal is configured; name the configuration file with --config")
-    with jdbcstore.open(configuration.replace(cleanup_period=0.0), lock_timeout=0.0):
-        pass
+    records = 0
+    with progress_if_any(READING_JOURNAL) as done:
+
+        def count(more: int) -> None:
+            nonlocal records
+            records += more
+            done(more)
+
+        jdbcstore.open(configuration.replace(cleanup_period=0.0), lock_timeout=0.0, progress=count).close()
+    if settings.json:
+        write_json({"records": records})
+    else:
+        write_line(f"the database has {counted(records, 'record')} more, and is the whole store")

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from jdbcstore import Configuration, JdbcStore, Store, load_config
-from jdbcstore.cli.output import note
+from jdbcstore.abc import Progress
+from jdbcstore.cli.output import READING_JOURNAL, note, progress_if_any
 from jdbcstore.config import Kind
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
 from jdbcstore.database import Database
@@ -76,7 +77,8 @@ class Settings:
         configuration = self.guarded() if guarded else self.watched() if read_only else self.configuration()
         if not audited:
             configuration = configuration.replace(enable_audit=False)
-        store = self._opening(configuration, read_only=read_only).open()
+        with progress_if_any(READING_JOURNAL) as done:
+            store = self._opening(configuration, read_only=read_only, progress=done).open()
         self._tell(configuration, store, read_only=read_only)
         return store
 
@@ -87,13 +89,15 @@ class Settings:
         self._tell(configuration, store, read_only=read_only)
         return store
 
-    def _opening(self, configuration: Configuration, *, read_only: bool) -> Opening:
+    def _opening(
+        self, configuration: Configuration, *, read_only: bool, progress: Progress | None = None
+    ) -> Opening:
         if configuration.data_source.url == DEFAULT_URL and not read_only:
             make_folder(DEFAULT_FILE.parent)
         # A command is over before a first cleanup in the background would be due. And it has one attempt:
         # it does not wait until a broker ends.
         configuration = configuration.replace(cleanup_period=0.0)
-        return Opening(configuration, read_only=read_only, lock_timeout=0.0)
+        return Opening(configuration, read_only=read_only, lock_timeout=0.0, progress=progress)
 
     def _tell(self, configuration: Configuration, store: Store, *, read_only: bool) -> None:
         if not read_only:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _WIDTH_OF_A_PIPE = 160
+READING_JOURNAL = "reading the journal"
+"""What takes a store long to open."""
 
 
 def prepare_streams() -> None:

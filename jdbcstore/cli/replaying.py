@@ -12,7 +12,16 @@ import jdbcstore
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.cli.moving import PlaceType, refuse_url
 from jdbcstore.cli.options import Command, DestinationType, SelectorType, Settings
-from jdbcstore.cli.output import counted, note, printable, progress, write_json, write_line
+from jdbcstore.cli.output import (
+    READING_JOURNAL,
+    counted,
+    note,
+    printable,
+    progress,
+    progress_if_any,
+    write_json,
+    write_line,
+)
 from jdbcstore.config import Configuration
 from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptMessage
@@ -80,7 +89,8 @@ def replay(
         refuse_url(settings)
         history = _of_folder(folder, destinations=wanted, since_ms=since, until_ms=until)
     told = _Teller()
-    store = jdbcstore.open(target.replace(cleanup_period=0.0), lock_timeout=0.0)
+    with progress_if_any(READING_JOURNAL) as read:
+        store = jdbcstore.open(target.replace(cleanup_period=0.0), lock_timeout=0.0, progress=read)
     with store, progress("replaying") as done:
         result = replay_history(history, store, to, selector=selector, progress=done, on_corrupt=told)
     told.finish()

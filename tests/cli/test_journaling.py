@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -146,6 +150,53 @@ def test_a_dump_goes_over_damage(folder: Path, invoke: Invoke) -> None:
 
     assert found.code == ExitCode.FAILED
     assert "segment 2 at" in found.err
+
+
+LEFT = """
+import os, signal, sys
+from jdbcstore import Message, load_config, open
+store = open(load_config(sys.argv[1], environment={}), cleanup_period=0.0)
+for number in range(30):
+    store.queue("ORDERS").add_message(Message(f"{number}"))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_database_gets_what_a_killed_process_left(tmp_path: Path, invoke: Invoke) -> None:
+    configuration = tmp_path / "jdbcstore.toml"
+    configuration.write_text(f'url = "sqlite:///{tmp_path}/mq.db"\n[journal]\ndirectory = "journal"\n')
+    left = subprocess.run([sys.executable, "-c", LEFT, str(configuration)], cwd=tmp_path, timeout=120)
+    assert left.returncode == -signal.SIGKILL
+    here = ("--url", f"sqlite:///{tmp_path}/mq.db", "--config", os.devnull)
+    assert invoke("browse", "ORDERS", "--json", *here).lines == []
+    assert "journal" in invoke("send", "ORDERS", "more", *here).err
+
+    assert invoke("journal", "replay", "--json").json["records"] == 30
+
+    assert len(invoke("browse", "ORDERS", "--json", *here).lines) == 30
+    assert invoke("journal", "replay").out == "the database has 0 records more, and is the whole store\n"
+    assert invoke("send", "ORDERS", "more", *here).code == ExitCode.DONE
+
+
+def test_messages_are_delivered_anew(tmp_path: Path, invoke: Invoke) -> None:
+    """Those of the configured journal into its own store, or those of any journal's folder into another."""
+    (tmp_path / "jdbcstore.toml").write_text(
+        f'url = "sqlite:///{tmp_path}/mq.db"\n[journal]\ndirectory = "journal"\njournal_retention = 3600\n'
+    )
+    for body in ("one", "two", "three"):
+        assert invoke("send", "ORDERS", body, "--property", f"word={body}").code == ExitCode.DONE
+    assert invoke("consume", "ORDERS", "--count", "3").code == ExitCode.DONE
+
+    chosen = ("--destination", "ORDERS", "--from", "2020-01-01", "--filter", "word <> 'two'")
+    assert invoke("replay", *chosen, "--to-destination", "AGAIN", "--json").json["replayed"] == 2
+    other = f"sqlite:///{tmp_path}/other.db"
+    assert invoke("replay", "journal", other, *chosen, "--to-destination", "AGAIN").code == ExitCode.DONE
+    for url in (f"sqlite:///{tmp_path}/mq.db", other):
+        again = invoke("browse", "AGAIN", "--json", "--url", url).lines
+        assert [one["body"] for one in again] == ["one", "three"]
+
+    assert invoke("replay", "journal", "--to-destination", "AGAIN").code == ExitCode.USAGE
+    assert invoke("replay", str(tmp_path), other, "--to-destination", "AGAIN").code == ExitCode.USAGE
 
 
 def test_where_there_is_none(tmp_path: Path, invoke: Invoke) -> None:
