@@ -161,39 +161,41 @@ def _file_facts(one: _Checked) -> dict[str, Any]:
 def repair(settings: Settings, folder: Path | None, cut: bool) -> None:
     """Make a damaged journal one that opens, with what can still be read.
 
-    What is damaged is left out, and what is behind it kept. Each file that is changed is copied before. Stop
-    the broker first. It can be run again after whatever stopped it.
+    What is damaged is left out, and what is behind it kept, unless too little is known of its place: then it
+    is cut off, which is told. Each file that is changed is copied before. Stop the broker first. It can be
+    run again after whatever stopped it.
     """
     directory = directory_of(settings, folder)
-    before = _numbers(directory) if cut else []
+    before = _numbers(directory)
     done = repair_journal(directory, cut=cut)
-    behind = [number for number in before if done.damages and number > done.damages[0].number]
+    sound = sorted(before - _numbers(directory)) if done.damages else []
     copies = None if done.copies is None else str(done.copies)
     if settings.json:
+        damage = [_damage_facts(one) for one in done.damages]
+        cut_off = {"records": len(sound), "first": sound[0], "last": sound[-1]} if sound else None
         write_json(
             {
                 "directory": str(directory),
                 "records": done.records,
-                "damage": [_damage_facts(one) for one in done.damages],
-                "cut_off": {"records": len(behind), "first": behind[0], "last": behind[-1]}
-                if behind
-                else None,
+                "damage": damage,
+                "cut_off": cut_off,
                 "copies": copies,
             }
         )
         return
-    for damage in done.damages:
-        write_line(printable(said(damage)))
-    if behind:
-        write_line(f"cut off behind it: {counted(len(behind), 'record')}, {behind[0]} to {behind[-1]}")
+    for one in done.damages:
+        write_line(printable(said(one)))
+    if sound:
+        write_line(f"cut off, though sound: {counted(len(sound), 'record')}, {sound[0]} to {sound[-1]}")
     if copies is not None:
         write_line(f"the files as they were are in {printable(copies)}")
     verdict = "there was nothing to repair" if not done.damages else "repaired"
     write_line(f"{printable(str(directory))}: {verdict}; {counted(done.records, 'record')}")
 
 
-def _numbers(directory: Path) -> list[int]:
-    return [found.number for found in records(directory) if isinstance(found, Record)]
+def _numbers(directory: Path) -> set[int]:
+    """Of the records that can be read."""
+    return {found.number for found in records(directory) if isinstance(found, Record)}
 
 
 @journal.command(cls=Command)
