@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from jdbcstore.journal.api import Entry
+from jdbcstore.journal.api import Entry, Written
 
 BLOCK = 512
 """Where records begin: a torn write of the first one leaves the header's sector alone."""
@@ -32,7 +32,7 @@ _SEGMENT = struct.Struct("<8sII5Q")
 _CRC = struct.Struct("<I")
 # Length, marker, number less the durable one, sequences, kind, two of nothing, number, sequence.
 _FIELDS = struct.Struct("<IIIIBBHQQ")
-_PADDING = [bytes(-size % 8) for size in range(8)]
+_PADDING = [bytes(size) for size in range(8)]
 _STAMP = struct.Struct("<QQ")
 _SEEDS = struct.Struct("<II")
 
@@ -130,17 +130,31 @@ def gap(stamp: Stamp, last_lost: int, body: bytes) -> bytes:
     return _CRC.pack(crc32c(body, crc32c(head, stamp.seed))) + head + body
 
 
-def frame(parts: list[bytes], stamp: Stamp, entry: Entry, number: int, sequence: int, durable: int) -> None:
-    """Append an entry's record, in pieces."""
-    size = entry.size
-    chunks: Sequence[bytes] = entry.chunks
-    head = _FIELDS.pack(
-        size, stamp.marker, number - durable, entry.sequences, entry.kind, 0, 0, number, sequence
-    )
-    crc = crc32c(head, stamp.seed)
-    for chunk in chunks:
-        crc = crc32c(chunk, crc)
-    parts.append(_CRC.pack(crc) + head)
-    parts += chunks
-    if size & 7:
-        parts.append(_PADDING[size & 7])
+def frame(
+    entries: Sequence[Entry], stamp: Stamp, number: int, sequence: int, durable: int, room: int
+) -> tuple[list[bytes], list[Written], int]:
+    """The records of as many entries as there is room for, in pieces, and their bytes. The first has this
+    number and sequence."""
+    parts: list[bytes] = []
+    written: list[Written] = []
+    seed, marker = stamp
+    total = 0
+    for entry in entries:
+        size = entry.size
+        padding = -size & 7
+        if total + RECORD + size + padding > room:
+            break
+        total += RECORD + size + padding
+        count = entry.sequences
+        head = _FIELDS.pack(size, marker, number - durable, count, entry.kind, 0, 0, number, sequence)
+        crc = crc32c(head, seed)
+        chunks = entry.chunks
+        for chunk in chunks:
+            crc = crc32c(chunk, crc)
+        parts += (crc.to_bytes(4, "little"), head, *chunks)
+        if padding:
+            parts.append(_PADDING[padding])
+        written.append(Written(entry, number, sequence))
+        number += 1
+        sequence += count
+    return parts, written, total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import threading
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from jdbcstore.journal.keeping import Keeping
 from jdbcstore.journal.layout import BLOCK, SegmentHeader, Stamp
 from jdbcstore.journal.recovery import Recovered, Segment, Torn
 from jdbcstore.journal.spares import Spares
+
+log = logging.getLogger(__name__)
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
@@ -161,23 +164,36 @@ class Segments:
     def release(self, up_to: int) -> None:
         """Let go of segments, all of whose records are up to a number; never of the current one.
 
-        :raises OSError:
+        What cannot be let go of now, because an archive is full or a disk fails, is with the next ones.
         """
         with self._releasing:
-            while True:
+            try:
+                while self._let_go(up_to):
+                    pass
+                self._keeping.prune()
+            except OSError as error:
+                log.warning("a file of the journal that is needed no more is left for now: %s", error)
+
+    def _let_go(self, up_to: int) -> bool:
+        with self._lock:
+            if len(self._live) < 2 or self._live[0].last_number > up_to:
+                return False
+            segment, following = self._live[:2]
+        # Durably, one after the other: no later one has gone first after a crash.
+        last_time = max(following.header.created, segment.header.created)
+        try:
+            self._keeping.let_go(segment, last_time)
+        finally:
+            if not segment.path.exists():
                 with self._lock:
-                    if len(self._live) < 2 or self._live[0].last_number > up_to:
-                        break
-                    segment, following = self._live.pop(0), self._live[0]
-                # Durably, one after the other: no later one has gone first after a crash.
-                self._keeping.let_go(segment, max(following.header.created, segment.header.created))
-            self._keeping.prune()
+                    del self._live[0]
+        return True
 
     def close(self) -> None:
         self.spares.close()
-        if self._file >= 0:
-            self._files.close(self._file)
-            self._file = -1
+        file, self._file = self._file, -1
+        if file >= 0:
+            self._files.close(file)
 
 
 def failed(directory: Path, error: OSError) -> JournalFailed:

@@ -21,7 +21,7 @@ from jdbcstore.errors import (
 from jdbcstore.journal.api import Committed, Entry, Failed, Record
 from jdbcstore.journal.files import Files, OsFiles
 from jdbcstore.journal.layout import LARGEST
-from jdbcstore.journal.live import Segments, failed
+from jdbcstore.journal.live import Segments
 from jdbcstore.journal.lock import DirectoryLock
 from jdbcstore.journal.output import Output
 from jdbcstore.journal.pending import Pending
@@ -73,7 +73,7 @@ class Journal:
         self._thread = threading.Thread(target=self._run, name="jdbcstore-journal", daemon=True)
         self._ended = threading.Event()
         self._thread.start()
-        if config.journal_disk_sync_strategy == "periodic":
+        if config.journal_disk_sync_strategy == "periodic" and config.journal_disk_sync_interval:
             threading.Thread(target=self._sync_at_times, name="jdbcstore-journal-sync", daemon=True).start()
 
     def _make_directory(self, files: Files) -> None:
@@ -160,16 +160,7 @@ class Journal:
         return self._output.records(after)
 
     def release(self, up_to: int) -> None:
-        """As the contract says.
-
-        :raises JournalFailed: the directory cannot be changed
-        """
-        try:
-            self._output.release(up_to)
-        except OSError as error:
-            failure = failed(self._directory, error)
-            self._fail(failure)
-            raise failure from error
+        self._output.release(up_to)
 
     def close(self, timeout: float | None = None) -> None:
         self._pending.close()

@@ -44,7 +44,8 @@ class Output:
     ) -> None:
         self.segments = segments
         self._config = config
-        self._always = config.journal_disk_sync_strategy == "always"
+        strategy, interval = config.journal_disk_sync_strategy, config.journal_disk_sync_interval
+        self._always = strategy == "always" or (strategy == "periodic" and not interval)
         self._found = found
         self.last_number = found.segments[-1].last_number if found.segments else 0
         self.last_sequence = max(found.last_sequence, first_sequence - 1)
@@ -82,22 +83,14 @@ class Output:
         """
         if space(entries[0].size) > self.segments.room:
             self._begin_segment(space(entries[0].size))
-        parts: list[bytes] = []
-        written: list[Written] = []
-        stamp, durable, room = self.segments.stamp, self._durable, self.segments.room
-        number, sequence = self.last_number, self.last_sequence + 1
-        for entry in entries:
-            if (need := space(entry.size)) > room:
-                break
-            room -= need
-            number += 1
-            frame(parts, stamp, entry, number, sequence, durable)
-            written.append(Written(entry, number, sequence))
-            sequence += entry.sequences
+        segments = self.segments
+        first = self.last_number + 1, self.last_sequence + 1
+        parts, written, size = frame(entries, segments.stamp, *first, self._durable, segments.room)
         data = b"".join(parts)
-        if len(data) != self.segments.room - room:
+        if len(data) != size:
             raise ValueError("an entry's size is not that of its chunks")
-        return Piece(data, written, sequence - 1)
+        last, _, sequence = written[-1]
+        return Piece(data, written, sequence + last.sequences - 1)
 
     def _begin_segment(self, need: int) -> None:
         with self._io:
@@ -162,9 +155,6 @@ class Output:
             self._durable = last
 
     def release(self, up_to: int) -> None:
-        """
-        :raises OSError:
-        """
         with self._marks_lock:
             while self._marks and self._marks[0][0] <= up_to:
                 self._released_bytes = self._marks.popleft()[1]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jdbcstore.errors import JournalFailed, OutcomeUnknown, StoreClosed, StoreUnavailable
-from jdbcstore.journal import Journal
+from jdbcstore.journal import Journal, kept
 from jdbcstore.journal import pending as pending_module
 from jdbcstore.journal.files import OsFiles
 from tests.journal.entries import Item, Told, configured, opened
@@ -376,3 +376,17 @@ def test_a_directory_that_cannot_be_made_or_written(tmp_path: Path) -> None:
             opened(configured(tmp_path / "journal"), Told(), files=files)
     journal: Journal = opened(configured(tmp_path / "journal"), Told(), files=files)
     journal.close()
+
+
+def test_what_cannot_be_let_go_of_is_with_the_next_ones(tmp_path: Path) -> None:
+    case = Case(tmp_path, journal_archive_directory=str(tmp_path / "archive"))
+    for index in range(3):
+        case.append(b"%d" % index * 2000)
+    case.files.before["rename"] = raises(errno.EROFS)
+    case.journal.release(2)
+    assert case.journal.first_number == 1
+    case.append(b"goes on")
+    case.journal.release(2)
+    assert case.journal.first_number == 3
+    assert len(kept(tmp_path / "archive")) == 2
+    case.journal.close()

@@ -14,8 +14,10 @@ from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal, JournalInUse, MessageTooLarge, StoreClosed
 from jdbcstore.journal import Journal
 from jdbcstore.journal.api import Appender
-from jdbcstore.journal.directory import live_segments
+from jdbcstore.journal.directory import live_segments, spares
+from jdbcstore.journal.files import OsFiles
 from tests.journal.entries import Item, Told, configured, opened
+from tests.polling import wait_until
 
 
 def read(journal: Journal, after: int = 0) -> list[bytes]:
@@ -235,3 +237,64 @@ def test_damage_before_the_end_stops(tmp_path: Path) -> None:
     assert raised.value.segment == 1
     assert raised.value.offset > 512
     assert path.read_bytes() == whole
+
+
+def test_a_missing_file_stops_it_unless_that_is_to_be_ignored(tmp_path: Path) -> None:
+    told = Told()
+    journal = opened(configured(tmp_path), told)
+    for index in range(6):
+        journal.append(Item(b"%d" % index * 1500), waits=True)
+    told.wait(6)
+    journal.close()
+    live_segments(tmp_path)[2].unlink()
+    with pytest.raises(CorruptJournal, match="its file is missing") as raised:
+        opened(configured(tmp_path), told)
+    assert raised.value.segment == 2
+    journal = opened(configured(tmp_path, ignore_missing_journalfiles=True), told)
+    assert read(journal) == told.bodies[:2] + told.bodies[4:]
+    journal.close()
+
+
+def test_a_file_of_another_journal_stops_it(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        journal = opened(configured(tmp_path / name), Told())
+        for index in range(6):
+            journal.append(Item(b"%d" % index * 1500), waits=True)
+        journal.close()
+    live_segments(tmp_path / "other")[2].replace(live_segments(tmp_path / "one")[2])
+    with pytest.raises(CorruptJournal, match="of another journal"):
+        opened(configured(tmp_path / "one"), Told())
+
+
+def test_lazy_writes_are_durable_after_a_sync_and_with_each_new_file(tmp_path: Path) -> None:
+    class Counting(OsFiles):
+        syncs = 0
+
+        def sync(self, file: int) -> None:
+            self.syncs += 1
+            super().sync(file)
+
+    files, told = Counting(), Told()
+    journal = opened(configured(tmp_path, journal_disk_sync_strategy="never"), told, files=files)
+    before = files.syncs
+    for _ in range(3):
+        journal.append(Item(b"x"), waits=True)
+    told.wait(3)
+    assert files.syncs == before
+    journal.sync()
+    journal.sync()
+    assert files.syncs == before + 1
+    journal.append(Item(b"x"), waits=True)
+    journal.append(Item(b"x" * 3500), waits=True)
+    told.wait(5)
+    assert len(live_segments(tmp_path)) == 2
+    assert files.syncs >= before + 3
+    journal.close()
+
+
+def test_files_are_made_ahead_with_their_whole_size(tmp_path: Path) -> None:
+    options = {"preallocation_scope": "entire_journal", "journal_log_files": 3}
+    journal = opened(configured(tmp_path, **options), Told())
+    wait_until(lambda: len(spares(tmp_path)) == 2)
+    assert {path.stat().st_size for path in tmp_path.glob("*.log")} == {4096}
+    journal.close()
