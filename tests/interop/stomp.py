@@ -26,12 +26,12 @@ class Frame:
 class Wire:
     """Frames, right ones and wrong ones, over a socket; a context manager that closes it.
 
-    It waits 30 seconds for each frame.
+    It waits two minutes for each frame.
     """
 
     def __init__(self, port: int, version: str = "1.2") -> None:
         self.version = version
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=120)
         self._stream = self._socket.makefile("rb")
 
     def __enter__(self) -> Self:

@@ -181,7 +181,7 @@ def test_a_second_one_is_refused(tmp_path: Path) -> None:
         "except JournalInUse as error: sys.exit(str(error))\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert refused.returncode == 1, refused.stderr
     assert "has the journal in" in refused.stderr
     journal.close()

@@ -103,7 +103,7 @@ print(store.fence.epoch)
 @pytest.mark.backends("sqlite")
 def test_a_process_ends_that_has_not_closed_its_store(database: Database) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", LEAVES, database.url], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", LEAVES, database.url], capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout.split() == ["1"]
 
