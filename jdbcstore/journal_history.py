@@ -116,24 +116,25 @@ class JournalHistory:
 
     def _segments(self) -> list[_Segment]:
         """All files, of one journal after the other, each in their order."""
-        found = {
-            (kept.journal, kept.number): _Segment(
-                kept.journal, kept.number, kept.first_number, kept.first_time, kept.path
-            )
-            for kept in kept_segments(self._archive)
-            if kept.last_number >= kept.first_number
-        }
+        found: dict[tuple[int, int], _Segment] = {}
+        # Those that are needed come first: one that is let go of meanwhile is then found twice, and never
+        # missed.
         for number, path in live_segments(self._directory).items():
             try:
                 with SegmentReader(path) as reader:
                     header = reader.header
-            except FileNotFoundError:  # it was let go of just now
+            except FileNotFoundError:
                 return self._segments()
             except ValueError as error:
                 raise CorruptJournal(str(error), segment=number) from error
             found[header.journal, number] = _Segment(
                 header.journal, number, header.first_number, header.created, path
             )
+        for kept in kept_segments(self._archive):
+            if kept.last_number >= kept.first_number:
+                found[kept.journal, kept.number] = _Segment(
+                    kept.journal, kept.number, kept.first_number, kept.first_time, kept.path
+                )
         begun: dict[int, int] = {}
         for segment in found.values():
             begun[segment.journal] = min(segment.created, begun.get(segment.journal, segment.created))

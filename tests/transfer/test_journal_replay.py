@@ -78,6 +78,19 @@ def test_all_that_was_sent_is_there_consumed_or_not(tmp_path: Path, store: Journ
         assert bodies(history(tmp_path), found[number].position) == texts(number + 1, 100)
 
 
+def test_files_may_be_kept_elsewhere(tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    with open_store(tmp_path, journal_archive_directory=str(archive)) as store:
+        send(store, 60)
+        store.checkpoint()
+        send(store, 40, first=60)
+
+        assert bodies(JournalHistory(tmp_path / "journal", archive=archive)) == texts(0, 100)
+    kept = bodies(JournalHistory(archive))
+    assert kept == texts(0, len(kept))
+    assert len(kept) > 40
+
+
 def test_it_is_chosen_by_destination_and_time(tmp_path: Path, store: JournaledStore) -> None:
     send(store, 10)
     send(store, 10, to=NEWS, first=10)
