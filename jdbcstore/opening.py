@@ -126,7 +126,10 @@ class Opening:
     def _routes(self, one: RoutedStoreConfig, opened: ExitStack) -> Iterable[Route]:
         store: Store | StorePerDestination
         if one.per_destination:
-            store = StorePerDestination(Path(one.directory or ""), lambda folder: self._open_in(one, folder))
+            folder = Path(one.directory or "")
+            store = StorePerDestination(
+                folder, lambda found: self._open_in(one, found), read_only=self._read_only
+            )
         else:
             store = self._open_in(one, None if one.directory is None else Path(one.directory))
             opened.callback(_close, store)
@@ -135,13 +138,15 @@ class Opening:
         ]
 
     def _open_in(self, one: RoutedStoreConfig, folder: Path | None) -> Store:
-        store = self._open_one(of_route(self._configuration, one, folder))
+        if folder is not None and not self._read_only:
+            _make(folder)
+        store = self._open_one(_of_route(self._configuration, one, folder))
         if isinstance(store, GuardedStore) and store.fence is not None:
             self._tenancies.add(store.fence)
         return store
 
 
-def of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path | None) -> Configuration:
+def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path | None) -> Configuration:
     """What the configuration says of one of its stores, in its folder if it has one.
 
     :raises ConfigurationError: its locker cannot be that of several stores
@@ -149,7 +154,6 @@ def of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path 
     journal, source, locker = one.journal, one.data_source, configuration.locker
     if folder is not None:
         source = DataSourceConfig(url=sqlite_url(folder / DATABASE))
-        _make(folder)
         if journal is not None:
             journal = replace(journal, directory=str(folder / JOURNAL))
     if getattr(locker, "data_source", None) is not None:

@@ -18,12 +18,14 @@ _NAME = "destination"
 class StorePerDestination:
     """Opens the store of a destination in its folder, and knows after a restart which there are.
 
-    ``open_store`` is called with the folder. Who opens a store closes it.
+    ``open_store`` is called with the folder. Who opens a store closes it. Nothing is made if it is
+    ``read_only``.
     """
 
-    def __init__(self, folder: Path, open_store: Callable[[Path], Store]) -> None:
+    def __init__(self, folder: Path, open_store: Callable[[Path], Store], *, read_only: bool = False) -> None:
         self._folder = folder
         self._open_store = open_store
+        self._read_only = read_only
 
     def found(self) -> Iterator[Destination]:
         """The destinations that have a store there."""
@@ -37,12 +39,15 @@ class StorePerDestination:
                 ) from error
 
     def open(self, destination: Destination) -> Store:
-        """Its store, made when there is none.
+        """Its store, made when there is none, unless this is ``read_only``.
 
         :raises ConfigurationError: its folder cannot be made
+        :raises InvalidDestination: there is none, and none is to be made
         :raises StoreError: it cannot be opened
         """
         folder = self._folder / folder_name(str(destination))
+        if self._read_only and not (folder / _NAME).exists():
+            raise InvalidDestination(f"{destination} has no store yet: nothing was ever stored there")
         try:
             _name_folder(folder, str(destination))
         except OSError as error:

@@ -117,6 +117,9 @@ def test_read_only_nothing_is_made_or_finished(tmp_path: Path) -> None:
         assert (content(store.queue("A")), content(store.queue("ORDERS"))) == (["a"], ["b"])
         with pytest.raises(ConfigurationError, match="opened with read_only"):
             store.queue("A").add_message(Message("x"))
+        with pytest.raises(InvalidDestination, match="nothing was ever stored there"):
+            store.queue("B")
+    assert len([*tmp_path.glob("each/*")]) == 1
 
 
 def test_each_has_the_lock(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def _read_broker(document: Document) -> Section:
     section = merge(section, {"broker": own} if own else {})
     persistent = broker.values.get("persistent")
     if adapter is None or (persistent and _is_false(document, "persistent", persistent)):
+        section.pop("stores", None)
         section["url"] = _no_database(document, broker, persistent)
     return section
 
