@@ -59,6 +59,11 @@ class Database:
         """Where the lock of a database is that is a file of this machine; None for a server's."""
         return self.adapter.lock_directory(self._target)
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a file of this machine, which no broker on another one reaches."""
+        return self.adapter.is_local(self._target)
+
     def connect_with(self, *, limited: bool = False, **pool: Any) -> Engine:
         """An engine whose connections are in autocommit mode, with SQLAlchemy's options of a pool.
 

@@ -196,7 +196,7 @@ def _refuse_apart(configuration: Configuration, journal: JournalConfig) -> None:
     if journal.journal_shared or not isinstance(locker, DatabaseLockerConfig | LeaseDatabaseLockerConfig):
         return
     source = locker.data_source or configuration.data_source
-    if source.url is None or Database(source.url, configuration.store).lock_directory is not None:
+    if source.url is None or Database(source.url, configuration.store).is_local:
         return
     raise ConfigurationError(
         f"the {locker.type} lets a broker on another machine take over, which has not what is only in the"

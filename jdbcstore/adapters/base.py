@@ -92,6 +92,10 @@ class Adapter(Locking):
         """Where the lock of a database is that is a file of this machine; None for a server's."""
         return None
 
+    def is_local(self, url: URL) -> bool:
+        """Whether the database is a file of this machine, which no broker on another one reaches."""
+        return self.lock_directory(url) is not None
+
     @classmethod
     def url_from_jdbc(cls, text: str) -> URL:
         """What to connect to, for a JDBC URL of this vendor.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from sqlalchemy import URL
+
 from jdbcstore.adapters.base import Failure
 from jdbcstore.adapters.bridged import BRIDGE, BridgedAdapter
+from jdbcstore.adapters.urls import URL_PROPERTY
 
 
 class DerbyAdapter(BridgedAdapter):
@@ -26,3 +29,6 @@ class DerbyAdapter(BridgedAdapter):
         **dict.fromkeys(("XJ015", "XJ040", "XJ004", "58009"), Failure.DISCONNECTED),
         **dict.fromkeys(("XSDF1", "XSDG8", "XSLA4"), Failure.FULL),
     }
+
+    def is_local(self, url: URL) -> bool:
+        return not str(url.query.get(URL_PROPERTY, "")).startswith("jdbc:derby://")

@@ -21,6 +21,7 @@ from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
 from jdbcstore.config.io_handler import LeaseLockerIOExceptionHandlerConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig, LockerConfig, SharedFileLockerConfig
+from jdbcstore.database import Database as DatabaseOfStore
 from jdbcstore.errors import ConfigurationError, JournalInUse, JournalPending, NotMaster
 from jdbcstore.io_exceptions import GuardedStore
 from jdbcstore.journaled import JournaledStore
@@ -158,6 +159,19 @@ def test_with_the_lock_of_a_server_it_is_refused(tmp_path: Path, database: Datab
     )
     assert "JDBCSTORE_JOURNAL_JOURNAL_SHARED=true" in str(raised.value)
     assert not (tmp_path / "journal").exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("sqlite:///x.db", True),
+        ("jdbc:derby:activemq-data/derbydb;create=true", True),
+        ("jdbc:derby://db.example.com/mq", False),
+        ("postgresql:///mq", False),
+    ],
+)
+def test_what_no_other_machine_reaches(url: str, local: bool) -> None:
+    assert DatabaseOfStore(url, StoreConfig()).is_local is local
 
 
 @pytest.mark.parametrize(
