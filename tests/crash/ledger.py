@@ -18,7 +18,7 @@ NEWS, IN = "topic://NEWS", "topic://IN"
 class Tables:
     """The rows of one moment between two storing processes, and the rules they keep by themselves."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, decoded: dict[int, tuple[str, bytes]]) -> None:
         self._connection = connection
         self.ids: dict[str, dict[str, int]] = defaultdict(dict)
         """By destination: message name -> ID."""
@@ -27,8 +27,10 @@ class Tables:
             "SELECT ID, CONTAINER, MSGID_PROD, MSGID_SEQ, MSG, PRIORITY FROM ACTIVEMQ_MSGS"
         ):
             name = f"{producer}:{number}"
-            message = openwire.decode(bytes(blob), sequence=id_, container=container)
-            assert message.body == name, f"{name} holds {message.body!r}"
+            if decoded.get(id_) != (name, blob):
+                message = openwire.decode(bytes(blob), sequence=id_, container=container)
+                assert message.body == name, f"{name} holds {message.body!r}"
+                decoded[id_] = (name, blob)
             assert name not in self.ids[container], f"{name} is stored twice in {container}"
             self.ids[container][name] = id_
             self._priorities[id_] = priority
@@ -66,6 +68,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self.said: Counter[str] = Counter()
+        self.decoded: dict[int, tuple[str, bytes]] = {}
+        """By ID: a message that was read before, and is not decoded again while it is the same."""
         self._owners: dict[int, str] = {}
         """Every sequence ever seen, and whose it is."""
         self._stored: dict[str, set[str]] = defaultdict(set)

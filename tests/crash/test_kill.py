@@ -66,7 +66,7 @@ def _check(ledger: Ledger, database: Database) -> None:
     wait_until(lambda: database.connections() == 0, 60.0, "that the server has noticed the kill")
     with database.engine.connect() as connection:
         if ledger.said["ready"]:
-            ledger.check(Tables(connection))
+            ledger.check(Tables(connection, ledger.decoded))
 
 
 def _spin(seconds: float) -> None:

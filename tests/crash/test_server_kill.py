@@ -95,7 +95,7 @@ class Workers:
 
 def _check(workers: Workers, database: Database) -> None:
     with database.engine.connect() as connection:
-        workers.check(set(Tables(connection).ids["queue://Q"]))
+        workers.check(set(Tables(connection, {}).ids["queue://Q"]))
 
 
 @pytest.mark.backends("postgresql", "mariadb")

@@ -58,6 +58,6 @@ class Call:
 
 def stored_places(connection: Connection, topic: str, subscription: str) -> Places:
     """Every message in the tables, none of them twice."""
-    tables = Tables(connection)
+    tables = Tables(connection, {})
     places = {(container, name) for container, names in tables.ids.items() for name in names}
     return places | {(subscription, name) for name in tables.pending(topic, subscription)}
