@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jdbcstore.clock import Clock
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.journal.directory import UNFINISHED, kept_path, kept_segments
+from jdbcstore.journal.directory import UNFINISHED, kept_path, kept_segments, make
 from jdbcstore.journal.files import Files
 from jdbcstore.journal.recovery import Segment
 from jdbcstore.journal.spares import Spares
@@ -35,7 +35,7 @@ class Keeping:
         """
         :raises OSError:
         """
-        self._place.mkdir(parents=True, exist_ok=True)
+        make(self._place, self._files)
         for path in self._place.glob(f"kept-*{UNFINISHED}"):
             self._files.remove(path)
         self.prune()

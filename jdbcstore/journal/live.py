@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import os
 import threading
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from jdbcstore.journal.spares import Spares
 
 log = logging.getLogger(__name__)
 
+_PIECE = 1 << 20
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -74,14 +76,23 @@ class Segments:
         self.stamp = Stamp.of(current.header)
         if found.torn is not None:
             self._cut(found.torn, current)
-        else:
-            self._files.sync(self._file)
+        if not found.clean:
+            self._write_again(current)
 
     def _cut(self, torn: Torn, current: Segment) -> None:
         # Durable before anything is written: a record of the same number must not be followed by old ones.
         self._files.truncate(self._file, torn.offset)
         self._files.sync(self._file)
         self.spares.fill(self._file, torn.offset, current.size)
+
+    def _write_again(self, current: Segment) -> None:
+        # After a failed sync the kernel has in memory what the disk has not, and takes it for written: only
+        # what is written once more is synced.
+        offset = BLOCK
+        while data := os.pread(self._file, min(_PIECE, current.end - offset), offset):
+            self._write(self._file, data, offset)
+            offset += len(data)
+        self._files.sync(self._file)
 
     def begin(self, first_number: int, first_sequence: int, need: int) -> None:
         """Begin a segment with room for ``need`` bytes, behind one that is durable.

@@ -19,6 +19,7 @@ from jdbcstore.errors import (
     StoreUnavailable,
 )
 from jdbcstore.journal.api import Committed, Entry, Failed, Record
+from jdbcstore.journal.directory import make
 from jdbcstore.journal.files import Files, OsFiles
 from jdbcstore.journal.layout import LARGEST
 from jdbcstore.journal.live import Segments
@@ -62,7 +63,12 @@ class Journal:
         )
         files = files or OsFiles()
         clock = clock or SystemClock()
-        self._make_directory(files)
+        try:
+            make(self._directory, files)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"cannot make the directory {self._directory} for the journal: {error.strerror}"
+            ) from error
         self._held = DirectoryLock(self._directory)
         try:
             self.recovered = recover(self._directory, ignore_missing=config.ignore_missing_journalfiles)
@@ -75,16 +81,6 @@ class Journal:
         self._thread.start()
         if config.journal_disk_sync_strategy == "periodic" and config.journal_disk_sync_interval:
             threading.Thread(target=self._sync_at_times, name="jdbcstore-journal-sync", daemon=True).start()
-
-    def _make_directory(self, files: Files) -> None:
-        try:
-            if not self._directory.is_dir():
-                self._directory.mkdir(parents=True)
-                files.sync_directory(self._directory.parent)
-        except OSError as error:
-            raise StoreUnavailable(
-                f"cannot make the directory {self._directory} for the journal: {error.strerror}"
-            ) from error
 
     def _open(self, files: Files, clock: Clock, first_sequence: int) -> Output:
         found: Recovered = self.recovered

@@ -96,7 +96,7 @@ def _read(found: Recovered, reader: SegmentReader, *, is_last: bool) -> None:
     number, offset = reader.number, reader.offset
     segment = Segment(reader.path, reader.header, reader.size, offset, number - 1)
     found.last_sequence = max(found.last_sequence, reader.sequence - 1)
-    found.clean = reader.last_kind == CLEAN_END
+    found.clean = reader.last_kind == CLEAN_END or number == 1  # nothing was ever written
     if any(not is_last or head.durable >= number for _, head in reader.later()):
         raise CorruptJournal(f"record {number} is damaged", segment=reader.header.number, offset=offset)
     if is_last and next(reader.markers(), None) is not None:

@@ -298,3 +298,20 @@ def test_files_are_made_ahead_with_their_whole_size(tmp_path: Path) -> None:
     wait_until(lambda: len(spares(tmp_path)) == 2)
     assert {path.stat().st_size for path in tmp_path.glob("*.log")} == {4096}
     journal.close()
+
+
+def test_only_the_padding_of_the_last_record_is_cut(tmp_path: Path) -> None:
+    told = Told()
+    journal = opened(configured(tmp_path), told)
+    journal.append(Item(b"123"), waits=True)
+    told.wait(1)
+    path = live_segments(tmp_path)[1]
+    whole = path.read_bytes()
+    journal.close()
+    path.write_bytes(whole[:-3])
+    journal = opened(configured(tmp_path), told)
+    assert journal.recovered.torn is None
+    journal.append(Item(b"4"), waits=True)
+    told.wait(2)
+    assert read(journal) == [b"123", b"4"]
+    journal.close()
