@@ -177,8 +177,10 @@ class _Repair:
         if target.exists():
             return
         self._copies.mkdir(exist_ok=True)
-        shutil.copy2(path, target)
-        with target.open("rb") as copied:
+        copying = target.with_suffix(UNFINISHED)
+        shutil.copy2(path, copying)
+        with copying.open("rb") as copied:
             os.fsync(copied.fileno())
+        copying.replace(target)
         self._files.sync_directory(self._copies)
         self._files.sync_directory(self._directory)

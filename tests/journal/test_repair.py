@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from jdbcstore.errors import CorruptJournal, JournalInUse
+from jdbcstore.errors import CorruptJournal, JournalInUse, StoreUnavailable
 from jdbcstore.journal import Damage, Record, records, repair, segments
 from jdbcstore.journal.directory import live_segments
 from jdbcstore.journal.layout import BLOCK
+from tests.clock import FakeClock
+from tests.journal.crashing import CrashingFiles
 from tests.journal.entries import Item, Told, configured, opened
 
 BODIES = [b"%03d" % index * 60 for index in range(60)]
@@ -143,3 +146,31 @@ def test_an_open_one_is_not_repaired_but_can_be_read(directory: Path) -> None:
         repair(directory)
     assert look(directory) == ([*range(1, 61)], [])
     journal.close()
+
+
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("where", ["two", "a file gone", "header and first", "cut in the middle"])
+def test_a_repair_can_be_stopped_anywhere_and_done_again(
+    directory: Path, tmp_path: Path, where: str, cut: bool
+) -> None:
+    SOMEWHERE[where][0](directory)
+    state = {path.name: path.read_bytes() for path in directory.glob("journal-*.log")}
+    clock = FakeClock()
+    expected: list[int] | None = None
+    for stop_at in itertools.count():
+        root = tmp_path / f"stopped-{stop_at}"
+        root.mkdir()
+        files = CrashingFiles(root, state, None if expected is None else stop_at - 1)
+        try:
+            repair(root, cut=cut, files=files, clock=clock)
+        except StoreUnavailable:
+            assert files.down
+        repair(root, cut=cut, clock=clock)
+        numbers, damages = look(root)
+        assert damages == []
+        expected = numbers if expected is None else expected
+        assert numbers == expected
+        for path in root.glob("damaged-*/*"):
+            assert path.read_bytes() == state[path.name]
+        if expected is not None and stop_at and not files.down:
+            break
