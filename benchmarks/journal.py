@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import click
 
@@ -34,6 +35,11 @@ _THREADS = (1, 16, 64)
 _UNDER_WAY = 1000
 _PAIRS = 16
 _ROUND_TRIP = 0.005
+_KAHADB: dict[str, dict[str, bool]] = {
+    "KahaDB": {},
+    "KahaDB, stores before it dispatches": {"concurrent_dispatch": False},
+}
+"""As it is by default, and with concurrentStoreAndDispatchQueues off: then producers share syncs."""
 
 Rate = Callable[[], float]
 Opened = Callable[[PostgresqlServer], AbstractContextManager[str]]
@@ -93,17 +99,23 @@ def main(rounds: int, seconds: float, only: tuple[str, ...]) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         near = [(name, opened) for name, opened in _OPENED.items() if not only or name in only]
         if near:
-            peer = stack.enter_context(Peer(jvm_options=()))
-            kaha = KahaDb(stack.enter_context(peer.file_broker(folder / "kahadb")), seconds)
+            brokers = {
+                name: _kaha_db(stack, folder / name, seconds, **more) for name, more in _KAHADB.items()
+            }
         for name, opened in near:
             with opened(server) as mine, opened(server) as other:
-                _near(name, mine, other, kaha, rounds, seconds)
+                _near(name, mine, other, brokers, rounds, seconds)
         if not only or "far" in only:
             with _postgresql(server) as mine, _postgresql(server) as other:
                 _far(mine, other, rounds, seconds)
 
 
-def _near(name: str, mine: str, other: str, kaha: KahaDb, rounds: int, seconds: float) -> None:
+def _kaha_db(stack: ExitStack, folder: Path, seconds: float, **options: Any) -> KahaDb:
+    peer = stack.enter_context(Peer(jvm_options=()))
+    return KahaDb(stack.enter_context(peer.file_broker(folder, **options)), seconds)
+
+
+def _near(name: str, mine: str, other: str, brokers: dict[str, KahaDb], rounds: int, seconds: float) -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         journaled = stack.enter_context(Journaled(mine, folder))
@@ -118,7 +130,7 @@ def _near(name: str, mine: str, other: str, kaha: KahaDb, rounds: int, seconds: 
                     "journaled": _adds(journaled.store, partial(ours.blocking, threads=threads), seconds),
                     "append and sync": partial(raw.rate, size, threads, seconds),
                     "plain store": _adds(plain, partial(ours.blocking, threads=threads), seconds),
-                    "ActiveMQ, KahaDB": partial(kaha.rate, threads),
+                    **{kind: partial(broker.rate, threads) for kind, broker in brokers.items()},
                 },
             )
             for threads in _THREADS

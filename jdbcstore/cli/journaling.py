@@ -121,11 +121,16 @@ def _print_checked(directory: Path, checked: list[_Checked], lost: list[Damage])
     print_table("", columns, rows)
     for damage in lost:
         write_line(printable(said(damage)))
-    records = counted(sum(one.records for one in checked if not one.file.kept), "record")
-    if any(not damage.torn for damage in lost):
-        write_line(f"{printable(str(directory))}: {records}, and damage; jdbcstore journal repair keeps them")
+    count = counted(sum(one.records for one in checked if not one.file.kept), "record")
+    damaged = {damage.path for damage in lost if not damage.torn}
+    kept = {one.file.path for one in checked if one.file.kept}
+    if damaged - kept:
+        verdict = f"{count}, and damage; jdbcstore journal repair makes it one that opens"
+    elif damaged:
+        verdict = f"{count}, all sound; of what is only kept, a replay gets no further than the damage"
     else:
-        write_line(f"{printable(str(directory))}: {records}, all sound")
+        verdict = f"{count}, all sound"
+    write_line(f"{printable(str(directory))}: {verdict}")
 
 
 def _damage_facts(damage: Damage) -> dict[str, Any]:

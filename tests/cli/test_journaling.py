@@ -12,10 +12,11 @@ import pytest
 
 from jdbcstore import Message, XATransactionId
 from jdbcstore.cli.failures import ExitCode
+from jdbcstore.journal import segments
 from jdbcstore.journal.directory import live_segments
 from tests.cli.conftest import Invoke
 from tests.journal.entries import Item, Told, configured, opened
-from tests.transfer.test_journal_replay import open_store
+from tests.transfer.test_journal_replay import flip, open_store, send
 
 
 @pytest.fixture
@@ -141,6 +142,22 @@ def test_what_each_record_does(tmp_path: Path, invoke: Invoke) -> None:
     assert "adds 1 to topic://NEWS (" in text
     assert "; removes 1 of queue://ORDERS" in text
     assert "acknowledges 1 of topic://NEWS for all of client client" in text
+
+
+def test_damage_of_what_is_only_kept_is_not_the_journals(tmp_path: Path, invoke: Invoke) -> None:
+    folder = tmp_path / "journal"
+    with open_store(tmp_path) as store:
+        send(store, 100)
+    assert len(invoke("journal", "dump", str(folder), "--kept", "--json").lines) == 100
+    [damaged] = (file.path for file in segments(folder) if file.kept and file.number == 2)
+    flip(damaged)
+
+    found = invoke("journal", "check", str(folder), "--json")
+
+    assert found.code == ExitCode.FAILED
+    assert [one["state"] for one in found.lines[:-1] if one["file"] == damaged.name] == ["damaged"]
+    assert {one["state"] for one in found.lines[:-1] if not one["kept"]} == {"sound"}
+    assert "all sound; of what is only kept" in invoke("journal", "check", str(folder)).out
 
 
 def test_a_dump_goes_over_damage(folder: Path, invoke: Invoke) -> None:

@@ -164,9 +164,9 @@ class Peer:
         started = self.call("start", jdbc_url=jdbc_url, user=user, password=password, **options)
         return Broker(self, started["stomp_port"])
 
-    def file_broker(self, directory: Path) -> Broker:
+    def file_broker(self, directory: Path, **options: Any) -> Broker:
         """The same on KahaDB's files in a directory, which syncs every write."""
-        return Broker(self, self.call("start", kahadb=str(directory))["stomp_port"])
+        return Broker(self, self.call("start", kahadb=str(directory), **options)["stomp_port"])
 
 
 class Broker:

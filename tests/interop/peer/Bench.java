@@ -3,6 +3,7 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -43,13 +44,21 @@ final class Bench {
             throws Exception {
         ExecutorService threads = Executors.newFixedThreadPool(producers);
         List<Future<?>> running = new ArrayList<>();
-        long begin = System.nanoTime();
+        CountDownLatch connected = new CountDownLatch(producers);
+        CountDownLatch begun = new CountDownLatch(1);
         for (int i = 0; i < producers; i++) {
             running.add(threads.submit(() -> {
-                Connection connection = factory.createConnection();
+                Connection connection = null;
+                Session session;
+                try {
+                    connection = factory.createConnection();
+                    session = connection.createSession(batch > 1, Session.AUTO_ACKNOWLEDGE);
+                } finally {
+                    connected.countDown();
+                }
                 try (AutoCloseable closing = connection::close) {
-                    Session session = connection.createSession(batch > 1, Session.AUTO_ACKNOWLEDGE);
                     MessageProducer producer = session.createProducer(Messages.destination("queue://BENCH"));
+                    begun.await();
                     for (int n = 1; n <= each; n++) {
                         BytesMessage message = session.createBytesMessage();
                         message.writeBytes(new byte[size]);
@@ -62,6 +71,9 @@ final class Bench {
                 }
             }));
         }
+        connected.await();
+        long begin = System.nanoTime();
+        begun.countDown();
         for (Future<?> producer : running) {
             producer.get();
         }

@@ -93,6 +93,7 @@ final class EmbeddedBroker {
         KahaDBPersistenceAdapter files = new KahaDBPersistenceAdapter();
         files.setDirectory(new File(request.get("kahadb").asText()));
         files.setJournalDiskSyncStrategy(Journal.JournalDiskSyncStrategy.ALWAYS.name());
+        files.setConcurrentStoreAndDispatchQueues(request.path("concurrent_dispatch").asBoolean(true));
         pool = () -> { };
         return files;
     }
