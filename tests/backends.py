@@ -246,7 +246,13 @@ MEMORY = Backend("memory", capabilities=Capabilities(durable=False, server=False
 """Not a database: the store that keeps everything in this process."""
 
 VARIED = [
-    replace(backend, variant=variant)
+    replace(
+        backend,
+        variant=variant,
+        capabilities=replace(backend.capabilities, durable=False, one_writer=False)
+        if variant.filtered
+        else backend.capabilities,
+    )
     for backend in (MEMORY, *BACKENDS)
     for variant in VARIANTS.get(backend.id, ())
 ]

@@ -88,7 +88,8 @@ def _varied(metafunc: pytest.Metafunc) -> list[Backend]:
     module = metafunc.module.__name__.rpartition("test_")[2]
     return [
         one for one in VARIED
-        if module in one.variant.modules and not (one.variant.journaled and in_tables)
+        if module in one.variant.modules
+        and not (in_tables and (one.variant.journaled or one.variant.filtered))
     ]  # fmt: skip
 
 
@@ -225,6 +226,8 @@ def open_store(backend: Backend, tmp_path: Path, request: pytest.FixtureRequest)
             given = {**backend.variant.options, **options}
             if backend is FILTERED:
                 store: Store = _filtered(**given)
+            elif backend.variant.filtered and database is not None:
+                store = _mixed(database, tmp_path / "journal", **given)
             elif backend.variant.journaled:
                 store = _journaled(database, tmp_path / "journal", **given)
             else:
@@ -259,6 +262,16 @@ def _journaled(
         else JdbcStore(database.url, config, clock=clock, journaled=True)
     )
     return JournaledStore(store, small_journal(directory), clock=clock)
+
+
+def _mixed(database: Database, directory: Path, clock: Clock | None = None, **options: Any) -> Store:
+    config = StoreConfig().replace(**options)
+    routes = [
+        Route(store=_journaled(None, directory, clock, **options), destination=Destination.topic(">")),
+        Route(store=MemoryStore(config, clock=clock), destination=Destination.queue("OTHER.>")),
+        Route(store=JdbcStore(database.url, config, clock=clock)),
+    ]
+    return FilteredStore(routes, clock=clock)
 
 
 def _filtered(clock: Clock | None = None, **options: Any) -> Store:

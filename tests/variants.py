@@ -21,6 +21,8 @@ class Variant:
     """What is run with it, unless a case says otherwise: where it makes a difference."""
     journaled: bool = False
     """A journal is in front: what is stored is not in the tables at once, and one store has the directory."""
+    filtered: bool = False
+    """The store is one of three that are as one: topics have a journal, and OTHER.> is in memory."""
 
     def spell(self, sql: str) -> str:
         """The test's SQL, with these names."""
@@ -72,9 +74,11 @@ JOURNALED_SERVER = replace(
 )
 """Over a server: what of it the server answers."""
 
+FILTERED_VARIANT = Variant("filtered", {}, modules=JOURNALED_SERVER.modules | {"paging"}, filtered=True)
+
 VARIANTS = {
     "memory": (JOURNALED,),
-    "sqlite": (RENAMED, STATEMENTS, JOURNALED),
+    "sqlite": (RENAMED, STATEMENTS, JOURNALED, FILTERED_VARIANT),
     "postgresql": (STATEMENTS, JOURNALED_SERVER),
     "mariadb": (TYPES, JOURNALED_SERVER),
     "mariadb-pyodbc": (JOURNALED_SERVER,),

@@ -36,6 +36,8 @@ class _Plan:
     layer: Layer
     cut: int
     """The last record that it covers."""
+    last: int
+    """The last sequence given by then."""
     prepared: list[tuple[XATransactionId, Held]]
     """Undecided when it began, and not written behind the cut yet."""
     changes: list[Changes] | None = None
@@ -125,7 +127,7 @@ class Checkpointer:
         with overlay.lock:
             layer, cut = overlay.freeze(), overlay.last_number
             self._writer.begin_checkpoint()
-            return _Plan(layer, cut, list(overlay.prepared.items()))
+            return _Plan(layer, cut, overlay.last_sequence, list(overlay.prepared.items()))
 
     def _write(self, plan: _Plan) -> None:
         if plan.changes is None:
@@ -150,7 +152,7 @@ class Checkpointer:
         left_out: set[int] = set()
         if self._cleans:
             left_out.update(*self._subscriptions.done(self._overlay, layer).values())
-        end = JournalMark(mark.journal, plan.cut, max(layer.adds, default=mark.written))
+        end = JournalMark(mark.journal, plan.cut, max(plan.last, mark.written))
         return list(changes_of(layer, mark, end, self._batch_size, left_out))
 
     def _keep(self, xid: XATransactionId, held: Held) -> None:

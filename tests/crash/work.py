@@ -13,8 +13,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 import jdbcstore
-from jdbcstore import Message, MessageId, MessageReference, ProducerId
+from jdbcstore import JournaledStore, Message, MessageId, MessageReference, ProducerId, StoreConfig
 from jdbcstore.abc import MessageStore, Page, Store
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.store import JdbcStore
 
 SUBSCRIPTIONS = ("first", "second")
 RANKED = "ranked"
@@ -43,9 +45,23 @@ def named(name: MessageId, **headers: int) -> Message:
     return Message(str(name), message_id=name, priority=headers.get("priority", 4))
 
 
-def run(url: str, incarnation: int) -> None:
+def open_store(url: str, journal: str = "") -> Store:
+    """A store that cleans up all the time; with a journal in a directory, it makes checkpoints as often."""
+    if not journal:
+        return jdbcstore.open(url, cleanup_period=0.03)
+    config = JournalConfig(
+        directory=journal,
+        journal_log_files=1,
+        journal_log_file_size=1 << 18,
+        checkpoint_interval=0.05,
+        max_checkpoint_message_add_size=2_000,
+    )
+    return JournaledStore(JdbcStore(url, StoreConfig(cleanup_period=0.03), journaled=True), config)
+
+
+def run(url: str, incarnation: int, journal: str = "") -> None:
     """Store, acknowledge and clean up in all ways at once, for ever."""
-    with jdbcstore.open(url, cleanup_period=0.03) as store:
+    with open_store(url, journal) as store:
         news = store.topic("NEWS")
         for name in SUBSCRIPTIONS:
             news.subscribe("client", name)

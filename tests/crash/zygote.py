@@ -1,8 +1,9 @@
 """A process that has everything imported, and forks the storing processes that tests kill.
 
-Run as ``python -m tests.crash.zygote``. The first line on its standard input is the store's URL,
-and each further line a number that starts a storing process. Those write to its standard output, a
-line for each thing they do; ``dead`` follows the last line of one that has been killed.
+Run as ``python -m tests.crash.zygote``. The first line on its standard input is the store's URL, the
+second its journal's directory, empty for none; each further line is a number that starts a storing process.
+Those write to its standard output, a line for each thing they do; ``dead`` follows the last line of one that
+has been killed.
 """
 
 from __future__ import annotations
@@ -20,20 +21,21 @@ from tests.crash import work
 
 def main() -> None:
     url = sys.stdin.readline().strip()
+    journal = sys.stdin.readline().strip()
     make_url(url).get_dialect().import_dbapi()
     for line in sys.stdin:
-        _fork(url, int(line))
+        _fork(url, int(line), journal)
         os.wait()
         work.say("dead")
 
 
-def _fork(url: str, incarnation: int) -> None:
+def _fork(url: str, incarnation: int, journal: str) -> None:
     if os.fork():
         return
     try:
         random.seed(incarnation)
         work.say("born", os.getpid())
-        work.run(url, incarnation)
+        work.run(url, incarnation, journal)
     except BaseException as error:  # whatever it is, the test must hear of it
         work.say("error", repr(error).replace("\n", " "))
     finally:
@@ -43,7 +45,7 @@ def _fork(url: str, incarnation: int) -> None:
 class StoringProcesses:
     """The test's end: one storing process after another, and what each said."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, journal: str = "") -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.crash.zygote"],
             stdin=subprocess.PIPE,
@@ -52,6 +54,7 @@ class StoringProcesses:
             bufsize=1,
         )
         self._tell(url)
+        self._tell(journal)
 
     def start(self, incarnation: int) -> int:
         """Start one; its process id."""

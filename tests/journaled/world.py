@@ -51,6 +51,10 @@ class Behind:
             raise error
         self.steps += 1
 
+    def message_count(self, queue: str) -> int:
+        """What is there without the journal."""
+        return self.store.queue(queue).message_count()
+
     def close(self, timeout: float | None = None) -> None:
         if self._closes:
             self.store.close(timeout)

@@ -1,0 +1,207 @@
+"""When checkpoints are made, what they write, and what happens while they cannot be."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jdbcstore import JournaledStore, MemoryStore, Message, StoreConfig
+from jdbcstore.checkpoint import Changes
+from jdbcstore.errors import JournalFailed, LockLost, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.store import JdbcStore
+from tests.clock import FakeClock
+from tests.conformance.messages import content, fill
+from tests.conftest import small_journal
+from tests.databases import Database
+from tests.journaled.world import Behind, World
+from tests.polling import wait_until
+
+CONFIG = StoreConfig(cleanup_period=0)
+Open = Callable[..., tuple[JournaledStore, Behind]]
+
+
+@pytest.fixture
+def open_journaled(tmp_path: Path) -> Iterator[Open]:
+    """Opens stores over one in memory, which can be taken down."""
+    opened: list[tuple[JournaledStore, Behind]] = []
+
+    def open_journaled(clock: FakeClock | None = None, **options: Any) -> tuple[JournaledStore, Behind]:
+        behind = Behind(MemoryStore(CONFIG))
+        directory = tmp_path / str(len(opened))
+        store = JournaledStore(behind, small_journal(directory, **options), clock=clock)
+        opened.append((store, behind))
+        return store, behind
+
+    yield open_journaled
+    for store, behind in opened:
+        behind.down = False
+        store.close()
+
+
+@pytest.mark.backends("postgresql", "mariadb")
+def test_what_is_gone_before_a_checkpoint_never_reaches_the_database(
+    database: Database, tmp_path: Path
+) -> None:
+    counter = INSERTS[database.engine.dialect.name]
+    if database.engine.dialect.name == "mariadb":
+        database.execute("SET GLOBAL userstat = 1")
+    before = StoreConfig(cleanup_period=0)
+    with JournaledStore(
+        JdbcStore(database.url, before, journaled=True), small_journal(tmp_path / "journal")
+    ) as store:
+        queue = store.queue("ORDERS")
+        added = [queue.add_message_async(Message(f"{number}")) for number in range(10_000)]
+        done = [
+            queue.acknowledge_async(future.result(60)) for number, future in enumerate(added) if number % 100
+        ]
+        for acknowledged in done:
+            acknowledged.result(60)
+        assert database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS") == [(0,)]
+        store.checkpoint()
+        assert database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS") == [(100,)]
+        assert content(queue) == [str(number) for number in range(0, 10_000, 100)]
+    wait_until(lambda: database.rows(counter) != [] and database.rows(counter)[0][0] > 0)
+    assert database.rows(counter) == [(100,)]
+
+
+INSERTS = {
+    "postgresql": "SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'activemq_msgs'",
+    "mariadb": "SELECT ROWS_CHANGED FROM information_schema.TABLE_STATISTICS"
+    " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'ACTIVEMQ_MSGS'",
+}
+"""Rows that were ever written there, as the database counts them."""
+
+
+def test_at_times(open_journaled: Open) -> None:
+    clock = FakeClock()
+    store, behind = open_journaled(clock, checkpoint_interval=300.0)
+    fill(store.queue("A"), "a", "b")
+    assert behind.message_count("A") == 0
+
+    clock.advance(300)
+
+    wait_until(lambda: behind.message_count("A") == 2)
+    fill(store.queue("A"), "c")
+    clock.advance(299)
+    assert content(store.queue("A")) == ["a", "b", "c"]
+    assert behind.message_count("A") == 2
+
+
+def test_by_bytes_in_the_journal(open_journaled: Open) -> None:
+    store, behind = open_journaled(checkpoint_size=20_000)
+    queue = store.queue("A")
+    while not behind.message_count("A"):
+        queue.acknowledge(*fill(queue, "x" * 1_000)[:-1])
+
+
+def test_adders_wait_for_room_and_consumers_do_not(open_journaled: Open) -> None:
+    store, behind = open_journaled(memory_limit=20_000)
+    queue = store.queue("A")
+    behind.down = True
+    references = []
+    for _ in range(12):  # of some 1,700 bytes each, with what it takes to keep them
+        references += fill(queue, "x" * 1_000)
+    added = threading.Event()
+
+    def add() -> None:
+        fill(queue, "late")
+        added.set()
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    assert not added.wait(0.3)
+    queue.acknowledge(references[0])
+    assert queue.message_count() == 11
+    behind.down = False
+    assert added.wait(60)
+    thread.join(60)
+    assert queue.message_count() == 12
+
+
+def test_a_store_that_is_away_is_tried_again(open_journaled: Open, caplog: pytest.LogCaptureFixture) -> None:
+    store, behind = open_journaled(memory_limit=20_000)
+    queue = store.queue("A")
+    behind.down = True
+    fill(queue, *["x" * 1_000] * 9)
+    wait_until(lambda: "tried again" in caplog.text)
+    with pytest.raises(StoreUnavailable):
+        store.checkpoint()
+    assert len(fill(queue, "small")) == 1
+    behind.down = False
+
+    wait_until(lambda: behind.message_count("A") >= 9)
+    assert queue.message_count() == 10
+    wait_until(lambda: "made again" in caplog.text)
+    assert caplog.text.count("tried again") == 1
+
+
+def test_a_lost_lock_ends_it(open_journaled: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, behind = open_journaled()
+    queue = store.queue("A")
+    fill(queue, "a")
+
+    def lost(_: Changes) -> None:
+        raise LockLost("another is the master")
+
+    monkeypatch.setattr(behind, "apply", lost)
+    with pytest.raises(LockLost):
+        store.checkpoint()
+
+    for write in (
+        lambda: queue.add_message(Message("b")),
+        lambda: queue.add_message_async(Message("b")),
+        lambda: queue.acknowledge(1),
+        lambda: store.queue("B").add_message(Message("b")),
+    ):
+        with pytest.raises(LockLost):
+            write()
+    assert content(queue) == ["a"]
+
+
+def test_a_journal_that_failed_refuses_writes_and_not_reads(tmp_path: Path) -> None:
+    clock, behind = FakeClock(), MemoryStore(CONFIG)
+    world = World(tmp_path, lambda: behind, clock, closes=False)
+    store = world.open()
+    queue = store.queue("A")
+    fill(queue, "a", "b")
+    world.files.go_down()
+
+    with pytest.raises(StoreError):
+        fill(queue, "c")
+    for _ in range(2):
+        with pytest.raises(JournalFailed):
+            queue.add_message(Message("d"))
+        with pytest.raises(JournalFailed):
+            queue.acknowledge(1)
+    assert content(queue) == ["a", "b"]
+    assert queue.message_count() == 2
+    world.crash()
+    store = world.open()
+    assert content(store.queue("A"))[:2] == ["a", "b"]
+    world.close()
+
+
+def test_waiting_adders_learn_of_the_close(open_journaled: Open) -> None:
+    store, behind = open_journaled(memory_limit=5_000)
+    behind.down = True
+    queue = store.queue("A")
+    ends: list[type[BaseException]] = []
+
+    def add() -> None:
+        try:
+            while True:
+                fill(queue, "x" * 1_000)
+        except StoreClosed as error:
+            ends.append(type(error))
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    wait_until(lambda: queue.message_count() >= 3)
+    store.close(timeout=30)
+    thread.join(60)
+
+    assert ends == [StoreClosed]

@@ -1,0 +1,81 @@
+"""A storing process with a journal is killed at any moment: nothing it confirmed may be undone.
+
+``python -m tests.journaled.test_kill 100`` is the long run, on SQLite.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from sqlalchemy import NullPool, create_engine
+
+from tests.crash.ledger import Ledger, Tables
+from tests.crash.work import open_store
+from tests.crash.zygote import StoringProcesses
+from tests.databases import Database
+from tests.polling import wait_until
+
+KILLS = 6
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> str:
+    return str(tmp_path / "journal")
+
+
+@pytest.fixture
+def processes(url: str, journal: str) -> Iterator[StoringProcesses]:
+    processes = StoringProcesses(url, journal)
+    yield processes
+    processes.close()
+
+
+@pytest.mark.backends("sqlite", "postgresql")
+def test_a_killed_store_keeps_its_word(
+    processes: StoringProcesses, database: Database, url: str, journal: str
+) -> None:
+    def settled() -> None:
+        wait_until(lambda: database.connections() == 0, 30.0, "that the server has noticed the kill")
+
+    kill(processes, url, journal, KILLS, settled)
+
+
+def kill(
+    processes: StoringProcesses, url: str, journal: str, kills: int, settled: Callable[[], None]
+) -> Ledger:
+    """Kill so often; every other time, look at what the next opening makes of it."""
+    chance, ledger = random.Random(20_260_101), Ledger()
+    engine = create_engine(url, poolclass=NullPool)
+    for incarnation in range(kills):
+        pid = processes.start(incarnation)
+        for words in islice(processes.lines(), chance.choice((20, 200, 1_000)) + chance.randrange(20)):
+            ledger.note(words)
+        os.kill(pid, signal.SIGKILL)
+        for words in processes.lines():
+            ledger.note(words)
+        if incarnation % 2:
+            settled()
+            # What the journal has goes to the tables.
+            open_store(url, journal).close()
+            with engine.connect() as connection:
+                ledger.check(Tables(connection, ledger.decoded))
+    assert ledger.said["ready"] == kills
+    assert min(ledger.said[what] for what in ("added", "acked", "moved")) > kills
+    return ledger
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as directory:
+        place = f"sqlite:///{directory}/kill.db"
+        killed = StoringProcesses(place, f"{directory}/journal")
+        said = kill(killed, place, f"{directory}/journal", int(sys.argv[1]), lambda: None).said
+        killed.close()
+        sys.stdout.write(f"{dict(said)}\n")
