@@ -6,13 +6,14 @@ import logging
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal, JournalInUse, MessageTooLarge, StoreClosed
-from jdbcstore.journal import Journal
+from jdbcstore.journal import Journal, Written
 from jdbcstore.journal.api import Appender
 from jdbcstore.journal.directory import live_segments, spares
 from jdbcstore.journal.files import OsFiles
@@ -75,17 +76,21 @@ def test_it_goes_on_when_it_is_opened_again(tmp_path: Path, scope: str, strategy
 
 
 def test_a_lone_caller_is_told_before_it_goes_on(tmp_path: Path) -> None:
-    told = Told()
-    journal = opened(configured(tmp_path), told)
-    seen = []
-    journal._committed = lambda _: seen.append(threading.get_ident())
-    for _ in range(100):
-        count = len(seen)
+    told, tellers = Told(), []
+
+    def committed(batch: Sequence[Written]) -> None:
+        tellers.append(threading.get_ident())
+        told.committed(batch)
+
+    journal = Journal(configured(tmp_path), committed=committed, failed=told.fail)
+
+    def append_and_ask_who_told() -> bool:
         journal.append(Item(b"x"), waits=True)
-        if len(seen) > count and seen[-1] == threading.get_ident():
-            break
-    else:
-        raise AssertionError("the caller never wrote for itself")
+        told.wait(len(tellers))
+        return tellers[-1:] == [threading.get_ident()]
+
+    # Not before the journal's own thread waits.
+    wait_until(append_and_ask_who_told)
     journal.close()
 
 
