@@ -82,7 +82,7 @@ def test_a_line_that_stays_broken_leaves_all_or_nothing(line: Line, url: str) ->
     config = jdbcstore.StoreConfig(cleanup_period=0, reconnect_timeout=0.02)
     for how in line.breaks:
         told = set()
-        for number in itertools.count(1, 5 if isinstance(line, ProxyLine) else 3):
+        for number in itertools.count(1, 9 if isinstance(line, ProxyLine) else 4):
             with JdbcStore(line.url, config, journaled=True) as store:
                 changes = begin(store)
                 line.arm(how, number, lasting=True)
