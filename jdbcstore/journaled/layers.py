@@ -23,8 +23,8 @@ class Place:
     """The sequences of the messages added, by the priority of their rows."""
     expiring: Sequences = field(default_factory=Sequences)
     """Of these, those that expire some day."""
-    named: dict[tuple[str, int], list[int]] = field(default_factory=dict)
-    """The same by the names that their producers gave them."""
+    named: dict[tuple[str, int], list[int]] | None = None
+    """The same by the names that their producers gave them, once somebody asks for one."""
     count: int = 0
     size: int = 0
     """Bytes of their blobs."""
@@ -73,11 +73,25 @@ class Layer:
         lane.append(sequence)
         if expiration_ms > 0:
             place.expiring.append(sequence)
-        place.named.setdefault((producer, number), []).append(sequence)
+        if place.named is not None:
+            place.named.setdefault((producer, number), []).append(sequence)
         size = len(blob)
         place.count += 1
         place.size += size
         self.size += size + OVERHEAD
+
+    def find(self, container: str, name: tuple[str, int]) -> Sequence[int]:
+        """The messages that were added under a producer's name, by sequence."""
+        place = self.places.get(container)
+        if place is None:
+            return ()
+        if place.named is None:
+            place.named = {}
+            for sequence, message in self.adds.items():
+                if message.container == container:
+                    key = (message.producer, message.producer_sequence)
+                    place.named.setdefault(key, []).append(sequence)
+        return place.named.get(name, ())
 
     def drop(self, sequence: int) -> None:
         """Forget a message that was added in this layer."""
@@ -86,11 +100,12 @@ class Layer:
         place.lanes[message.priority].discard(sequence)
         if message.expiration_ms > 0:
             place.expiring.discard(sequence)
-        name = (message.producer, message.producer_sequence)
-        same_name = place.named[name]
-        same_name.remove(sequence)
-        if not same_name:
-            del place.named[name]
+        if place.named is not None:
+            name = (message.producer, message.producer_sequence)
+            same_name = place.named[name]
+            same_name.remove(sequence)
+            if not same_name:
+                del place.named[name]
         size = len(message.blob)
         place.count -= 1
         place.size -= size

@@ -122,8 +122,7 @@ class Overlay:
         return [
             sequence
             for layer in self.oldest.chain()
-            if (place := layer.places.get(container)) is not None
-            for sequence in place.named.get(name, ())
+            for sequence in layer.find(container, name)
             if not self.is_gone(container, sequence, self.oldest)
         ]
 
@@ -165,10 +164,10 @@ class Overlay:
 
     def last_of_producer(self, producer: str) -> int | None:
         """The highest number of a producer's messages that are added, or are to be."""
-        layers = [place for layer in self.oldest.chain() for place in layer.places.values()]
-        names = [name for place in layers for name in place.named]
+        added = [message for layer in self.oldest.chain() for message in layer.adds.values()]
         for held in self.prepared.values():
-            names += [(message.producer, message.producer_sequence) for message in held.writes.adds]
+            added += held.writes.adds
+        names = [(message.producer, message.producer_sequence) for message in added]
         return max((number for by, number in names if by == producer), default=None)
 
     def hold(self, xid: XATransactionId, held: Held) -> None:
