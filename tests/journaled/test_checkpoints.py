@@ -114,6 +114,8 @@ def test_adders_wait_for_room_and_consumers_do_not(open_journaled: Open) -> None
     thread = threading.Thread(target=add)
     thread.start()
     assert not added.wait(0.3)
+    # Once a checkpoint has begun, what is acknowledged makes no room before it ends.
+    wait_until(lambda: store._overlay.frozen is not None)
     queue.acknowledge(references[0])
     assert queue.message_count() == 11
     behind.down = False
