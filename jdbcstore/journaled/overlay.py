@@ -47,6 +47,8 @@ class Overlay:
         self.last_sequence = 0
         self.written = 0
         """Messages up to this sequence are in the store behind, if they are still wanted."""
+        self.found = 0
+        """The store behind had no higher sequence when it was opened."""
         self.prepared: dict[XATransactionId, Held] = {}
         self.held: defaultdict[SourceName, set[int]] = defaultdict(set)
         """What prepared transactions take."""
@@ -56,6 +58,11 @@ class Overlay:
     @property
     def oldest(self) -> Layer:
         return self.frozen or self.active
+
+    @property
+    def last_behind(self) -> int:
+        """Of higher sequences, the store behind has what a layer has, too, or nothing."""
+        return max(self.found, self.written)
 
     @property
     def size(self) -> int:

@@ -123,9 +123,13 @@ class _Reading:
         self._after = _positions(after, source.lanes)
         with self._overlay.lock:
             self._oldest = self._overlay.oldest
+            last_behind = self._overlay.last_behind
             self._floor = None if source.expired_ms is not None else self._overlay.floors.get(source.name)
         floor = self._floor.positions if self._floor else self._after
         self._start = [max(pair) for pair in zip(self._after, floor, strict=True)]
+        if min(self._start) >= last_behind:
+            # Who keeps up with the producers has no question to the store behind.
+            self._recover = _nothing
         self._rows: list[_Row] = []
         """What the store behind has, as far as it was read, without what is hidden."""
         self._bound: tuple[int, int] | None = None
@@ -213,6 +217,10 @@ class _Reading:
             elif item is not None:
                 corrupt.append(item)
         return Page(messages, cursor, len(found) < self._limit, corrupt)
+
+
+def _nothing(_limit: int, after: Cursor | None) -> Page:
+    return Page((), after or Cursor(()), at_end=True)
 
 
 def _is_hidden(row: _Row, hidden: Sequence[Collection[int]]) -> bool:

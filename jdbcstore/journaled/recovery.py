@@ -46,6 +46,7 @@ class Recovery:
         :raises ConfigurationError: this journal has what another store has not
         """
         mark = self._store.journal_mark()
+        self._overlay.found = self._store.last_sequence()
         after = self._first(mark)
         self._checkpointer.mark = JournalMark(self._journal.journal, after, mark.written if mark else 0)
         self._overlay.written = self._checkpointer.mark.written
