@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jdbcstore import JournaledStore, MemoryStore, Message, StoreConfig
+from jdbcstore import JournaledStore, MemoryStore, Message, Page, StoreConfig
 from jdbcstore.checkpoint import Changes
 from jdbcstore.errors import JournalFailed, LockLost, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.store import JdbcStore
@@ -139,6 +139,33 @@ def test_a_store_that_is_away_is_tried_again(open_journaled: Open, caplog: pytes
     assert queue.message_count() == 10
     wait_until(lambda: "made again" in caplog.text)
     assert caplog.text.count("tried again") == 1
+
+
+def test_who_keeps_up_asks_the_store_behind_nothing(
+    open_journaled: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when that had messages, or has some of a checkpoint."""
+    store, behind = open_journaled()
+    queue = store.queue("A")
+    fill(queue, "a", "b")
+    store.checkpoint()
+    cursor = queue.recover().cursor
+
+    def away(*_: object) -> Page:
+        raise StoreUnavailable("the database does not answer")
+
+    monkeypatch.setattr(behind.store.queue("A"), "recover", away)
+    with pytest.raises(StoreUnavailable):
+        queue.recover()
+    fill(queue, "c", "d")
+    page = queue.recover(1, cursor)
+    assert [message.body for message in page] == ["c"]
+    store.checkpoint()
+    with pytest.raises(StoreUnavailable):
+        queue.recover(1, page.cursor)
+    fill(queue, "e")
+    monkeypatch.undo()
+    assert [message.body for message in queue.recover(5, page.cursor)] == ["d", "e"]
 
 
 def test_a_lost_lock_ends_it(open_journaled: Open, monkeypatch: pytest.MonkeyPatch) -> None:
