@@ -14,6 +14,7 @@ from jdbcstore import Message
 from jdbcstore.checkpoint import Changes, JournalMark
 from jdbcstore.errors import JournalPending
 from jdbcstore.store import JdbcStore
+from tests.cli.command_line import CommandLine
 from tests.cli.conftest import Invoke, invoke
 from tests.conformance.messages import content
 
@@ -58,25 +59,26 @@ def test_tables_of_an_activemq_have_no_mark(pending: str, tmp_path: Path) -> Non
         assert store.journal_mark() is None
 
 
-OTHER = "sqlite:///other.db"
+OTHER = "sqlite:///{}/other.db"
 COMMANDS: dict[str, Callable[[str], list[str]]] = {
     "send": lambda url: ["send", "Q", "y", "--url", url],
     "consume": lambda url: ["consume", "Q", "--url", url],
     "purge": lambda url: ["purge", "Q", "--url", url],
     "cleanup": lambda url: ["cleanup", "--url", url],
     "dead letters": lambda url: ["dlq", "purge", "--url", url],
-    "copy from it": lambda url: ["copy", url, OTHER],
-    "copy to it": lambda url: ["copy", OTHER, url],
+    "copy from it": lambda url: ["copy", url, "sqlite:///other.db"],
+    "copy to it": lambda url: ["copy", "sqlite:///other.db", url],
     "back to ActiveMQ": lambda url: ["migrate", "--to", "activemq", "--url", url],
     "broker": lambda url: ["broker", "--url", url, "--stomp", "127.0.0.1:0"],
 }
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_that_writes_says_so(pending: str, invoke: Invoke, command: str) -> None:
-    jdbcstore.open(OTHER).close()
+def test_a_command_that_writes_says_so(pending: str, tmp_path: Path, command: str) -> None:
+    jdbcstore.open(OTHER.format(tmp_path)).close()
 
-    result = invoke(*COMMANDS[command](pending))
+    # In a process of its own: a broker has a log of its own.
+    result = CommandLine(tmp_path).run(*COMMANDS[command](pending))
 
     assert result.code == 3, result
     assert "the journal number 86 has messages that are not in" in result.err.splitlines()[-1]
