@@ -6,12 +6,11 @@ The tests of one backend share its tables, and run in this order: the last two e
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -27,7 +26,7 @@ pytestmark = [pytest.mark.scale, pytest.mark.timeout(600)]
 
 SAMPLE = 50
 SAME = 3.0
-"""Medians of pages that cost the same differ by less than this factor."""
+"""What costs the same differs by less than this factor."""
 MEMORY = 200_000_000
 
 
@@ -49,10 +48,9 @@ def store(million: Million) -> Iterator[Store]:
 
 def test_pages_of_a_topic_and_its_subscriptions(million: Million, store: Store) -> None:
     topic = store.topic("NEWS")
-    shallow = _pages(store.queue("BACKLOG"), 0)
     for source in (topic, topic.subscription("client", "first")):
-        for after in (million.backlog, million.backlog + million.news - SAMPLE * 500):
-            assert _ratio(_pages(source, after), shallow) < SAME
+        for after in (million.backlog, million.backlog + million.news - (SAMPLE + 1) * 500):
+            assert _compared(_pages(source, after), _pages(store.queue("BACKLOG"), 0)) < SAME
     million.acknowledge()
     second = topic.subscription("client", "second")
     assert [message.sequence for message in second.recover()] == [million.gap]
@@ -61,8 +59,7 @@ def test_pages_of_a_topic_and_its_subscriptions(million: Million, store: Store) 
 @pytest.mark.parametrize("prioritized", [False, True])
 def test_an_empty_queue_beside_them(store: Store, prioritized: bool) -> None:
     empty = store.queue("EMPTY", prioritized=prioritized)
-    polls = [_seconds(empty.recover) for _ in range(SAMPLE)]
-    assert _ratio(polls, _pages(store.queue("BACKLOG"), 0)) < 1.0
+    assert _compared(empty.recover, _pages(store.queue("BACKLOG"), 0)) < SAME
 
 
 def test_cleanup(million: Million, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,23 +115,33 @@ def _transactions(million: Million, monkeypatch: pytest.MonkeyPatch) -> Transact
 
 
 def _check(transactions: Transactions, adder: _Adder, removed: int) -> None:
-    """No transaction was long, and between any two of them the other thread had its turn."""
-    assert len(transactions.seconds) >= removed / REMOVE_BATCH
+    """Transactions are short, and between any two of them the other thread had its turn."""
+    seconds = sorted(transactions.seconds)
+    assert len(seconds) >= removed / REMOVE_BATCH
+    assert seconds[len(seconds) * 95 // 100] < 1.0
     # A busy machine may hold any one up.
-    assert max(transactions.seconds) < max(1.0, sum(transactions.seconds) / 4)
-    assert adder.count > len(transactions.seconds) / 2
+    assert seconds[-1] < max(1.0, sum(seconds) / 4)
+    assert adder.count > len(seconds) / 2
 
 
-def _pages(source: Recoverable, after: int) -> list[float]:
-    """Seconds that pages behind this sequence take; the first is not counted."""
-    cursor = source.recover(500, Cursor((after,))).cursor
-    seconds = []
-    for _ in range(SAMPLE):
-        start = time.perf_counter()
+def _pages(source: Recoverable, after: int) -> Callable[[], object]:
+    """Reads a page behind this sequence, and one more with each call."""
+    cursor = Cursor((after,))
+
+    def read() -> None:
+        nonlocal cursor
         page = source.recover(500, cursor)
-        seconds.append(time.perf_counter() - start)
+        assert len(page) == 500
         cursor = page.cursor
-    return seconds
+
+    return read
+
+
+def _compared(some: Callable[[], object], other: Callable[[], object]) -> float:
+    """How many times as long the first takes, called in turns: what holds the machine up holds up both."""
+    some(), other()  # the first is not counted
+    pairs = [(_seconds(some), _seconds(other)) for _ in range(SAMPLE)]
+    return _ratio(*zip(*pairs, strict=True))
 
 
 def _seconds(call: Callable[[], object]) -> float:
@@ -143,5 +150,6 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def _ratio(some: list[float], others: list[float]) -> float:
-    return statistics.median(some) / statistics.median(others)
+def _ratio(some: Sequence[float], others: Sequence[float]) -> float:
+    """Of the shortest times: the longer ones tell what else was going on."""
+    return min(some) / min(others)
