@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import NamedTuple, Protocol, Self, overload, runtime_checkable
 
 from jdbcstore.destination import Destination
-from jdbcstore.errors import CorruptMessage
+from jdbcstore.errors import CorruptMessage, StoreError
 from jdbcstore.message import Message, MessageId, ProducerId, XATransactionId
 
 Progress = Callable[[int], None]
@@ -37,6 +37,9 @@ class MessageReference(NamedTuple):
     sequence: int
     message_id: MessageId
 
+
+Outcome = MessageReference | StoreError
+"""Of a message that was to be stored: where it is, or why it is not."""
 
 Reference = Message | MessageReference | MessageId | int
 """What names a stored message: the message itself, what adding it returned, its id, or its sequence."""
@@ -405,6 +408,15 @@ class Store(Protocol):
     def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> TopicMessageStore: ...
 
     def transaction(self) -> Transaction: ...
+
+    def add_each_async(self, messages: Sequence[Message]) -> Future[list[Outcome]]:
+        """Store messages, each in its own destination and by itself, in their order; does not wait.
+
+        They share commits, as those of many :meth:`MessageStore.add_message_async` do, at the cost of one.
+        One that is refused fails alone, and what was handed over later does not overtake the others: the
+        result has its error in its place. The future itself fails where the same befell all of them.
+        """
+        ...
 
     @property
     def xa(self) -> XAResource: ...

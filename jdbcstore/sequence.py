@@ -11,9 +11,22 @@ from jdbcstore.adapters.sql import Row
 from jdbcstore.connection import Connection
 from jdbcstore.errors import SchemaError
 from jdbcstore.schema import SEQUENCE_ROW
+from jdbcstore.session import Session
 from jdbcstore.statements import Statements
 
 BLOCK = 10_000
+
+
+def last_stored(session: Session, given: int) -> int:
+    """The last sequence there is; ``given`` is the last that this store gave, 0 if none yet."""
+    sql = session.statements
+    highest = [given]
+    if not given and session.has_own_tables:
+        # Drained tables no longer show where the store before this one stopped.
+        highest += [number for (number,) in session.fetch(sql.find_number, name_=SEQUENCE_ROW)]
+    for query in (sql.find_last_sequence_id_in_msgs, sql.find_last_sequence_id_in_acks):
+        highest.append(session.fetch(query)[0][0] or 0)
+    return max(highest)
 
 
 class SequenceAllocator:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Self
 
-from jdbcstore.abc import Progress
+from jdbcstore.abc import Outcome, Progress
 from jdbcstore.adapters.sql import Row
+from jdbcstore.apart import check_each
 from jdbcstore.audit import DuplicateAudit
 from jdbcstore.audited import AuditedWriter, recovered_audit
 from jdbcstore.checkpoint import Changes, JournalMark
@@ -19,14 +22,16 @@ from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.encoding import MessageEncoder
 from jdbcstore.ids import ProducerId
 from jdbcstore.lockers import AbstractLocker, Fence, LockView, Mastership, look, make_locker, release
+from jdbcstore.message import Message
 from jdbcstore.message_store import JdbcMessageStore, Parts
 from jdbcstore.names import agreed, fits, queue_named, topic_named
 from jdbcstore.read_only import ReadOnlyWriter
-from jdbcstore.schema import SEQUENCE_ROW
+from jdbcstore.sequence import last_stored
 from jdbcstore.session import Session
 from jdbcstore.timer import CleanupTimer
 from jdbcstore.topic_store import JdbcTopicMessageStore
 from jdbcstore.transaction import JdbcTransaction
+from jdbcstore.units import Unit
 from jdbcstore.writer import Writer
 from jdbcstore.xa import JdbcXAResource, take_over
 
@@ -173,6 +178,10 @@ class JdbcStore:
     def transaction(self) -> JdbcTransaction:
         return JdbcTransaction(self, self._writer)
 
+    def add_each_async(self, messages: Sequence[Message]) -> Future[list[Outcome]]:
+        adds, outcomes = check_each(self, messages, JdbcMessageStore.encode)
+        return self._writer.submit(Unit(outcomes, adds=adds, apart=True))
+
     @property
     def xa(self) -> JdbcXAResource:
         return JdbcXAResource(self, self._session, self._writer)
@@ -214,14 +223,7 @@ class JdbcStore:
         return topic.remove_all_messages(progress)
 
     def last_sequence(self) -> int:
-        sql = self._session.statements
-        highest = [self._writer.last_sequence]
-        if not highest[0] and self._session.has_own_tables:
-            # Drained tables no longer show where the store before this one stopped.
-            highest += [number for (number,) in self._session.fetch(sql.find_number, name_=SEQUENCE_ROW)]
-        for query in (sql.find_last_sequence_id_in_msgs, sql.find_last_sequence_id_in_acks):
-            highest.append(self._session.fetch(query)[0][0] or 0)
-        return max(highest)
+        return last_stored(self._session, self._writer.last_sequence)
 
     def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
         if not fits(str(producer_id), self._parts.lengths.message_id):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from jdbcstore import openwire
-from jdbcstore.abc import MessageReference
+from jdbcstore.abc import MessageReference, Outcome
 from jdbcstore.adapters.sql import Row, Sql
+from jdbcstore.errors import LockLost, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.message import MessageId
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
+LOST = (LockLost, StoreClosed, StoreUnavailable)
+"""What befalls a write, whatever is in it."""
 _ROW_OVERHEAD = 512
 """Roughly what a waiting message takes beside its blob."""
 
@@ -118,7 +121,7 @@ def nothing(_references: list[MessageReference]) -> None:
 class Unit:
     """Writes that commit together or not at all; ``result`` makes their result of the references."""
 
-    result: Callable[[list[MessageReference]], Any] = everything
+    result: Callable[[list[Any]], Any] = everything
     completion: Completion[Any] = field(init=False)
     """Set by the writer."""
     adds: list[EncodedMessage] = field(default_factory=list)
@@ -128,6 +131,8 @@ class Unit:
     committed: list[Callable[[], None]] = field(default_factory=list)
     """Called once it is committed, before the writer begins anything else."""
 
+    apart: bool = False
+    """It is messages alone, and each may fail alone: then its error is in the place of its reference."""
     size: int = 0
     """Roughly the bytes it holds while it waits."""
     taken: bool = False
@@ -151,6 +156,25 @@ class Unit:
         return size
 
 
+def write_apart(
+    messages: Sequence[EncodedMessage],
+    refusal: StoreError,
+    write: Callable[[list[Unit]], list[list[MessageReference]]],
+) -> list[Outcome]:
+    """The outcomes of messages that were refused together: written by halves, in their order."""
+    if len(messages) == 1 or isinstance(refusal, LOST):
+        return [refusal] * len(messages)
+    middle = len(messages) // 2
+    outcomes: list[Outcome] = []
+    for half in (messages[:middle], messages[middle:]):
+        try:
+            [references] = write([Unit(adds=[*half])])
+            outcomes += references
+        except StoreError as error:
+            outcomes += write_apart(half, error, write)
+    return outcomes
+
+
 @dataclass(slots=True)
 class Call:
     """A function of the writer's own connection, run alone in a transaction of its own.
@@ -170,6 +194,14 @@ class Call:
 
     def measure(self) -> int:
         return self.size
+
+
+def is_withdrawn(unit: Unit | Call) -> bool:
+    """Whether it was cancelled, which it cannot be any more; under the writer's lock."""
+    if isinstance(unit, Call):
+        return False
+    unit.taken = not unit.withdrawn
+    return unit.withdrawn
 
 
 class Promise(Future[Any]):

@@ -13,16 +13,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
+from itertools import compress
 from typing import Any
 
 from jdbcstore.audit import DuplicateAudit
 from jdbcstore.committer import Committer
 from jdbcstore.connection import Connection
-from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.errors import OutcomeUnknown, StoreClosed, StoreError
 from jdbcstore.lockers import Fence
 from jdbcstore.session import Session
 from jdbcstore.statistics import StatisticsRefresher
-from jdbcstore.units import Call, Promise, Unit, Waiter
+from jdbcstore.units import LOST, Call, Promise, Unit, Waiter, is_withdrawn, write_apart
 
 log = logging.getLogger(__name__)
 
@@ -183,7 +184,7 @@ class Writer:
 
     def _abandon(self, error: StoreError) -> int:
         with self._lock:
-            units = [unit for unit in self._queue if not _is_withdrawn(unit)]
+            units = [unit for unit in self._queue if not is_withdrawn(unit)]
             self._queue.clear()
             self._pending_bytes = 0
             self._space.notify_all()
@@ -232,7 +233,7 @@ class Writer:
                 break
             unit = queue.popleft()
             size += unit.size
-            if not _is_withdrawn(unit):
+            if not is_withdrawn(unit):
                 taken.append(unit)
             if alone:
                 break
@@ -245,8 +246,11 @@ class Writer:
         try:
             results = self._committer.write(units)
         except StoreError as error:
-            if len(units) == 1 or isinstance(error, StoreUnavailable | StoreClosed | LockLost):
+            if isinstance(error, LOST) or (len(units) == 1 and not units[0].apart):
                 self._complete(units, [error] * len(units))
+                return
+            if len(units) == 1:
+                self._write_apart(units[0], error)
                 return
             # Somewhere in here is a unit that cannot be written: halve until it stands alone.
             middle = len(units) // 2
@@ -255,6 +259,13 @@ class Writer:
             return
         self._statistics.count(sum(len(unit.adds) + len(unit.removes) for unit in units))
         self._complete(units, [unit.result(result) for unit, result in zip(units, results, strict=True)])
+
+    def _write_apart(self, unit: Unit, refusal: StoreError) -> None:
+        outcomes = write_apart(unit.adds, refusal, self._committer.write)
+        refused = [isinstance(outcome, StoreError) for outcome in outcomes]
+        self.forget(compress(unit.names, refused))
+        self._statistics.count(refused.count(False))
+        self._complete([unit], [unit.result(outcomes)])
 
     def _run_call(self, call: Call) -> None:
         try:
@@ -276,14 +287,6 @@ class Writer:
                 unit.completion.set_exception(result)
             else:
                 unit.completion.set_result(result)
-
-
-def _is_withdrawn(unit: Unit | Call) -> bool:
-    """Whether it was cancelled, which it cannot be any more; under the writer's lock."""
-    if isinstance(unit, Call):
-        return False
-    unit.taken = not unit.withdrawn
-    return unit.withdrawn
 
 
 def _none(_connection: Connection) -> int:

@@ -77,8 +77,7 @@ class Intake:
         self._ahead -= 1
 
     def _write(self, message: Message, connection_id: str, promise: Future[None]) -> None:
-        assert self._store is not None  # noqa: S101 - it is to be stored
-        self._parts.outbox.add(Letter(message, self._queue, self._store, connection_id, promise))
+        self._parts.outbox.add(Letter(message, self._queue, connection_id, promise))
 
     def room(self, message: Message) -> Future[None]:
         """Done when a producer may send more, who has just sent this in a transaction."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
+from itertools import repeat
 from typing import NamedTuple, Protocol, cast
 
-from jdbcstore.abc import MessageReference, MessageStore, TransactionalStore
+from jdbcstore.abc import MessageReference, Outcome
 from jdbcstore.broker.entry import size_of
 from jdbcstore.broker.parts import Parts
 from jdbcstore.destination import Destination
-from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.errors import OutcomeUnknown
 from jdbcstore.message import Message
 
 _MOST = 256
@@ -37,7 +38,6 @@ class Letter(NamedTuple):
 
     message: Message
     receiver: Receiver
-    store: MessageStore
     connection_id: str
     promise: Future[None]
 
@@ -52,8 +52,7 @@ class Commit(NamedTuple):
 class Outbox:
     """Collects letters over a turn of the loop, and writes them in their order, and that of commits.
 
-    They are written together and fail alone: after a write that failed for what is in it, each is
-    written by itself.
+    They are written together and fail alone.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -103,52 +102,22 @@ class Outbox:
         self.turn()
 
     def _write(self, letters: list[Letter]) -> None:
-        if len(letters) == 1:
-            [letter] = letters
-            start = partial(letter.store.add_message_async, letter.message)
-            self._parts.line.submit(start, size_of(letter.message), partial(self._one_written, letter))
-            return
-        transaction = self._parts.store.transaction()
-        places: dict[int, TransactionalStore] = {}
-        written, size = [], 0
-        for letter in letters:
-            key = id(letter.receiver)
-            place = places.get(key)
-            if place is None:
-                destination = letter.receiver.destination
-                of = transaction.topic if destination.is_topic else transaction.queue
-                place = places[key] = of(destination)
-            try:
-                place.add_message(letter.message)
-            except StoreError as error:
-                self._parts.settle(letter.promise, error)
-                continue
-            written.append(letter)
-            size += size_of(letter.message)
-        if written:
-            self._parts.line.submit(transaction.commit_async, size, partial(self._written, written))
-
-    def _one_written(
-        self, letter: Letter, reference: MessageReference | None, error: BaseException | None
-    ) -> None:
-        self._written([letter], [reference] if reference else [], error)
+        messages = [letter.message for letter in letters]
+        self._parts.line.submit(
+            partial(self._parts.store.add_each_async, messages),
+            sum(map(size_of, messages)),
+            partial(self._written, letters),
+        )
 
     def _written(
-        self,
-        letters: Sequence[Letter],
-        references: Sequence[MessageReference],
-        error: BaseException | None,
+        self, letters: list[Letter], outcomes: list[Outcome] | None, error: BaseException | None
     ) -> None:
         settle = self._parts.settle
-        if error is None:
-            for letter, reference in zip(letters, references, strict=True):
-                letter.receiver.arrive(letter.message, reference, letter.connection_id)
+        for letter, outcome in zip(letters, outcomes or repeat(error), strict=False):
+            if isinstance(outcome, MessageReference):
+                letter.receiver.arrive(letter.message, outcome, letter.connection_id)
                 settle(letter.promise, None)
-        elif len(letters) == 1 or isinstance(error, StoreUnavailable | StoreClosed | LockLost):
-            for letter in letters:
-                if isinstance(error, OutcomeUnknown):
+            else:
+                if isinstance(outcome, OutcomeUnknown):
                     letter.receiver.lose_sight()
-                settle(letter.promise, error)
-        else:
-            for letter in letters:
-                self._write([letter])
+                settle(letter.promise, outcome)

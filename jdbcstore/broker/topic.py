@@ -136,10 +136,9 @@ class Topic:
             self._deliver_behind()
 
     def _store_message(self, message: Message, promise: Future[None]) -> Future[None]:
-        assert self.store is not None  # noqa: S101 - it is stored
         self._submitted += 1
         promise.add_done_callback(self._not_stored)
-        self._parts.outbox.add(Letter(message, self._letters, self.store, "", promise))
+        self._parts.outbox.add(Letter(message, self._letters, "", promise))
         return promise
 
     def letter_is_over(self) -> None:

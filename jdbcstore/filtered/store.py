@@ -8,15 +8,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self, TypeVar
 
-from jdbcstore.abc import MessageStore, Progress, TopicMessageStore
+from jdbcstore.abc import MessageStore, Outcome, Progress, TopicMessageStore
 from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.errors import StoreClosed
+from jdbcstore.filtered.apart import add_apart
 from jdbcstore.filtered.outcomes import Outcomes
 from jdbcstore.filtered.routes import Route, Routes
 from jdbcstore.filtered.transaction import FilteredTransaction, destination_named
 from jdbcstore.filtered.xa import FilteredXAResource
 from jdbcstore.ids import ProducerId
+from jdbcstore.message import Message
 from jdbcstore.naming import MessageNamer
 
 T = TypeVar("T")
@@ -66,6 +68,9 @@ class FilteredStore:
 
     def transaction(self) -> FilteredTransaction:
         return FilteredTransaction(self)
+
+    def add_each_async(self, messages: Sequence[Message]) -> Future[list[Outcome]]:
+        return add_apart(self.routes, messages)
 
     @property
     def xa(self) -> FilteredXAResource:

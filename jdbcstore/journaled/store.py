@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Protocol, Self
 
-from jdbcstore.abc import Progress
+from jdbcstore.abc import Outcome, Progress
+from jdbcstore.apart import check_each
 from jdbcstore.checkpoint import CheckpointedStore
 from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.config.journal import JournalConfig
@@ -30,6 +33,7 @@ from jdbcstore.journaled.transaction import JournaledTransaction
 from jdbcstore.journaled.units import Unit
 from jdbcstore.journaled.writing import JournalWriter
 from jdbcstore.journaled.xa import JournaledXAResource
+from jdbcstore.message import Message
 from jdbcstore.names import agreed, queue_named, topic_named
 from jdbcstore.timer import CleanupTimer
 from jdbcstore.units import nothing
@@ -144,6 +148,11 @@ class JournaledStore:
 
     def transaction(self) -> JournaledTransaction:
         return JournaledTransaction(self, self._parts)
+
+    def add_each_async(self, messages: Sequence[Message]) -> Future[list[Outcome]]:
+        # What could refuse one of them was asked now: the journal takes all or none.
+        adds, outcomes = check_each(self, messages, JournaledMessageStore.encode)
+        return self._writer.submit(Unit(Writes(adds=adds), outcomes))
 
     @property
     def xa(self) -> JournaledXAResource:

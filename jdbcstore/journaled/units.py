@@ -40,7 +40,7 @@ class Unit:
     def __init__(
         self,
         writes: Writes,
-        result: Callable[[list[MessageReference]], Any] = everything,
+        result: Callable[[list[Any]], Any] = everything,
         *,
         kind: int = WRITE,
         xid: XATransactionId | None = None,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from jdbcstore.abc import Progress
+from jdbcstore.abc import Outcome, Progress
+from jdbcstore.apart import check_each
 from jdbcstore.audit import DuplicateAudit
 from jdbcstore.checkpoint import Changes, JournalMark
 from jdbcstore.clock import Clock, SystemClock
@@ -15,12 +18,13 @@ from jdbcstore.destination import Destination
 from jdbcstore.encoding import MessageEncoder
 from jdbcstore.errors import JournalPending
 from jdbcstore.ids import ProducerId
-from jdbcstore.memory.destinations import MemoryMessageStore
+from jdbcstore.memory.destinations import MemoryMessageStore, done
 from jdbcstore.memory.shared import Shared
 from jdbcstore.memory.shelf import Shelf
 from jdbcstore.memory.topics import MemoryTopicMessageStore
 from jdbcstore.memory.transaction import MemoryTransaction
 from jdbcstore.memory.xa import MemoryXAResource
+from jdbcstore.message import Message
 from jdbcstore.names import agreed, queue_named, topic_named
 from jdbcstore.timer import CleanupTimer
 from jdbcstore.units import EncodedMessage
@@ -86,6 +90,10 @@ class MemoryStore:
 
     def transaction(self) -> MemoryTransaction:
         return MemoryTransaction(self, self._shared)
+
+    def add_each_async(self, messages: Sequence[Message]) -> Future[list[Outcome]]:
+        writes, outcomes = check_each(self, messages, MemoryMessageStore.adding)
+        return done(outcomes([*self._shared.write(writes)]))
 
     @property
     def xa(self) -> MemoryXAResource:

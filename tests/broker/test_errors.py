@@ -13,6 +13,7 @@ from jdbcstore.errors import InvalidDestination, InvalidMessage, StoreError
 from tests.broker.consuming import consume, message, quiet, running, send
 from tests.conftest import OpenStore
 from tests.databases import Database
+from tests.faults.blocking import writes_held
 
 pytestmark = pytest.mark.backends("sqlite")
 
@@ -39,6 +40,29 @@ def test_messages_written_together_fail_alone(open_store: OpenStore, database: D
             await consumer.drain(5)
             assert consumer.bodies == ["0", "1", "2", "4", "5"]
             assert store.destinations() == []
+
+    asyncio.run(main())
+
+
+def test_what_was_written_with_a_bad_one_is_not_overtaken(open_store: OpenStore, database: Database) -> None:
+    store = open_store()
+
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await consume(engine, "Q")
+            with refused(database, "INSERT ON ACTIVEMQ_MSGS WHEN NEW.CONTAINER = 'queue://BAD'"):
+                with writes_held(database):
+                    sent = [engine.send(message("0"), "one")]
+                    await quiet()
+                    sent += [engine.send(message("1"), "one"), engine.send(message("x", "BAD"), "two")]
+                    await quiet()
+                    sent.append(engine.send(message("2"), "one"))
+                    await quiet()
+                done = await asyncio.gather(*sent, return_exceptions=True)
+            assert [n for n, error in enumerate(done) if error is not None] == [2]
+            await consumer.got(3)
+            assert consumer.bodies == ["0", "1", "2"]
+            assert [each.body for each in store.queue("Q").recover()] == ["0", "1", "2"]
 
     asyncio.run(main())
 

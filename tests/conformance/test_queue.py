@@ -8,7 +8,7 @@ import pytest
 
 from jdbcstore import BodyType, Destination, Message, MessageId, MessageReference, ProducerId, Store
 from jdbcstore.abc import Reference
-from jdbcstore.errors import InvalidMessage, MessageNotFound
+from jdbcstore.errors import InvalidDestination, InvalidMessage, MessageNotFound, StoreClosed
 from tests.clock import FakeClock
 from tests.conformance.messages import bodies, content, fill, message_id, sequences
 from tests.conftest import OpenStore
@@ -446,3 +446,41 @@ def test_the_last_sequence_of_a_producer(store: Store) -> None:
 
     assert store.last_producer_sequence_id(producer) == 9
     assert store.last_producer_sequence_id(other) == 100
+
+
+@pytest.mark.ours
+@pytest.mark.variants("journaled", "filtered")
+def test_messages_stored_together_are_refused_alone(store: Store) -> None:
+    """Each in its own destination; what is wrong with one is told in its place."""
+    orders, audit = Destination.queue("ORDERS"), Destination.topic("AUDIT")
+    outcomes = store.add_each_async(
+        [
+            Message("0", destination=orders),
+            Message("1", destination=audit),
+            Message("of nowhere"),
+            Message("2", destination=Destination.queue("OTHER.ORDERS")),
+            Message("3", destination=orders, message_id=message_id(1, ProducerId("x" * 300, 1, 1))),
+            Message("4", destination=orders),
+            Message("5", destination=Destination.queue("a,b")),
+        ]
+    ).result(60)
+
+    assert [type(outcomes[at]) for at in (2, 4, 6)] == [
+        InvalidDestination,
+        InvalidMessage,
+        InvalidDestination,
+    ]
+    stored = [outcome for outcome in outcomes if isinstance(outcome, MessageReference)]
+    assert [store.queue("ORDERS").get_message(stored[at].sequence).body for at in (0, 3)] == ["0", "4"]
+    assert content(store.queue("ORDERS")) == ["0", "4"]
+    assert content(store.topic("AUDIT")) == ["1"]
+    assert content(store.queue("OTHER.ORDERS")) == ["2"]
+    assert store.add_each_async([]).result(60) == []
+
+
+@pytest.mark.ours
+def test_nothing_is_stored_together_after_a_close(store: Store) -> None:
+    store.close()
+
+    with pytest.raises(StoreClosed):
+        store.add_each_async([Message("x", destination=Destination.queue("Q"))]).result(60)

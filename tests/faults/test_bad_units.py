@@ -7,7 +7,7 @@ from concurrent.futures import Future
 import pytest
 from sqlalchemy import Connection, text
 
-from jdbcstore import Message, MessageReference
+from jdbcstore import Destination, Message, MessageId, MessageReference, ProducerId
 from jdbcstore.abc import Store
 from jdbcstore.errors import InvalidMessage, StoreError
 from tests.conftest import OpenStore
@@ -30,9 +30,13 @@ UNSENDABLE = ("half a pair \ud800", "a NUL \0")
 @pytest.fixture
 def store(open_store: OpenStore, database: Database) -> Store:
     store = open_store(cleanup_period=0)
+    refuse_bad(database)
+    return store
+
+
+def refuse_bad(database: Database) -> None:
     for statement in _REFUSE_BAD[database.engine.dialect.name]:
         database.execute(statement)
-    return store
 
 
 def test_bad_units_among_fifty_good_ones(store: Store, database: Database) -> None:
@@ -72,6 +76,41 @@ def test_a_bad_transaction_leaves_nothing(store: Store, database: Database) -> N
     with pytest.raises(InvalidMessage):
         failed.result(WAIT)
     assert [message.body for message in good.recover()] == ["old", "the writer waits with this one", "later"]
+
+
+@pytest.mark.backends("sqlite", "postgresql")
+def test_bad_messages_among_those_stored_together(store: Store, database: Database) -> None:
+    """What comes behind them does not overtake the good ones."""
+    good, bad = Destination.queue("GOOD"), Destination.queue("BAD")
+    messages = [Message(str(n), destination=bad if n in (3, 4, 9) else good) for n in range(10)]
+    with writes_held(database):
+        first = store.queue("GOOD").add_message_async(Message("the writer waits with this one"))
+        together = store.add_each_async(messages)
+        later = store.queue("GOOD").add_message_async(Message("later"))
+    first.result(WAIT)
+    later.result(WAIT)
+    outcomes = together.result(WAIT)
+    assert [n for n, outcome in enumerate(outcomes) if isinstance(outcome, InvalidMessage)] == [3, 4, 9]
+    stored = store.queue("GOOD").recover()
+    assert [message.body for message in stored][1:] == [*"0125678", "later"]
+    references = [outcome for outcome in outcomes if isinstance(outcome, MessageReference)]
+    assert [reference.sequence for reference in references] == [each.sequence for each in stored][1:-1]
+
+
+@pytest.mark.backends("sqlite")
+def test_a_bad_message_may_come_again(open_store: OpenStore, database: Database) -> None:
+    """The audit has not seen what was not stored."""
+    store = open_store(cleanup_period=0, enable_audit=True)
+    refuse_bad(database)
+    good, bad = Destination.queue("GOOD"), Destination.queue("BAD")
+    ids = [MessageId(ProducerId("ID:a", 1, 1), n) for n in range(2)]
+    outcomes = store.add_each_async(
+        [Message("a", destination=good, message_id=ids[0]), Message("b", destination=bad, message_id=ids[1])]
+    ).result(WAIT)
+    assert isinstance(outcomes[1], InvalidMessage)
+    again = store.add_each_async([Message("x", destination=good, message_id=each) for each in ids])
+    assert [type(outcome) for outcome in again.result(WAIT)] == [MessageReference] * 2
+    assert [message.body for message in store.queue("GOOD").recover()] == ["a", "x"]
 
 
 @pytest.mark.parametrize("name", UNSENDABLE, ids=["surrogate", "nul"])

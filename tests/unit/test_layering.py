@@ -30,7 +30,7 @@ ROWS = (
         "url",
         "values",
     },
-    {"abc", "names", "openwire", "selector"},
+    {"abc", "apart", "names", "openwire", "selector"},
     {"adapters"},
     {"tables"},
     {"schema", "schema_given", "statements", "xa_statements"},
