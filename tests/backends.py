@@ -28,7 +28,7 @@ from tests.databases import (
 )
 from tests.docker import SERVICE_PASSWORD
 from tests.servers import DerbyServer, H2Server, HsqldbServer, MariadbServer, PostgresqlServer, Server
-from tests.variants import PLAIN, VARIANTS, Variant
+from tests.variants import PLAIN, Variant, variants_of
 
 ODBC_DRIVER = "MariaDB Unicode"
 """As Debian's odbc-mariadb registers it."""
@@ -254,7 +254,7 @@ VARIED = [
         else backend.capabilities,
     )
     for backend in (MEMORY, *BACKENDS)
-    for variant in VARIANTS.get(backend.id, ())
+    for variant in variants_of(backend.id)
 ]
 """Backends again, for stores that are not opened plainly."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,10 +15,12 @@ from sqlalchemy import Connection
 
 import jdbcstore
 from jdbcstore.abc import Store
+from jdbcstore.checkpoint import CheckpointedStore
 from jdbcstore.clock import Clock
 from jdbcstore.config import StoreConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.destination import Destination
+from jdbcstore.errors import StoreClosed
 from jdbcstore.filtered import FilteredStore, Route
 from jdbcstore.journaled import JournaledStore
 from jdbcstore.memory import MemoryStore
@@ -29,6 +32,7 @@ from tests.polling import wait_until
 from tests.pool import ServerPool
 from tests.require import required, unavailable
 from tests.servers import Server, ServerMissing
+from tests.variants import CHOICE, WHOLE
 
 ROOT = Path(__file__).parent.parent
 NO_CERTIFICATES = {"SSL_CERT_FILE": os.devnull}
@@ -46,10 +50,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "scale: a million rows; deselect with -m 'not scale'")
     config.addinivalue_line("markers", "ours: our own code answers, and no database: in memory and on SQLite")
     config.addinivalue_line("markers", "variants(*ids): of the variants, run this case with these")
+    config.addinivalue_line("markers", "without(*ids, why): has no sense with these variants")
     config.addinivalue_line("markers", "new_database: not one that another conformance case had before")
     unknown = required() - {backend.id for backend in BACKENDS} - {"activemq", "spark"}
     if unknown:
         raise pytest.UsageError(f"JDBCSTORE_REQUIRE names no backend: {', '.join(sorted(unknown))}")
+    if CHOICE not in {"", "whole"}:
+        raise pytest.UsageError(f"JDBCSTORE_TEST_VARIANTS is {CHOICE!r}, and may only be 'whole'")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -60,28 +67,50 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.module.__package__ == "tests.conformance" and "server" not in metafunc.fixturenames:
         backends += _varied(metafunc)
     if metafunc.definition.get_closest_marker("one_writer"):
-        backends = [backend for backend in backends if backend.capabilities.one_writer]
+        backends = [one for one in backends if one.capabilities.one_writer or _is_whole(one)]
     if metafunc.definition.get_closest_marker("ours"):
-        backends = [backend for backend in backends if not backend.scheme or backend.label == "sqlite"]
+        backends = [one for one in backends if not one.scheme or one.label == "sqlite" or _is_whole(one)]
     for mark in metafunc.definition.iter_markers("backends"):
         backends = [backend for backend in backends if backend.id in mark.args]
     if "conformance" not in metafunc.definition.path.parts:
         backends = [backend for backend in backends if not backend.conformance_only]
     if "server" in metafunc.fixturenames:
         backends = [backend for backend in backends if backend.capabilities.server]
-    long = next(metafunc.definition.iter_markers("long"), None)
     values = [
-        pytest.param(backend, marks=pytest.mark.skip(f"{backend.id}: too long for a database so seldom used"))
-        if long and backend.conformance_only
+        pytest.param(backend, marks=pytest.mark.skip(why))
+        if (why := _skipped(metafunc, backend))
         else backend
         for backend in backends
     ]
     metafunc.parametrize("backend", values, ids=lambda backend: backend.label)
 
 
+def _skipped(metafunc: pytest.Metafunc, backend: Backend) -> str | None:
+    """Why a case is not run there, and that is to be told."""
+    definition = metafunc.definition
+    if definition.get_closest_marker("long") and backend.conformance_only:
+        return f"{backend.id}: too long for a database so seldom used"
+    if not _is_whole(backend):
+        return None
+    if definition.get_closest_marker("one_writer") and not backend.capabilities.one_writer:
+        return f"{backend.variant.id}: needs one sequence and one commit for all destinations"
+    for mark in definition.iter_markers("without"):
+        if backend.variant.id in mark.args:
+            return f"{backend.variant.id}: {mark.kwargs['why']}"
+    return None
+
+
+def _is_whole(backend: Backend) -> bool:
+    """Whether every case is run with this variant, as :data:`WHOLE` asks for."""
+    return WHOLE and not backend.variant.plain
+
+
 def _varied(metafunc: pytest.Metafunc) -> list[Backend]:
     """The variants that a case is run with: those it names, or those that its module is for."""
     in_tables = NEEDS_DATABASE & {*metafunc.fixturenames}
+    if WHOLE and "open_store" in metafunc.fixturenames:
+        # In memory there are no tables to look into.
+        return [one for one in VARIED if one.scheme or not in_tables]
     wanted = metafunc.definition.get_closest_marker("variants")
     if wanted:
         return [one for one in VARIED if {one.variant.id, one.label} & {*wanted.args}]
@@ -89,7 +118,7 @@ def _varied(metafunc: pytest.Metafunc) -> list[Backend]:
     return [
         one for one in VARIED
         if module in one.variant.modules
-        and not (in_tables and (one.variant.journaled or one.variant.filtered))
+        and (one.variant.plain or not in_tables)
     ]  # fmt: skip
 
 
@@ -219,7 +248,7 @@ def open_store(backend: Backend, tmp_path: Path, request: pytest.FixtureRequest)
 
     At the end all are closed, and no connection may be left.
     """
-    database = request.getfixturevalue("database") if backend.scheme else None
+    database: Database | None = request.getfixturevalue("database") if backend.scheme else None
     with ExitStack() as stores:
 
         def open_store(**options: Any) -> Store:
@@ -229,7 +258,9 @@ def open_store(backend: Backend, tmp_path: Path, request: pytest.FixtureRequest)
             elif backend.variant.filtered and database is not None:
                 store = _mixed(database, tmp_path / "journal", **given)
             elif backend.variant.journaled:
-                store = _journaled(database, tmp_path / "journal", **given)
+                store = journaled = _journaled(database, tmp_path / "journal", **given)
+                if database is not None:
+                    database.settle = partial(_checkpoint, journaled)
             else:
                 store = jdbcstore.open("memory:" if database is None else database.url, **given)
             stores.callback(store.close)
@@ -238,6 +269,11 @@ def open_store(backend: Backend, tmp_path: Path, request: pytest.FixtureRequest)
         yield open_store
     if database is not None:
         wait_until(lambda: database.connections() == 0, 60.0, "that close() left no connection")
+
+
+def _checkpoint(store: JournaledStore) -> None:
+    with suppress(StoreClosed):
+        store.checkpoint()
 
 
 SMALL_JOURNAL: dict[str, Any] = {
@@ -254,24 +290,33 @@ def small_journal(directory: Path, **options: Any) -> JournalConfig:
 
 def _journaled(
     database: Database | None, directory: Path, clock: Clock | None = None, **options: Any
-) -> Store:
+) -> JournaledStore:
     config = StoreConfig().replace(**options)
-    store = (
-        MemoryStore(config, clock=clock)
-        if database is None
-        else JdbcStore(database.url, config, clock=clock, journaled=True)
-    )
-    return JournaledStore(store, small_journal(directory), clock=clock)
+    with ExitStack() as unless_opened:
+        store: CheckpointedStore = (
+            MemoryStore(config, clock=clock)
+            if database is None
+            else JdbcStore(database.url, config, clock=clock, journaled=True)
+        )
+        unless_opened.callback(store.close)
+        journaled = JournaledStore(store, small_journal(directory), clock=clock)
+        unless_opened.pop_all()
+        return journaled
 
 
 def _mixed(database: Database, directory: Path, clock: Clock | None = None, **options: Any) -> Store:
     config = StoreConfig().replace(**options)
-    routes = [
-        Route(store=_journaled(None, directory, clock, **options), destination=Destination.topic(">")),
-        Route(store=MemoryStore(config, clock=clock), destination=Destination.queue("OTHER.>")),
-        Route(store=JdbcStore(database.url, config, clock=clock)),
-    ]
-    return FilteredStore(routes, clock=clock)
+    with ExitStack() as unless_opened:
+        topics = _journaled(None, directory, clock, **options)
+        unless_opened.callback(topics.close)
+        routes = [
+            Route(store=topics, destination=Destination.topic(">")),
+            Route(store=MemoryStore(config, clock=clock), destination=Destination.queue("OTHER.>")),
+            Route(store=JdbcStore(database.url, config, clock=clock)),
+        ]
+        filtered = FilteredStore(routes, clock=clock)
+        unless_opened.pop_all()
+        return filtered
 
 
 def _filtered(clock: Clock | None = None, **options: Any) -> Store:

@@ -17,6 +17,9 @@ from tests.jdbc import jdbc_engine, jdbc_url
 _numbers = itertools.count(1)
 
 
+def _nothing() -> None: ...
+
+
 class Database:
     """An empty database on a server, dropped by :meth:`close`.
 
@@ -48,6 +51,8 @@ class Database:
         self.engine = self._make_engine()
         self._own_sessions: set[Any] = set()
         self.spell: Callable[[str], str] = str
+        self.settle: Callable[[], None] = _nothing
+        """Called before anyone looks: what a journal in front has goes to the tables."""
         event.listen(self.engine, "before_cursor_execute", self._spell, retval=True)
         event.listen(self.engine, "engine_connect", self._note_own_session)
 
@@ -84,17 +89,22 @@ class Database:
 
     def rows(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of a query, seen by a connection that is in no transaction."""
+        self.settle()
         with self.engine.connect() as connection:
             return [tuple(row) for row in connection.execute(text(sql), parameters)]
 
     def execute(self, sql: str, **parameters: Any) -> int:
         """Run one statement, committed at once. Returns its row count."""
+        self.settle()
+        return self._execute_there(sql, **parameters)
+
+    def _execute_there(self, sql: str, **parameters: Any) -> int:
         with self.engine.connect() as connection:
             return connection.execute(text(sql), parameters).rowcount
 
     def rename(self, old: str, new: str) -> None:
         """Give a table another name."""
-        self.execute(self.renaming.format(old=old, new=new))
+        self._execute_there(self.renaming.format(old=old, new=new))
 
     def connections(self) -> int:
         """How many connections are open to this database, those of ``engine`` not counted."""

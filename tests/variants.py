@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,11 @@ class Variant:
     """A journal is in front: what is stored is not in the tables at once, and one store has the directory."""
     filtered: bool = False
     """The store is one of three that are as one: topics have a journal, and OTHER.> is in memory."""
+
+    @property
+    def plain(self) -> bool:
+        """The store is the database's own, and nothing is in front of it."""
+        return not (self.journaled or self.filtered)
 
     def spell(self, sql: str) -> str:
         """The test's SQL, with these names."""
@@ -85,3 +91,14 @@ VARIANTS = {
 }
 """By backend. Names, types and statements are made into SQL in one place for all, so one database is
 enough for each; two for the statements, because PostgreSQL has a bulk path that they bypass."""
+
+CHOICE = os.environ.get("JDBCSTORE_TEST_VARIANTS", "")
+WHOLE = CHOICE == "whole"
+"""Every case runs with a journal in front, and in one store of several, on every backend."""
+
+
+def variants_of(backend: str) -> tuple[Variant, ...]:
+    """What a backend is run with, beside the plain store."""
+    if not WHOLE:
+        return VARIANTS.get(backend, ())
+    return (JOURNALED,) if backend == "memory" else (JOURNALED, FILTERED_VARIANT)

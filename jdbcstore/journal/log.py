@@ -164,6 +164,8 @@ class Journal:
         if not self._thread.is_alive():
             return
         doubtful, queued = self._pending.give_up()
+        if not (doubtful or queued):
+            return
         if doubtful:
             self._failed(
                 doubtful, OutcomeUnknown("the journal was closed while this was being written: look for it")

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
 from jdbcstore.checkpoint import CheckpointedDestination
 from jdbcstore.destination import Destination
+from jdbcstore.errors import CorruptMessage
 from jdbcstore.journaled.counting import count_messages, summarize
 from jdbcstore.journaled.operations import Writes
 from jdbcstore.journaled.parts import Parts
@@ -75,8 +76,13 @@ class JournaledMessageStore:
 
     def updated(self, message: Message) -> tuple[int, EncodedMessage]:
         """The sequence of a stored message and its new row; for the writers of this package."""
-        stored = self._find(name_of(message))
+        try:
+            stored: Message | CorruptMessage = self._find(name_of(message))
+        except CorruptMessage as error:
+            stored = error
         if message.message_id is None:
+            if isinstance(stored, CorruptMessage):
+                raise stored
             message = message.replace(message_id=stored.message_id)
         return stored.sequence or 0, self._behind.encode(message)
 

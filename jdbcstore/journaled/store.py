@@ -237,7 +237,11 @@ class JournaledStore:
             self._checkpointer.stop()
             self._journal.close(left())
         finally:
-            self._store.close(left())
+            try:
+                self._store.close(left())
+            except StoreClosed as error:
+                # Nobody but a checkpoint writes there.
+                log.warning("the store is closed in a checkpoint; the journal has the rest: %s", error)
 
     def __enter__(self) -> Self:
         return self

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from jdbcstore.abc import SubscriptionInfo
+from jdbcstore.abc import Cursor, SubscriptionInfo
 from jdbcstore.checkpoint import CheckpointedStore, SubscriptionKey
 from jdbcstore.destination import Destination
 from jdbcstore.journaled.layers import Layer
 from jdbcstore.journaled.overlay import Overlay
 from jdbcstore.names import subscription_not_found
+
+_END = Cursor((2**63 - 1,))
 
 
 class Subscriptions:
@@ -20,6 +22,7 @@ class Subscriptions:
         self._store = store
         self._lock = threading.Lock()
         self._topics: dict[Destination, Mapping[SubscriptionKey, SubscriptionInfo]] = {}
+        self._lanes: dict[SubscriptionKey, int] = {}
 
     def of(self, topic: Destination) -> Mapping[SubscriptionKey, SubscriptionInfo]:
         """Those of a topic."""
@@ -39,10 +42,20 @@ class Subscriptions:
             raise subscription_not_found(key.client_id, key.subscription_name, key.topic)
         return found
 
-    def changed(self, topic: Destination) -> None:
-        """One came or went: look again."""
+    def lanes(self, key: SubscriptionKey) -> int:
+        """How many it is read in: as many as its topic had when it was made."""
         with self._lock:
-            self._topics.pop(topic, None)
+            found = self._lanes.get(key)
+            if found is None:
+                behind = self._store.topic(key.topic).subscription(key.client_id, key.subscription_name)
+                found = self._lanes[key] = len(behind.recover(1, _END).cursor.positions)
+            return found
+
+    def changed(self, key: SubscriptionKey) -> None:
+        """It came or went: look again."""
+        with self._lock:
+            self._topics.pop(key.topic, None)
+            self._lanes.pop(key, None)
 
     def done(self, overlay: Overlay, layer: Layer) -> dict[Destination, set[int]]:
         """Messages added in this layer that every subscription of their topic has consumed there; locks."""

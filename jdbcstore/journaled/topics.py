@@ -33,6 +33,8 @@ class JournaledTopicMessageStore(JournaledMessageStore):
         retroactive: bool = False,
         subscribed_destination: Destination | None = None,
     ) -> JournaledDurableSubscription:
+        key = SubscriptionKey(self._destination, client_id, subscription_name)
+        subscriptions = self._parts.subscriptions
         with self._parts.checkpointer.everything_behind():
             try:
                 made = self._topic.subscribe(
@@ -43,7 +45,8 @@ class JournaledTopicMessageStore(JournaledMessageStore):
                     subscribed_destination=subscribed_destination,
                 )
             finally:
-                self._parts.subscriptions.changed(self._destination)
+                subscriptions.changed(key)
+            subscriptions.lanes(key)
         return JournaledDurableSubscription(self, made.info)
 
     def subscription(self, client_id: str, subscription_name: str) -> JournaledDurableSubscription:
@@ -61,7 +64,7 @@ class JournaledTopicMessageStore(JournaledMessageStore):
             try:
                 self._topic.unsubscribe(client_id, subscription_name)
             finally:
-                self._parts.subscriptions.changed(self._destination)
+                self._parts.subscriptions.changed(key)
             # What is acknowledged for it in the journal is not for another one of this name.
             forget = Unit(Writes(acknowledgements=[(key, ())]), nothing, kind=FORGET)
             self._parts.writer.execute(forget)
@@ -85,7 +88,7 @@ class JournaledTopicMessageStore(JournaledMessageStore):
     def source_of(self, info: SubscriptionInfo) -> Source:
         """What a subscription reads."""
         key = SubscriptionKey(self._destination, info.client_id, info.subscription_name)
-        return Source(self._parts.overlay, self._container, self._lanes, key)
+        return Source(self._parts.overlay, self._container, self._parts.subscriptions.lanes(key), key)
 
     def recover_pending(self, info: SubscriptionInfo, limit: int, after: Cursor | None) -> Page:
         """The next messages that a subscription has not acknowledged."""

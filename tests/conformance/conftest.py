@@ -15,7 +15,7 @@ from tests.backends import BACKENDS, Backend
 from tests.conftest import OpenStore, new_database
 from tests.databases import Database
 from tests.pool import ServerPool
-from tests.variants import PLAIN
+from tests.variants import PLAIN, WHOLE
 
 TABLES = (
     "ACTIVEMQ_MSGS",
@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     cases: dict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
     for item in items:
         backend = _backend_of(item)
-        if backend and (backend.conformance_only or backend.variant is not PLAIN):
+        if backend and (backend.conformance_only or backend.variant is not PLAIN) and not _is_whole(backend):
             cases[item.nodeid.partition("[")[0], backend.label].append(item)
     spared: set[pytest.Item] = set()
     for (_, label), several in cases.items():
@@ -43,6 +43,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if spared:
         config.hook.pytest_deselected(items=[*spared])
         items[:] = [item for item in items if item not in spared]
+
+
+def _is_whole(backend: Backend) -> bool:
+    return WHOLE and not backend.variant.plain and not backend.conformance_only
 
 
 def _backend_of(item: pytest.Item) -> Backend | None:

@@ -9,6 +9,7 @@ import pytest
 from jdbcstore import MessageReference, Store, TopicMessageStore
 from jdbcstore.abc import Reference
 from tests.conformance.messages import content, fill, sequences
+from tests.conformance.without import TOPICS_ELSEWHERE
 from tests.conftest import OpenStore
 from tests.databases import Database
 
@@ -118,6 +119,7 @@ def test_other_destinations_between(store: Store, topic: TopicMessageStore) -> N
     assert queue.message_count() == 6
 
 
+@TOPICS_ELSEWHERE
 def test_in_order_moves_the_mark_alone(topic: TopicMessageStore, database: Database) -> None:
     subscription = topic.subscribe("client", "ticker")
     references = fill(topic, *map(str, range(10)))
@@ -129,6 +131,7 @@ def test_in_order_moves_the_mark_alone(topic: TopicMessageStore, database: Datab
     assert ahead(database) == []
 
 
+@TOPICS_ELSEWHERE
 def test_gaps_are_kept_beside_the_mark_until_they_close(topic: TopicMessageStore, database: Database) -> None:
     subscription = topic.subscribe("client", "ticker")
     references = fill(topic, *map(str, range(6)))
@@ -144,6 +147,7 @@ def test_gaps_are_kept_beside_the_mark_until_they_close(topic: TopicMessageStore
     assert acknowledge(4) == ([6], [])
 
 
+@TOPICS_ELSEWHERE
 def test_rows_say_whose_acknowledgement_they_are(topic: TopicMessageStore, database: Database) -> None:
     subscription = topic.subscribe("client", "ticker")
     _, second = fill(topic, "a", "b")
@@ -166,6 +170,7 @@ def test_rows_say_whose_acknowledgement_they_are(topic: TopicMessageStore, datab
     assert ahead(database) == []
 
 
+@TOPICS_ELSEWHERE
 def test_a_message_removed_for_all_closes_the_gap(
     store: Store, topic: TopicMessageStore, database: Database
 ) -> None:
@@ -181,6 +186,7 @@ def test_a_message_removed_for_all_closes_the_gap(
     assert ahead(database) == []
 
 
+@TOPICS_ELSEWHERE
 def test_a_removal_in_a_transaction_closes_the_gap(
     store: Store, topic: TopicMessageStore, database: Database
 ) -> None:
@@ -197,6 +203,7 @@ def test_a_removal_in_a_transaction_closes_the_gap(
     assert ahead(database) == []
 
 
+@TOPICS_ELSEWHERE
 def test_expired_messages_close_gaps(open_store: OpenStore, database: Database) -> None:
     store = open_store()
     topic = store.topic("PRICES")
@@ -213,6 +220,7 @@ def test_expired_messages_close_gaps(open_store: OpenStore, database: Database) 
     assert (marks(database), ahead(database)) == ([third.sequence], [])
 
 
+@TOPICS_ELSEWHERE
 def test_gaps_survive_a_restart(open_store: OpenStore, database: Database) -> None:
     store = open_store()
     topic = store.topic("PRICES")
@@ -231,6 +239,7 @@ def test_gaps_survive_a_restart(open_store: OpenStore, database: Database) -> No
     assert content(reopened) == ["8", "9"]
 
 
+@TOPICS_ELSEWHERE
 def test_an_activemq_that_took_the_tables_meanwhile(open_store: OpenStore, database: Database) -> None:
     """It moves the mark past what is ahead, empties the topic, and starts its IDs anew."""
     store = open_store()
@@ -249,6 +258,7 @@ def test_an_activemq_that_took_the_tables_meanwhile(open_store: OpenStore, datab
     assert (marks(database), ahead(database)) == ([3], [])
 
 
+@TOPICS_ELSEWHERE
 def test_a_new_message_under_an_old_id_is_not_taken_for_acknowledged(
     open_store: OpenStore, database: Database
 ) -> None:
@@ -268,6 +278,7 @@ def test_a_new_message_under_an_old_id_is_not_taken_for_acknowledged(
     assert (marks(database), ahead(database)) == ([3], [])
 
 
+@TOPICS_ELSEWHERE
 @pytest.mark.long
 @pytest.mark.variants
 def test_far_ahead_of_the_mark(topic: TopicMessageStore, database: Database) -> None:

@@ -7,6 +7,7 @@ import pytest
 from jdbcstore import Message, MessageStore, ProducerId, Store
 from jdbcstore.errors import InvalidMessage, SchemaError
 from tests.conformance.messages import content, message_id
+from tests.conformance.without import NO_WAITING
 from tests.conftest import OpenStore
 from tests.databases import Database
 
@@ -128,6 +129,7 @@ def test_the_producer_that_was_silent_longest_is_forgotten(open_store: OpenStore
     assert is_new(two)
 
 
+@NO_WAITING
 def test_what_was_refused_may_come_again(audited: Store, database: Database) -> None:
     """The database refuses the row after the audit has seen it."""
     queue = audited.queue("ORDERS")

@@ -8,6 +8,7 @@ from jdbcstore import Message, Store
 from jdbcstore.errors import StoreClosed
 from tests.conformance.messages import message_id
 from tests.conformance.test_closing import blocked
+from tests.conformance.without import NO_WAITING
 from tests.conftest import OpenStore
 from tests.databases import Database
 
@@ -26,6 +27,7 @@ def test_what_is_written_cannot_be_cancelled(store: Store) -> None:
     assert queue.message_count() == 0
 
 
+@NO_WAITING
 @pytest.mark.ours
 def test_what_is_cancelled_is_not_written(open_store: OpenStore, database: Database) -> None:
     store = open_store()
@@ -82,6 +84,7 @@ def test_a_cancelled_message_is_no_duplicate_when_it_comes_again(
     assert queue.message_count() == COUNT
 
 
+@NO_WAITING
 @pytest.mark.ours
 def test_a_close_that_gives_up_leaves_the_cancelled_alone(open_store: OpenStore, database: Database) -> None:
     store = open_store()

@@ -12,6 +12,7 @@ import pytest
 from jdbcstore import Message, MessageReference, MessageStore, ProducerId, Store, TopicMessageStore
 from jdbcstore.errors import OutcomeUnknown, StoreClosed
 from tests.conformance.messages import message_id
+from tests.conformance.without import NO_WAITING
 from tests.conftest import OpenStore
 from tests.databases import Database
 from tests.polling import wait_until
@@ -144,6 +145,7 @@ def blocked(database: Database) -> Iterator[None]:
         yield
 
 
+@NO_WAITING
 def test_a_close_that_takes_too_long_says_what_it_gave_up(open_store: OpenStore, database: Database) -> None:
     store = open_store()
     queue = store.queue("ORDERS")
@@ -166,6 +168,7 @@ def test_a_close_that_takes_too_long_says_what_it_gave_up(open_store: OpenStore,
     assert written <= {number for number, error in enumerate(errors) if isinstance(error, OutcomeUnknown)}
 
 
+@NO_WAITING
 @pytest.mark.ours
 def test_callers_wait_while_the_queue_is_full(open_store: OpenStore, database: Database) -> None:
     store = open_store(max_pending_count=3)
@@ -188,6 +191,7 @@ def test_callers_wait_while_the_queue_is_full(open_store: OpenStore, database: D
     assert [future.result(60).sequence for future in accepted] == list(range(1, 41))
 
 
+@NO_WAITING
 @pytest.mark.ours
 def test_callers_wait_while_too_many_bytes_are_queued(open_store: OpenStore, database: Database) -> None:
     store = open_store(max_pending_bytes=100_000)
@@ -210,6 +214,7 @@ def test_callers_wait_while_too_many_bytes_are_queued(open_store: OpenStore, dat
     assert queue.add_message(Message(b"x" * 200_000)).sequence == 41
 
 
+@NO_WAITING
 @pytest.mark.ours
 def test_a_caller_that_waits_for_room_learns_of_the_close(open_store: OpenStore, database: Database) -> None:
     store = open_store(max_pending_count=1)

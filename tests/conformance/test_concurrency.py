@@ -21,6 +21,7 @@ from jdbcstore.abc import Recoverable
 from jdbcstore.errors import MessageNotFound
 from tests.backends import Capabilities
 from tests.conformance.messages import content, fill, sequences
+from tests.conformance.without import ONE_STORE
 from tests.conftest import OpenStore
 from tests.databases import Database
 
@@ -189,6 +190,7 @@ def test_no_reader_misses_a_message(open_store: OpenStore) -> None:
     assert sequences(store.queue("ORDERS")) == [*added, store.last_sequence()]
 
 
+@ONE_STORE
 @pytest.mark.long
 def test_no_reader_in_another_session_misses_one(open_store: OpenStore, database: Database) -> None:
     """Another store, a raw connection and another process, all on keyset pages."""
@@ -440,6 +442,7 @@ def test_many_destinations_at_once(store: Store) -> None:
     assert store.last_sequence() == 160
 
 
+@ONE_STORE
 @pytest.mark.new_database
 @pytest.mark.usefixtures("database")
 def test_first_starts_at_once(open_store: OpenStore) -> None:

@@ -8,6 +8,7 @@ from jdbcstore import Message, MessageStore, Store, pages
 from jdbcstore.abc import Recoverable
 from jdbcstore.errors import CorruptMessage, StoreError
 from tests.conformance.messages import bodies, content, fill
+from tests.conformance.without import NO_WAITING, TOPICS_ELSEWHERE
 from tests.databases import Database
 
 GARBAGE = b"\0\0\0\5\x17ABCD"
@@ -104,6 +105,7 @@ def test_acknowledging_the_id_removes_the_row(queue: MessageStore, database: Dat
     assert corrupt(queue, 500) == []
 
 
+@pytest.mark.variants("sqlite-journaled")
 def test_a_damaged_row_can_be_stored_anew(queue: MessageStore, database: Database) -> None:
     good = queue.get_message(3)
     damage(database, 3)
@@ -135,6 +137,7 @@ def test_expired_and_damaged(queue: MessageStore, database: Database) -> None:
     assert queue.remove_expired() == 2
 
 
+@TOPICS_ELSEWHERE
 @pytest.mark.parametrize("prioritized", [False, True])
 @pytest.mark.parametrize("limit", [1, 3, 500])
 @pytest.mark.new_database
@@ -169,6 +172,7 @@ def test_rows_with_null_columns(queue: MessageStore, store: Store, database: Dat
     assert store.last_sequence() == 6
 
 
+@NO_WAITING
 def test_missing_tables_are_told_of_and_survived(
     queue: MessageStore, store: Store, database: Database
 ) -> None:

@@ -26,6 +26,7 @@ from jdbcstore.errors import (
 )
 from tests.backends import Backend, Capabilities
 from tests.conformance.messages import content, fill
+from tests.conformance.without import ONE_STORE, TOPICS_ELSEWHERE
 from tests.conftest import OpenStore
 from tests.databases import Database
 
@@ -127,6 +128,7 @@ def test_tables_of_something_else(
     assert len(tables(database)) == (1 if create else 6)
 
 
+@TOPICS_ELSEWHERE
 @pytest.mark.new_database
 def test_tables_that_are_there_are_left_alone(open_store: OpenStore, database: Database) -> None:
     store = open_store()
@@ -167,6 +169,7 @@ def test_own_table_names(open_store: OpenStore, database: Database) -> None:
     assert content(open_store(**names).queue("ORDERS")) == list(map(str, range(20)))
 
 
+@ONE_STORE
 @pytest.mark.new_database
 @pytest.mark.variants
 def test_stores_of_other_prefixes_share_nothing(open_store: OpenStore, database: Database) -> None:
@@ -252,10 +255,15 @@ def test_the_password_is_in_nothing_that_is_shown(
     assert database.password is not None
     shown = [store, store.queue("ORDERS"), store.topic("PRICES"), getattr(store, "place", None)]
     shown += [getattr(store, "engine", None), getattr(store, "config", None)]
+
+    def use() -> None:
+        store.queue("ORDERS").add_message(Message("x"))
+        store.destinations()
+
     database.rename("ACTIVEMQ_MSGS", "HIDDEN")
     try:
         with pytest.raises(StoreError) as raised:
-            store.queue("ORDERS").add_message(Message("x"))
+            use()
     finally:
         database.rename("HIDDEN", "ACTIVEMQ_MSGS")
 

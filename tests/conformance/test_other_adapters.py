@@ -9,6 +9,7 @@ import pytest
 
 from jdbcstore import Message
 from tests.backends import Backend
+from tests.conformance.without import ONE_STORE
 from tests.conftest import OpenStore
 
 pytestmark = [pytest.mark.new_database, pytest.mark.variants(), pytest.mark.usefixtures("database")]
@@ -16,6 +17,7 @@ pytestmark = [pytest.mark.new_database, pytest.mark.variants(), pytest.mark.usef
 GENERIC = {"sqlite": ("default", "blob"), "h2": ("default", "image"), "postgresql": ("bytes",)}
 
 
+@ONE_STORE
 @pytest.mark.backends(*GENERIC)
 def test_a_generic_adapter(backend: Backend, open_store: OpenStore) -> None:
     for adapter in GENERIC[backend.id]:
@@ -44,6 +46,7 @@ def test_a_generic_adapter(backend: Backend, open_store: OpenStore) -> None:
         assert again.queue("ORDERS").remove_all_messages() == 301
 
 
+@ONE_STORE
 @pytest.mark.backends(*GENERIC)
 def test_two_writers_get_different_sequences(backend: Backend, open_store: OpenStore) -> None:
     """Nothing but an UPDATE that changes nothing keeps them from reserving the same block."""

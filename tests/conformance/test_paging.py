@@ -8,6 +8,7 @@ import pytest
 
 from jdbcstore import Message, Store, pages
 from tests.conformance.messages import bodies, content, fill, sequences
+from tests.conformance.without import TOPICS_ELSEWHERE
 from tests.databases import Database
 
 NUMBERS = list(map(str, range(23)))
@@ -140,6 +141,7 @@ def test_each_page_costs_what_it_holds(store: Store, database: Database) -> None
     assert rest.corrupt == ()
 
 
+@TOPICS_ELSEWHERE
 def test_prepared_messages_are_left_out(store: Store, database: Database) -> None:
     """Those of an XA transaction that an ActiveMQ has prepared."""
     queue, topic = store.queue("ORDERS"), store.topic("PRICES")

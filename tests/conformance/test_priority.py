@@ -8,6 +8,7 @@ from jdbcstore import Message, MessageStore, Store
 from jdbcstore.abc import Reference
 from jdbcstore.errors import SchemaError
 from tests.conformance.messages import bodies, content, fill
+from tests.conformance.without import TOPICS_ELSEWHERE
 from tests.conftest import OpenStore
 from tests.databases import Database
 
@@ -166,6 +167,7 @@ def test_in_transactions(store: Store) -> None:
     assert content(subscription) == ["new", *DELIVERED[3:]]
 
 
+@TOPICS_ELSEWHERE
 @pytest.mark.new_database
 def test_rows_of_a_prioritised_topic(store: Store, database: Database) -> None:
     topic = store.topic("PRICES", prioritized=True)
@@ -203,6 +205,7 @@ def test_stored_rows_show_it(open_store: OpenStore) -> None:
     assert not store.queue("PLAIN").prioritized
 
 
+@TOPICS_ELSEWHERE
 @pytest.mark.new_database
 def test_a_subscription_shows_it(open_store: OpenStore, database: Database) -> None:
     """Its ten rows are there before the first message is."""
@@ -221,6 +224,8 @@ def test_a_subscription_shows_it(open_store: OpenStore, database: Database) -> N
     assert database.rows("SELECT COUNT(*) FROM JDBCSTORE_ACKS") == [(0,)]
 
 
+@TOPICS_ELSEWHERE
+@pytest.mark.variants("renamed", "statements", "sqlite-journaled")
 @pytest.mark.new_database
 def test_a_subscription_of_the_time_before_priorities(open_store: OpenStore, database: Database) -> None:
     """ActiveMQ breaks when prioritizedMessages is switched on under a subscription; we do not."""

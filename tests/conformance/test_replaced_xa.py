@@ -6,6 +6,7 @@ import pytest
 
 from jdbcstore import JdbcStore, Message, XATransactionId
 from tests.conformance.messages import fill
+from tests.conformance.without import IN_THE_JOURNAL, TOPICS_ELSEWHERE
 from tests.conftest import OpenStore
 from tests.databases import Database
 
@@ -14,6 +15,8 @@ pytestmark = [
     pytest.mark.variants(),
     pytest.mark.usefixtures("database"),
     pytest.mark.backends("sqlite", "postgresql", "mariadb"),
+    IN_THE_JOURNAL,
+    TOPICS_ELSEWHERE,
 ]
 
 XID = XATransactionId(86, b"\x01\x02\x03\x04", b"\x09\x02")

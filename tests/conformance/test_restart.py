@@ -10,12 +10,14 @@ import pytest
 from jdbcstore import Message, MessageReference, Store, SubscriptionInfo
 from jdbcstore.errors import MessageNotFound
 from tests.conformance.messages import content, fill, message_id
+from tests.conformance.without import NO_WAITING, ONE_STORE, TOPICS_ELSEWHERE
 from tests.conftest import OpenStore
 from tests.databases import Database
 
 pytestmark = pytest.mark.usefixtures("database")
 
 
+@TOPICS_ELSEWHERE
 def test_everything_is_there(open_store: OpenStore) -> None:
     store = open_store()
     queue, topic = store.queue("ORDERS"), store.topic("PRICES")
@@ -43,6 +45,7 @@ def test_everything_is_there(open_store: OpenStore) -> None:
     assert fill(queue, "f")[0].sequence == 6
 
 
+@ONE_STORE
 def test_two_stores_at_once_see_each_other_s_messages(open_store: OpenStore) -> None:
     first, second = open_store(), open_store()
 
@@ -91,6 +94,7 @@ def test_a_late_acknowledgement_removes_nothing_new(open_store: OpenStore) -> No
         store.queue("ORDERS").get_message(old.sequence)
 
 
+@TOPICS_ELSEWHERE
 def test_behind_what_an_activemq_wrote(open_store: OpenStore, database: Database) -> None:
     store = open_store()
     fill(store.queue("ORDERS"), "a")
@@ -143,6 +147,7 @@ def test_sequences_go_on_behind_a_killed_process(open_store: OpenStore, url: str
     assert fill(store.queue("ORDERS"), "next")[0].sequence > last
 
 
+@NO_WAITING
 @pytest.mark.variants
 def test_another_process_sees_what_is_committed(store: Store, url: str) -> None:
     fill(store.queue("ORDERS"), "a", "b")
@@ -175,6 +180,8 @@ def test_references_outlive_the_store(open_store: OpenStore) -> None:
     kept = MessageReference(*reference)
     store.close()
 
-    open_store().queue("ORDERS").acknowledge(kept)
+    store = open_store()
+    store.queue("ORDERS").acknowledge(kept)
+    store.close()
 
     assert open_store().queue("ORDERS").message_count() == 0

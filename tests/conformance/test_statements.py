@@ -8,6 +8,7 @@ from jdbcstore import Message
 from jdbcstore.errors import ConfigurationError, SchemaError
 from tests.backends import Backend
 from tests.conformance.messages import content, fill
+from tests.conformance.without import IN_THE_JOURNAL, NO_WAITING
 from tests.conftest import OpenStore
 from tests.databases import Database
 from tests.statements import ACTIVEMQ_STATEMENTS
@@ -41,6 +42,7 @@ def test_a_wrong_statement_is_told_when_the_store_opens(
         open_store(statements={name: text})
 
 
+@IN_THE_JOURNAL
 def test_they_are_run(open_store: OpenStore, database: Database) -> None:
     """Each writes or finds what the store's own would not."""
     store = open_store(
@@ -70,6 +72,7 @@ def test_they_are_run(open_store: OpenStore, database: Database) -> None:
     ]
 
 
+@NO_WAITING
 def test_a_batch_of_the_user_s_statements_commits_whole(open_store: OpenStore, database: Database) -> None:
     store = open_store(statements={"addMessageStatement": ACTIVEMQ_STATEMENTS["addMessageStatement"]})
     queue = store.queue("ORDERS")

@@ -7,6 +7,7 @@ import pytest
 from jdbcstore import Destination, Message, Store, SubscriptionInfo
 from jdbcstore.errors import InvalidDestination, InvalidSubscription, SubscriptionExists, SubscriptionNotFound
 from tests.conformance.messages import bodies, content, fill
+from tests.conformance.without import TOPICS_ELSEWHERE
 from tests.conftest import OpenStore
 from tests.databases import Database
 from tests.polling import wait_until
@@ -305,6 +306,7 @@ def test_cleanup_in_the_background(open_store: OpenStore) -> None:
     assert content(topic) == ["b"]
 
 
+@TOPICS_ELSEWHERE
 def test_rows_of_a_subscription(store: Store, database: Database) -> None:
     topic = store.topic("PRICES.OIL")
     fill(store.queue("ORDERS"), "moves the sequence")
@@ -319,6 +321,7 @@ def test_rows_of_a_subscription(store: Store, database: Database) -> None:
     ]
 
 
+@TOPICS_ELSEWHERE
 def test_a_subscription_that_another_process_made(store: Store, database: Database) -> None:
     topic = store.topic("PRICES")
     fill(topic, "a", "b")

@@ -254,7 +254,9 @@ def test_what_is_added_comes_behind_what_readers_have_seen(store: Store) -> None
 
     for source, cursor in zip((queue, topic, subscription), cursors, strict=True):
         assert [message.body for message in source.recover(after=cursor)] == ["late"]
-    assert store.last_sequence() == max(message.sequence or 0 for message in topic.recover())
+    assert store.last_sequence() == max(
+        message.sequence or 0 for message in (*queue.recover(), *topic.recover())
+    )
     assert content(subscription) == ["late"]
 
 

@@ -11,10 +11,12 @@ import pytest
 
 from jdbcstore import JournaledStore, MemoryStore, Message, Page, StoreConfig
 from jdbcstore.checkpoint import Changes
-from jdbcstore.errors import JournalFailed, LockLost, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.errors import JournalFailed, JournalInUse, LockLost, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.journal.lock import DirectoryLock
 from jdbcstore.store import JdbcStore
 from tests.clock import FakeClock
 from tests.conformance.messages import content, fill
+from tests.conformance.test_closing import blocked
 from tests.conftest import small_journal
 from tests.databases import Database
 from tests.journaled.world import Behind, World
@@ -234,3 +236,36 @@ def test_waiting_adders_learn_of_the_close(open_journaled: Open) -> None:
     thread.join(60)
 
     assert ends == [StoreClosed]
+
+
+@pytest.mark.backends("sqlite")
+def test_a_close_that_the_database_keeps_waiting_leaves_the_rest_to_the_journal(
+    database: Database, tmp_path: Path
+) -> None:
+    def opened() -> JournaledStore:
+        behind = JdbcStore(database.url, CONFIG, journaled=True)
+        try:
+            return JournaledStore(behind, small_journal(tmp_path / "journal"))
+        except BaseException:
+            behind.close()
+            raise
+
+    store = opened()
+    fill(store.queue("A"), "a", "b")
+    with blocked(database):
+        store.close(timeout=0.2)
+        with pytest.raises(StoreClosed):
+            fill(store.queue("A"), "c")
+    wait_until(lambda: database.connections() == 0, 60.0)
+    wait_until(lambda: not is_in_use(tmp_path / "journal"), 60.0)
+
+    with opened() as store:
+        assert content(store.queue("A")) == ["a", "b"]
+
+
+def is_in_use(directory: Path) -> bool:
+    try:
+        DirectoryLock(directory).release()
+    except JournalInUse:
+        return True
+    return False
