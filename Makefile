@@ -8,8 +8,8 @@ JDBC := libh2-java libhsqldb-java libderby-java libderbyclient-java
 ACTIVEMQ := activemq libpostgresql-jdbc-java libmariadb-java default-jdk-headless
 SPARK := libxerial-sqlite-jdbc-java default-jre-headless
 BIN := .venv/bin
-# One more than there are processors, up to four: tests wait for disks and servers.
-WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) < 3 ? $$(getconf _NPROCESSORS_ONLN) + 1 : 4 )))
+# Two more than there are processors, up to six: tests wait for servers and for each other.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 2 : 6 )))
 
 .PHONY: help demo test lint bench sql packages clean
 

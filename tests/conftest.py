@@ -29,7 +29,7 @@ from tests.backends import BACKENDS, FILTERED, MEMORY, VARIED, Backend, Capabili
 from tests.clock import FakeClock
 from tests.databases import Database, SqliteDatabase
 from tests.polling import wait_until
-from tests.pool import ServerPool
+from tests.pool import ServerPool, memory
 from tests.require import required, unavailable
 from tests.servers import Server, ServerMissing
 from tests.variants import CHOICE, WHOLE
@@ -209,7 +209,7 @@ def new_database(
 ) -> Database:
     """An empty database, for whoever asks to close."""
     if not backend.capabilities.server:
-        database: Database = SqliteDatabase(directory)
+        database: Database = SqliteDatabase(directory, memory())
     elif "server" in request.fixturenames:
         database = backend.database(backend.private_url(request.getfixturevalue("server")))
     else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -189,12 +191,14 @@ class OracleDatabase(Database):
 
 
 class SqliteDatabase(Database):
-    """A file in a directory of the test's own; gone with it."""
+    """A file in a directory of the test's own, gone with it; or in a new one below ``memory``."""
 
     isolation = "SERIALIZABLE"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, memory: Path | None = None) -> None:
         self.name = "store.db"
+        self._own = Path(tempfile.mkdtemp(prefix="jdbcstore-sqlite-", dir=memory)) if memory else None
+        directory = self._own or directory
         self.path = directory / self.name
         self._use(URL.create("sqlite", database=str(self.path)))
 
@@ -214,6 +218,8 @@ class SqliteDatabase(Database):
 
     def close(self) -> None:
         self.engine.dispose()
+        if self._own:
+            shutil.rmtree(self._own)
 
     def _note_own_session(self, connection: Connection) -> None:
         """Nothing to note: descriptors of ``engine`` are closed when its connections are."""

@@ -17,10 +17,10 @@ from tests.require import unavailable
 from tests.servers import Server, ServerMissing
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a file system
-_ENOUGH = 12 * 1024**3
+_ENOUGH = 8 * 1024**3
 
 
-def _memory() -> Path | None:
+def memory() -> Path | None:
     """Where files are in memory, if there is plenty of it: tests do not wait for the disk then."""
     if not os.access(_MEMORY, os.W_OK):
         return None
@@ -61,7 +61,7 @@ class ServerPool:
             return ServerMissing("it has no private server")
         if backend.private not in self._private:
             try:
-                self._private[backend.private] = backend.private(_memory())
+                self._private[backend.private] = backend.private(memory())
             except ServerMissing as missing:
                 self._private[backend.private] = missing
         return self._private[backend.private]

@@ -24,7 +24,7 @@ FAR = 1_000_000
 """How far the two messages of a pair are apart, so that they are in different partitions."""
 KEPT = 100
 """Pairs; those before are removed."""
-PACE = 0.002
+PACE = 0.01
 """Seconds between transactions, so that what reads is left something of the processors."""
 QUEUE = Destination.queue("PAIRS")
 

@@ -53,6 +53,8 @@ class PostgresqlServer(Server):
             "port": self.port,
             "unix_socket_directories": "",
             "max_connections": 200,
+            # In its directory: a killed server would leave it behind elsewhere.
+            "dynamic_shared_memory_type": "mmap",
         }
         options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
         return [str(self._programs / "postgres"), "-D", str(data), *options]
