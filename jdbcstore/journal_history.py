@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -56,6 +56,8 @@ class JournalHistory:
     :param destinations: patterns, of which one must match; none are all
     :param since_ms: messages whose time is this or later
     :param until_ms: messages whose time is before this
+    :param on_damage: told of a file that is damaged or missing, whose rest is passed over; without it that
+        is raised
     """
 
     def __init__(
@@ -66,12 +68,14 @@ class JournalHistory:
         destinations: Iterable[DestinationPattern] = (),
         since_ms: int | None = None,
         until_ms: int | None = None,
+        on_damage: Callable[[CorruptJournal], None] | None = None,
     ) -> None:
         self._directory = Path(directory)
         self._archive = Path(archive or directory)
         self._patterns = tuple(destinations)
         self._since_ms = since_ms
         self._until_ms = until_ms
+        self._on_damage = on_damage
         self._meant: dict[str, bool] = {}
 
     @property
@@ -86,7 +90,7 @@ class JournalHistory:
 
     def messages(self, behind: str | None) -> Iterator[Historic]:
         """
-        :raises CorruptJournal: a file is damaged, or one is missing between two others
+        :raises CorruptJournal: a file is damaged, or one is missing between two others, and nobody is told
         :raises StoresDiffer: files that had not been read were removed meanwhile, their time being over
         """
         after = _Place(*json.loads(behind)) if behind else None
@@ -161,19 +165,29 @@ class JournalHistory:
     def _records(
         self, segment: _Segment, following: _Segment | None, last: tuple[int, int]
     ) -> Iterator[Record]:
-        is_followed = following is not None and following.journal == segment.journal
-        if is_followed and following is not None and following.number != segment.number + 1:
-            raise CorruptJournal("its file is missing", segment=segment.number + 1)
-        up_to = following.first_record - 1 if is_followed and following is not None else None
-        if segment.journal == last[0]:
-            up_to = last[1] if up_to is None else min(up_to, last[1])
-        with self._open(segment) as reader:
+        up_to = last[1] if segment.journal == last[0] else None
+        if following is not None and following.journal == segment.journal:
+            if following.number != segment.number + 1:
+                self._damaged("its file is missing", segment.number + 1)
+                up_to = None
+            elif up_to is None or following.first_record <= up_to:
+                up_to = following.first_record - 1
+        try:
+            reader = self._open(segment)
+        except ValueError as error:
+            self._damaged(str(error), segment.number)
+            return
+        with reader:
             yield from reader.records(up_to)
             if up_to is not None and reader.number <= up_to:
                 self._find(segment)  # unless it was damaged by being used again
-                raise CorruptJournal(
-                    f"record {reader.number} is damaged", segment=segment.number, offset=reader.offset
-                )
+                self._damaged(f"record {reader.number} is damaged", segment.number, reader.offset)
+
+    def _damaged(self, reason: str, segment: int, offset: int = 0) -> None:
+        error = CorruptJournal(reason, segment=segment, offset=offset)
+        if self._on_damage is None:
+            raise error
+        self._on_damage(error)
 
     def _open(self, segment: _Segment) -> SegmentReader:
         try:

@@ -24,7 +24,7 @@ from jdbcstore.cli.output import (
 )
 from jdbcstore.config import Configuration
 from jdbcstore.destination import Destination
-from jdbcstore.errors import CorruptMessage
+from jdbcstore.errors import CorruptJournal, CorruptMessage
 from jdbcstore.patterns import DestinationPattern
 from jdbcstore.replay import MARKS, Historic, History
 from jdbcstore.replay import replay as replay_history
@@ -79,28 +79,29 @@ def replay(
     headers and properties, and say what they were. It can be run again after whatever stopped it, and goes on
     where it was.
     """
+    told = _Teller()
     wanted = [DestinationPattern(member) for pattern in patterns for member in pattern.members]
     if folder is None:
         target = settings.configuration()
-        history = _of_configuration(target, destinations=wanted, since_ms=since, until_ms=until)
+        history = _of_configuration(target, told, destinations=wanted, since_ms=since, until_ms=until)
     elif target is None:
         raise click.UsageError("name the store DST, too: a URL or a configuration file")
     else:
         refuse_url(settings)
-        history = _of_folder(folder, destinations=wanted, since_ms=since, until_ms=until)
-    told = _Teller()
+        history = _of_folder(folder, told, destinations=wanted, since_ms=since, until_ms=until)
     with progress_if_any(READING_JOURNAL) as read:
         store = jdbcstore.open(target.replace(cleanup_period=0.0), lock_timeout=0.0, progress=read)
     with store, progress("replaying") as done:
         result = replay_history(history, store, to, selector=selector, progress=done, on_corrupt=told)
     told.finish()
     if settings.json:
-        write_json({"replayed": result.messages, "before": result.before, "corrupt": result.corrupt})
+        found = {"replayed": result.messages, "before": result.before, "corrupt": result.corrupt}
+        write_json({**found, "damaged": told.files})
     else:
         write_line(f"replayed {counted(result.messages)} to {printable(str(to))}")
         if result.before:
             write_line(f"{result.before} more had been when it was stopped, as {MARKS} said")
-    return ExitCode.CORRUPT if result.corrupt else ExitCode.DONE
+    return ExitCode.CORRUPT if result.corrupt or told.files else ExitCode.DONE
 
 
 class _Which(TypedDict):
@@ -111,7 +112,7 @@ class _Which(TypedDict):
     until_ms: int | None
 
 
-def _of_folder(folder: Path, **which: Unpack[_Which]) -> History:
+def _of_folder(folder: Path, told: _Teller, **which: Unpack[_Which]) -> History:
     from jdbcstore import archive
     from jdbcstore.journal import inspection
 
@@ -120,11 +121,11 @@ def _of_folder(folder: Path, **which: Unpack[_Which]) -> History:
     if folder.is_dir() and inspection.segments(folder):
         from jdbcstore.journal_history import JournalHistory
 
-        return JournalHistory(folder, **which)
+        return JournalHistory(folder, on_damage=told.damaged, **which)
     raise click.UsageError(f"{folder} is neither an archive nor the folder of a journal")
 
 
-def _of_configuration(configuration: Configuration, **which: Unpack[_Which]) -> History:
+def _of_configuration(configuration: Configuration, told: _Teller, **which: Unpack[_Which]) -> History:
     from jdbcstore.journal_history import JournalHistory
 
     journal = configuration.journal
@@ -132,14 +133,22 @@ def _of_configuration(configuration: Configuration, **which: Unpack[_Which]) -> 
         raise click.UsageError(
             "no journal is configured; name the FOLDER of an archive or a journal, and DST"
         )
-    return JournalHistory(journal.directory, archive=journal.journal_archive_directory, **which)
+    return JournalHistory(
+        journal.directory, archive=journal.journal_archive_directory, on_damage=told.damaged, **which
+    )
 
 
 class _Teller:
-    """Says which messages do not decode."""
+    """Says which messages do not decode, and which files of a journal are damaged."""
 
     def __init__(self) -> None:
         self._told = 0
+        self.files = 0
+
+    def damaged(self, error: CorruptJournal) -> None:
+        """The rest of a file is left out."""
+        self.files += 1
+        note(f"what follows in this file was left out: {error}")
 
     def __call__(self, historic: Historic, error: CorruptMessage) -> None:
         self._told += 1

@@ -88,7 +88,7 @@ def test_on_the_command_line(
     assert NOW == 1_790_000_000_000  # 2026-09-21T14:13:20Z
 
     done = invoke(*command, "--destination", "ORDERS.>", *time, "--filter", "n < 10", "--json")
-    assert done.json == {"replayed": 3, "before": 0, "corrupt": 0}
+    assert done.json == {"replayed": 3, "before": 0, "corrupt": 0, "damaged": 0}
     with jdbcstore.open(database.url) as store:
         assert {message.body for message in store.queue("AGAIN").recover()} == {"2", "5", "8"}
     assert "replayed 31 messages to queue://AGAIN" in invoke(*command).out

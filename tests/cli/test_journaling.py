@@ -16,7 +16,7 @@ from jdbcstore.journal import segments
 from jdbcstore.journal.directory import live_segments
 from tests.cli.conftest import Invoke
 from tests.journal.entries import Item, Told, configured, opened
-from tests.transfer.test_journal_replay import flip, open_store, send
+from tests.transfer.test_journal_replay import file_of, flip, open_store, send
 
 
 @pytest.fixture
@@ -214,6 +214,21 @@ def test_messages_are_delivered_anew(tmp_path: Path, invoke: Invoke) -> None:
 
     assert invoke("replay", "journal", "--to-destination", "AGAIN").code == ExitCode.USAGE
     assert invoke("replay", str(tmp_path), other, "--to-destination", "AGAIN").code == ExitCode.USAGE
+
+
+def test_a_damaged_file_is_told_of_and_the_others_are_replayed(tmp_path: Path, invoke: Invoke) -> None:
+    with open_store(tmp_path) as store:
+        send(store, 100)
+    flip(file_of(tmp_path, 2))
+
+    done = invoke(
+        "replay", "journal", f"sqlite:///{tmp_path}/other.db", "--to-destination", "AGAIN", "--json"
+    )
+
+    assert done.code == ExitCode.CORRUPT
+    assert done.json["damaged"] == 1
+    assert 50 < done.json["replayed"] < 100
+    assert "left out: the journal is damaged in segment 2 at " in done.err
 
 
 def test_where_there_is_none(tmp_path: Path, invoke: Invoke) -> None:

@@ -21,7 +21,7 @@ from jdbcstore.abc import Recoverable
 from jdbcstore.errors import MessageNotFound
 from tests.backends import Capabilities
 from tests.conformance.messages import content, fill, sequences
-from tests.conformance.without import ONE_STORE
+from tests.conformance.without import IN_THE_JOURNAL, ONE_STORE
 from tests.conftest import OpenStore
 from tests.databases import Database
 
@@ -333,6 +333,7 @@ def test_acknowledging_one_message_from_many_threads(store: Store) -> None:
     assert queue.message_count() == subscription.message_count() == 0
 
 
+@IN_THE_JOURNAL
 def test_transactions_are_never_seen_in_part(
     open_store: OpenStore, database: Database, capabilities: Capabilities
 ) -> None:

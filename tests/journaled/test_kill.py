@@ -1,6 +1,6 @@
 """A storing process with a journal is killed at any moment: nothing it confirmed may be undone.
 
-``python -m tests.journaled.test_kill 100`` is the long run, on SQLite.
+``python -m tests.journaled`` is the long run.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -39,19 +37,13 @@ def processes(url: str, journal: str) -> Iterator[StoringProcesses]:
 
 
 @pytest.mark.backends("sqlite", "postgresql")
-def test_a_killed_store_keeps_its_word(
-    processes: StoringProcesses, database: Database, url: str, journal: str
-) -> None:
-    def settled() -> None:
-        wait_until(lambda: database.connections() == 0, 30.0, "that the server has noticed the kill")
-
-    kill(processes, url, journal, KILLS, settled)
+def test_a_killed_store_keeps_its_word(processes: StoringProcesses, database: Database, journal: str) -> None:
+    kill(processes, database, journal, KILLS)
 
 
-def kill(
-    processes: StoringProcesses, url: str, journal: str, kills: int, settled: Callable[[], None]
-) -> Ledger:
+def kill(processes: StoringProcesses, database: Database, journal: str, kills: int) -> Ledger:
     """Kill so often; every other time, look at what the next opening makes of it."""
+    url = database.url
     chance, ledger = random.Random(20_260_101), Ledger()
     engine = create_engine(url, poolclass=NullPool)
     for incarnation in range(kills):
@@ -62,7 +54,7 @@ def kill(
         for words in processes.lines():
             ledger.note(words)
         if incarnation % 2:
-            settled()
+            wait_until(lambda: database.connections() == 0, 30.0, "that the server has noticed the kill")
             # What the journal has goes to the tables.
             open_store(url, journal).close()
             with engine.connect() as connection:
@@ -70,12 +62,3 @@ def kill(
     assert ledger.said["ready"] == kills
     assert min(ledger.said[what] for what in ("added", "acked", "moved")) > kills
     return ledger
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as directory:
-        place = f"sqlite:///{directory}/kill.db"
-        killed = StoringProcesses(place, f"{directory}/journal")
-        said = kill(killed, place, f"{directory}/journal", int(sys.argv[1]), lambda: None).said
-        killed.close()
-        sys.stdout.write(f"{dict(said)}\n")

@@ -1,11 +1,14 @@
-"""JournaledStore and MemoryStore under random operations, checkpoints, crashes and restarts."""
+"""JournaledStore and MemoryStore under random operations, checkpoints, crashes and restarts.
+
+``python -m tests.journaled`` is the long run.
+"""
 
 from __future__ import annotations
 
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +129,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(place)
 
 
-def run(new_machine: Any, examples: int) -> None:
+def run(new_machine: Callable[[], JournaledMachine], examples: int) -> None:
     run_state_machine_as_test(
-        new_machine,
+        new_machine,  # type: ignore[arg-type]
         settings=settings(
             max_examples=examples,
             stateful_step_count=40,
@@ -141,18 +144,20 @@ def run(new_machine: Any, examples: int) -> None:
 CONFIG = StoreConfig(cleanup_period=0)
 
 
-def test_over_memory(folder: Path) -> None:
+def over_memory(folder: Path) -> Callable[[], JournaledMachine]:
+    """Makes machines whose store behind is in memory."""
+
     def new_machine() -> JournaledMachine:
         clock = FakeClock()
         behind = MemoryStore(CONFIG, clock=clock)
         world = World(Path(tempfile.mkdtemp(dir=folder)), lambda: behind, clock, closes=False)
         return JournaledMachine(MemoryStore(CONFIG, clock=clock), world, clock)
 
-    run(new_machine, EXAMPLES["memory"])
+    return new_machine
 
 
-@pytest.mark.backends("sqlite")
-def test_over_a_database(database: Database, folder: Path) -> None:
+def over_database(database: Database, folder: Path) -> Callable[[], JournaledMachine]:
+    """Makes machines of which each has the database for itself, emptied."""
     jdbcstore.open(database.url).close()
 
     def new_machine() -> JournaledMachine:
@@ -165,4 +170,13 @@ def test_over_a_database(database: Database, folder: Path) -> None:
         world = World(Path(tempfile.mkdtemp(dir=folder)), behind, clock)
         return JournaledMachine(MemoryStore(CONFIG, clock=clock), world, clock)
 
-    run(new_machine, EXAMPLES["sqlite"])
+    return new_machine
+
+
+def test_over_memory(folder: Path) -> None:
+    run(over_memory(folder), EXAMPLES["memory"])
+
+
+@pytest.mark.backends("sqlite")
+def test_over_a_database(database: Database, folder: Path) -> None:
+    run(over_database(database, folder), EXAMPLES["sqlite"])

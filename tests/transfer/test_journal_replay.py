@@ -185,6 +185,10 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
+def spoil_header(path: Path) -> None:
+    path.write_bytes(b"?" + path.read_bytes()[1:])
+
+
 @pytest.mark.parametrize(
     ("spoil", "error"), [(flip, CorruptJournal), (Path.unlink, CorruptJournal)], ids=["damaged", "missing"]
 )
@@ -197,6 +201,25 @@ def test_damage_is_no_gap(tmp_path: Path, spoil: Callable[[Path], None], error: 
         bodies(history(tmp_path))
     assert isinstance(raised.value, CorruptJournal)
     assert raised.value.segment == 2
+
+
+@pytest.mark.parametrize("spoil", [flip, spoil_header, Path.unlink])
+def test_who_is_told_of_damage_has_the_rest(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+    with open_store(tmp_path) as store:
+        send(store, 100)
+    whole = file_of(tmp_path, 2).read_bytes()
+    spoil(file_of(tmp_path, 2))
+    told: list[CorruptJournal] = []
+
+    found = bodies(history(tmp_path, on_damage=told.append))
+
+    missing = [number for number in range(100) if f"{number}" not in found]
+    assert 0 < len(missing) < 50
+    assert found == [text for text in texts(0, 100) if int(text) not in missing]
+    assert missing == [*range(missing[0], missing[-1] + 1)]
+    [error] = told
+    assert error.segment == 2
+    assert 0 <= error.offset < len(whole)
 
 
 def test_files_whose_time_is_over_are_no_gap_either(tmp_path: Path, store: JournaledStore) -> None:
