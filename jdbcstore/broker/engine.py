@@ -6,8 +6,7 @@ import asyncio
 import logging
 from asyncio import Future
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 from jdbcstore.abc import Store
 from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, SubscriptionRequest
@@ -16,7 +15,9 @@ from jdbcstore.broker.completions import StoreLine
 from jdbcstore.broker.dead_letters import DeadLetters, renamed
 from jdbcstore.broker.destinations import BrokerDestination, routed
 from jdbcstore.broker.durable import Durables
+from jdbcstore.broker.gates import Gates
 from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.broker.options import EngineOptions
 from jdbcstore.broker.outbox import Outbox
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.policies import Policies
@@ -34,23 +35,6 @@ from jdbcstore.patterns import DestinationPattern, is_wildcard
 from jdbcstore.selector import Selector
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineOptions:
-    """Limits of an engine."""
-
-    max_pending_count: int = 2_000
-    """Writes on their way to the store; keep it well below the store's own limit, where it blocks."""
-    max_pending_bytes: int = 16 * 1024 * 1024
-    memory_limit: int = 64 * 1024 * 1024
-    """Bytes of messages in memory."""
-    folder: Path | None = None
-    """Where temporary files are; None is the system's own."""
-    concurrent_store_and_dispatch_queues: bool = False
-    """Whether messages of queues are given out while they are being written."""
-    audited: bool = False
-    """Whether the store has ``enable_audit``: it then drops a message id that it has seen, wherever."""
 
 
 class Engine:
@@ -102,6 +86,7 @@ class Engine:
         )
         self._parts.concurrent = options.concurrent_store_and_dispatch_queues
         self._parts.outbox = Outbox(self._parts)
+        self._parts.gates = Gates(loop, self._parts.guarded)
         self._parts.dead_letters = DeadLetters(self._parts, self.destination, audited=options.audited)
         self._parts.last_sequence = await self._parts.run(self._store.last_sequence)
         self._durables = Durables(self._parts, self.policies, self._topics)
@@ -150,6 +135,11 @@ class Engine:
         return found
 
     def send(self, message: Message, connection_id: str) -> Future[None]:
+        if self._parts.gates.is_closed(connection_id):
+            return self._parts.gates.send(connection_id, partial(self._send, message, connection_id))
+        return self._send(message, connection_id)
+
+    def _send(self, message: Message, connection_id: str) -> Future[None]:
         found = self._destinations.get(message.destination) if message.destination else None
         try:
             if message.reply_to is not None:
@@ -287,6 +277,11 @@ class Engine:
         return self._parts.loop.create_task(self._durables.unsubscribe(client_id, subscription_name))
 
     def disconnected(self, connection_id: str) -> None:
+        self._drop(connection_id)
+        if self._parts.gates.is_closed(connection_id):  # what has to wait there may still come in
+            self._parts.gates.call(connection_id, lambda: self._drop(connection_id))
+
+    def _drop(self, connection_id: str) -> None:
         for destination in list(self._destinations.values()):
             destination.disconnected(connection_id)
         for own in self._temporary.end(connection_id):

@@ -79,6 +79,11 @@ class Intake:
     def _write(self, message: Message, connection_id: str, promise: Future[None]) -> None:
         self._parts.outbox.add(Letter(message, self._queue, connection_id, promise))
 
+    def before(self, connection_id: str) -> list[Future[None]]:
+        """What has to be done before the connection commits anything that it sends here."""
+        passed = (self._stored_flow.passed(connection_id), self._transient_flow.passed(connection_id))
+        return [future for future in passed if future is not None]
+
     def room(self, message: Message) -> Future[None]:
         """Done when a producer may send more, who has just sent this in a transaction."""
         flow = self._stored_flow if self.is_stored(message) else self._transient_flow

@@ -71,6 +71,7 @@ class Held:
     connection_id: str
     promise: Future[None]
     refusal: asyncio.TimerHandle | None = None
+    is_dropped: bool = False
 
 
 class FlowControl:
@@ -144,7 +145,27 @@ class FlowControl:
         """A connection is gone: what it could not send is not sent."""
         for held in [held for held in self._held if held.connection_id == connection_id]:
             self._held.remove(held)
+            held.is_dropped = True
             held.promise.cancel()
+
+    def passed(self, connection_id: str) -> Future[None] | None:
+        """Done when nothing that this connection has sent waits here any more; None if nothing does.
+
+        Cancelled when it was dropped.
+        """
+        last = next((held for held in reversed(self._held) if held.connection_id == connection_id), None)
+        if last is None:
+            return None
+        passed: Future[None] = self._loop.create_future()
+
+        def tell(_: Future[None]) -> None:
+            if last.is_dropped:
+                passed.cancel()
+            elif not passed.done():
+                passed.set_result(None)
+
+        last.promise.add_done_callback(tell)
+        return passed
 
     def _refuse(self, held: Held) -> None:
         if held in self._held:

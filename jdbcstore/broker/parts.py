@@ -18,6 +18,7 @@ from jdbcstore.clock import Clock
 
 if TYPE_CHECKING:
     from jdbcstore.broker.dead_letters import DeadLetters
+    from jdbcstore.broker.gates import Gates
     from jdbcstore.broker.outbox import Outbox
 
 T = TypeVar("T")
@@ -54,6 +55,7 @@ class Parts:
         self._on_defect = on_defect
         self.dead_letters: DeadLetters
         self.outbox: Outbox
+        self.gates: Gates
         self.concurrent = False
         """Whether messages of queues are given out while they are being written."""
         self.commits = 0
@@ -68,6 +70,17 @@ class Parts:
     def run(self, function: Callable[[], T]) -> Future[T]:
         """Run what blocks, in a thread."""
         return asyncio.ensure_future(self.loop.run_in_executor(self._pool, function), loop=self.loop)
+
+    def guarded(self, callback: Callable[[T], None]) -> Callable[[T], None]:
+        """The callback, for a future or a timer: the loop would only log an error that nobody expects."""
+
+        def call(argument: T) -> None:
+            try:
+                callback(argument)
+            except Exception as defect:
+                self._on_defect(defect)
+
+        return call
 
     def touch(self, what: Turn) -> None:
         """Call its ``turn`` once, when what is ready now has run."""

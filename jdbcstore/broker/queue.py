@@ -72,6 +72,7 @@ class Queue:
         self._intake = Intake(parts, policy, self.memory, self, self._store, stored, transient)
         self.send = self._intake.send
         self.room = self._intake.room
+        self.before = self._intake.before
         self.disconnected = self._intake.disconnected
         if parts.concurrent and self._store is not None:
             self._intake.concurrent = ConcurrentSends(
@@ -140,9 +141,6 @@ class Queue:
         return entry
 
     # Sending
-
-    def ready(self) -> None:
-        return None
 
     def stage(self, transaction: Transaction, message: Message) -> bool:
         if not self._intake.is_stored(message):

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from asyncio import AbstractEventLoop, Future
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import cast
 
 from jdbcstore.broker.api import Consumer, Delivery, SubscriptionRequest
@@ -191,15 +192,19 @@ def all_done(loop: AbstractEventLoop, futures: Sequence[Future[None]]) -> Future
 def then(loop: AbstractEventLoop, first: Future[None], begin: Callable[[], Future[None]]) -> Future[None]:
     """Done as what is begun when the first is done, which does not fail."""
     result: Future[None] = loop.create_future()
-
-    def finish(done: Future[None]) -> None:
-        error = done.exception()
-        if result.done():
-            return
-        if error is None:
-            result.set_result(None)
-        else:
-            result.set_exception(error)
-
-    first.add_done_callback(lambda _: begin().add_done_callback(finish))
+    first.add_done_callback(lambda _: begin().add_done_callback(partial(pass_on, result)))
     return result
+
+
+def pass_on(result: Future[None], done: Future[None]) -> None:
+    """Complete a future as another one is."""
+    if done.cancelled():
+        result.cancel()
+        return
+    error = done.exception()
+    if result.done():
+        return
+    if error is None:
+        result.set_result(None)
+    else:
+        result.set_exception(error)

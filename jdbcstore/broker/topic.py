@@ -171,13 +171,14 @@ class Topic:
                 self.arrive(message, None, "")
                 promise.set_result(None)
 
-    def ready(self) -> Future[None] | None:
-        """Done when the rows of durable subscriptions are there."""
-        if self._write_rows is None:
-            return None
-        promise: Future[None] = self._parts.loop.create_future()
-        self.when_ready(partial(self._parts.settle, promise))
-        return promise
+    def before(self, connection_id: str) -> list[Future[None]]:
+        """What has to be done before the connection commits anything that it sends here."""
+        passed = self._flow.passed(connection_id)
+        waits = [] if passed is None else [passed]
+        if self._write_rows is not None:
+            waits.append(self._parts.loop.create_future())
+            self.when_ready(partial(self._parts.settle, waits[-1]))
+        return waits
 
     def stage(self, transaction: Transaction, message: Message) -> bool:
         """Add the message to a transaction of the store; False if it is not stored."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncio import Future
+from asyncio import CancelledError, Future
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
@@ -10,6 +10,7 @@ from typing import Protocol, cast
 from jdbcstore.abc import MessageReference, Transaction
 from jdbcstore.broker.api import Delivery, Subscription
 from jdbcstore.broker.entry import Entry, size_of
+from jdbcstore.broker.gates import Step
 from jdbcstore.broker.outbox import Receiver
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.subscription import BaseSubscription, all_done, by_source
@@ -25,8 +26,8 @@ class Target(Receiver, Protocol):
     def stage(self, transaction: Transaction, message: Message) -> bool:
         """Add the message to a transaction of the store; False if it is not stored."""
 
-    def ready(self) -> Future[None] | None:
-        """Done when what was staged may be committed; None if it may now."""
+    def before(self, connection_id: str) -> list[Future[None]]:
+        """What has to be done before what the connection has staged here is committed: mostly nothing."""
 
     def room(self, message: Message) -> Future[None]:
         """Done when a producer may send more, who has just staged this."""
@@ -83,13 +84,30 @@ class EngineTransaction:
         written, self._written = self._written, None
         parts = self._parts
         promise: Future[None] = parts.loop.create_future()
+        begin = partial(self._begin, written, promise)
+        if self._sends:
+            parts.gates.commit(self._connection_id, Step(self._ready, begin))
+        else:
+            begin(None)
+        return promise
+
+    def _ready(self) -> Future[None] | None:
+        targets = dict.fromkeys([target for target, _, _ in self._sends])
+        waits = [each for target in targets for each in target.before(self._connection_id)]
+        return all_done(self._parts.loop, waits) if waits else None
+
+    def _begin(self, written: Transaction, promise: Future[None], error: BaseException | None) -> None:
+        parts = self._parts
+        parts.commits += 1
+        if isinstance(error, CancelledError):
+            promise.cancel()  # its connection is gone
+        if error is not None:
+            self._end(promise, [], error)
+            return
         entries = [entry for mine in self._holders.values() for entry in mine]
         # The sequences of what is being written are not known yet.
         writing = [entry.writing.done for entry in entries if entry.writing is not None]
-        parts.commits += 1
-        submit = partial(self._submit, written, entries, promise)
-        self._when_ready(lambda: parts.outbox.commit(all_done(parts.loop, writing), submit), promise)
-        return promise
+        parts.outbox.commit(all_done(parts.loop, writing), partial(self._submit, written, entries, promise))
 
     def _submit(self, written: Transaction, entries: Sequence[Entry], promise: Future[None]) -> None:
         end = partial(self._end, promise)
@@ -114,21 +132,6 @@ class EngineTransaction:
         else:
             self._failed(error)
         self._parts.settle(promise, error)
-
-    def _when_ready(self, submit: Callable[[], None], promise: Future[None]) -> None:
-        waits = [ready for target, _, _ in self._sends if (ready := target.ready()) is not None]
-        if not waits:
-            submit()
-            return
-
-        def waited(done: Future[None]) -> None:
-            error = done.exception()
-            if error is None:
-                submit()
-            else:
-                self._end(promise, [], error)
-
-        all_done(self._parts.loop, waits).add_done_callback(waited)
 
     def _committed(self, references: list[MessageReference]) -> None:
         stored = iter(references)
