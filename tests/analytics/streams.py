@@ -26,12 +26,13 @@ _STORED = "SELECT ID FROM ACTIVEMQ_MSGS WHERE CONTAINER = 'queue://STREAMED' ORD
 class Streaming:
     """A stream into Parquet files, which can be left and gone on with."""
 
-    def __init__(self, spark: SparkSession, url: str, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, url: str, folder: Path, rows: int = 150) -> None:
         from jdbcstore.analytics import register
 
         register(spark)
         self._spark = spark
         self._url = url
+        self._rows = rows
         self.checkpoint = folder / "checkpoint"
         self.files = folder / "files"
         self.queries: list[StreamingQuery] = []
@@ -41,7 +42,7 @@ class Streaming:
         return self._spark.readStream.format("jdbcstore").options(**given).load()
 
     def start(self, *, to_the_end: bool = False) -> StreamingQuery:
-        frame = self.frame(maxRowsPerTrigger="150", destination="queue://STREAMED", partitions="2")
+        frame = self.frame(maxRowsPerTrigger=str(self._rows), destination="queue://STREAMED", partitions="2")
         writer = frame.writeStream.format("parquet").option("checkpointLocation", str(self.checkpoint))
         if to_the_end:
             writer = writer.trigger(availableNow=True)
@@ -67,6 +68,11 @@ class Streaming:
         rows = self._spark.read.parquet(str(self.files)).select("id", "body_text").collect()
         assert all(row.body_text == str(row.id) for row in rows)
         return sorted(row.id for row in rows)
+
+    def texts(self) -> list[str]:
+        """Of the messages in the files, in no order."""
+        rows = self._spark.read.parquet(str(self.files)).select("body_text").collect()
+        return [row.body_text for row in rows]
 
 
 def _has_begun(query: StreamingQuery) -> bool:

@@ -1,0 +1,92 @@
+"""Spark is killed with all of its processes: another application goes on from the checkpoint."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import jdbcstore
+from jdbcstore import Message
+from tests.analytics.application import Application, Checkpoint
+from tests.analytics.streams import LONG, Streaming
+from tests.databases import Database
+from tests.polling import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Producers:
+    """Threads that store messages until they are told to stop, and remember what they were promised."""
+
+    def __init__(self, url: str, count: int = 3) -> None:
+        self.promised: list[str] = []
+        self._store = jdbcstore.open(url)
+        self._end = threading.Event()
+        self._threads = [threading.Thread(target=self._produce, args=(name,)) for name in "abc"[:count]]
+        for thread in self._threads:
+            thread.start()
+
+    def _produce(self, name: str) -> None:
+        queue = self._store.queue("STREAMED")
+        number = 0
+        while not self._end.wait(0.05):
+            queue.add_message(Message(f"{name}{number}"))
+            self.promised.append(f"{name}{number}")
+            number += 1
+
+    def stop(self) -> None:
+        self._end.set()
+        for thread in self._threads:
+            thread.join(LONG)
+        self._store.close()
+
+
+@pytest.fixture
+def producers(database: Database) -> Iterator[Producers]:
+    producers = Producers(database.url)
+    yield producers
+    producers.stop()
+
+
+@pytest.fixture
+def application(database: Database, tmp_path: Path) -> Iterator[Application]:
+    application = Application(database.url, tmp_path)
+    yield application
+    application.kill()
+
+
+@pytest.fixture
+def streaming(spark: SparkSession, database: Database, tmp_path: Path) -> Iterator[Streaming]:
+    streaming = Streaming(spark, database.url, tmp_path, rows=10_000)
+    yield streaming
+    for query in streaming.queries:
+        query.stop()
+
+
+@pytest.mark.backends("sqlite")
+def test_spark_is_killed_within_a_batch(
+    streaming: Streaming, producers: Producers, application: Application, tmp_path: Path
+) -> None:
+    """Its offsets are written, and it is not done: another application does it, and goes on."""
+    checkpoint = Checkpoint(tmp_path)
+    application.ask("stream")
+    assert application.stop_when(lambda: checkpoint.planned() > 0)
+    torn = checkpoint.planned()
+    offsets = checkpoint.offsets(torn)
+    assert application.kill() > 3, "a Python, its Java, and Pythons of that"
+    assert checkpoint.planned() == torn
+
+    promised = len(producers.promised)
+    streaming.start()
+    wait_until(lambda: checkpoint.done() > torn, LONG, "whether the batch behind it is done")
+    producers.stop()
+    assert len(producers.promised) > promised
+    streaming.queries[-1].stop()
+    streaming.finish()
+    assert sorted(streaming.texts()) == sorted(producers.promised)
+    assert checkpoint.offsets(torn) == offsets
