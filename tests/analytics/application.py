@@ -1,8 +1,9 @@
 """A Spark application with processes of its own: ``python -m tests.analytics.application URL FOLDER``.
 
 Each line of its standard input is something to do, each line of its standard output what came of it:
-``stream`` begins a stream into files, ``again`` waits for its failure and begins another, ``finish`` reads
-what there is to the end and answers with the texts of all messages in the files.
+``stream`` begins a stream into files; ``again`` waits for its failure, and begins others until one has done a
+batch, and says how many; ``finish`` reads what there is to the end, and says the texts of all messages in the
+files.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from pyspark.errors import StreamingQueryException
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jdbcstore import analytics
 from tests.analytics.streams import LONG, Streaming
 from tests.polling import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {
@@ -33,7 +35,6 @@ SETTINGS = {
 
 class _Process(NamedTuple):
     id: int
-    state: str
     arguments: list[str]
 
 
@@ -57,17 +58,20 @@ class Application:
         assert self._process.stdout is not None
         self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+        answer = self._process.stdout.readline()
+        assert answer, "the application has ended; standard error says why"
+        return json.loads(answer)
 
     def stop_when(self, condition: Callable[[], object], tries: int | None = None) -> bool:
-        """Stop all of it at a moment at which this is so; whether it was in one of so many tries."""
+        """Stop its Java at a moment at which this is so; whether it was in one of so many tries."""
+        [java] = {one.id for one in self._processes() if one.arguments[0].endswith("java")}
         while tries != 0:
             wait_until(condition, LONG, "the moment")
-            self._signal(signal.SIGSTOP)
-            wait_until(lambda: all(one.state == "T" for one in self._processes()), LONG, "whether all stand")
+            os.kill(java, signal.SIGSTOP)
+            wait_until(lambda: _stands(java), LONG, "whether all of its threads stand")
             if condition():
                 return True
-            self._signal(signal.SIGCONT)
+            os.kill(java, signal.SIGCONT)
             tries = None if tries is None else tries - 1
         return False
 
@@ -76,7 +80,7 @@ class Application:
         killed: set[int] = set()
         if self._process.returncode is not None:
             return 0  # killed already, and others may have its number
-        while alive := self._signal(signal.SIGKILL):
+        while alive := _kill(self._processes()):
             killed |= alive
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -86,14 +90,7 @@ class Application:
 
     def kill_pythons(self) -> int:
         """Kill those that its Java has started; how many they were."""
-        return len(self._signal(signal.SIGKILL, _is_of_java))
-
-    def _signal(self, number: int, which: Callable[[_Process], bool] = lambda _one: True) -> set[int]:
-        chosen = {one.id for one in self._processes() if which(one)}
-        for process in chosen:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, number)
-        return chosen
+        return len(_kill(one for one in self._processes() if _is_of_java(one)))
 
     def _processes(self) -> Iterator[_Process]:
         """All of its session, which Spark's processes stay in, though not in its group."""
@@ -102,9 +99,25 @@ class Application:
                 state, _parent, _group, session = (path / "stat").read_text().rpartition(")")[2].split()[:4]
                 if int(session) == self._process.pid and state not in "ZX":
                     arguments = (path / "cmdline").read_text().split("\0")
-                    yield _Process(int(path.name), state, arguments)
+                    yield _Process(int(path.name), arguments)
             except (FileNotFoundError, ProcessLookupError):
                 continue  # ended
+
+
+def _kill(processes: Iterable[_Process]) -> set[int]:
+    chosen = {one.id for one in processes}
+    for process in chosen:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    return chosen
+
+
+def _stands(process: int) -> bool:
+    threads = Path(f"/proc/{process}/task").glob("*/stat")
+    try:
+        return all(thread.read_text().rpartition(")")[2].split()[0] == "T" for thread in threads)
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # one ended
 
 
 def _is_of_java(process: _Process) -> bool:
@@ -142,21 +155,34 @@ class Checkpoint:
 
 def main(url: str, folder: Path) -> None:
     spark = analytics.session("local[2]", **SETTINGS)
-    streaming = Streaming(spark, url, folder)
+    streaming = Streaming(spark, url, folder, rows=2000)
     for line in sys.stdin:
         answer: Any = None
         match line.strip():
             case "stream":
                 streaming.start()
             case "again":
-                with contextlib.suppress(StreamingQueryException):
-                    assert streaming.queries[-1].awaitTermination(int(LONG))
-                streaming.start()
+                answer = _begin_again(streaming, Checkpoint(folder))
             case "finish":
-                streaming.queries[-1].stop()
                 streaming.finish()
                 answer = streaming.texts()
         print(json.dumps(answer), flush=True)  # noqa: T201 - this is what it is for
+
+
+def _begin_again(streaming: Streaming, checkpoint: Checkpoint) -> int:
+    failed = streaming.queries[-1]
+    wait_until(lambda: failed.exception() is not None, LONG, "whether the stream has failed")
+    before = checkpoint.done()
+    for number in range(1, 11):
+        if _gets_behind(before, streaming.start(), checkpoint):
+            return number
+    raise AssertionError(str(streaming.queries[-1].exception()))
+
+
+def _gets_behind(batch: int, query: StreamingQuery, checkpoint: Checkpoint) -> bool:
+    """Whether another batch is done. Spark learns that a Python is gone when it asks it for something."""
+    wait_until(lambda: query.exception() is not None or checkpoint.done() > batch, LONG, "what came of it")
+    return checkpoint.done() > batch
 
 
 if __name__ == "__main__":

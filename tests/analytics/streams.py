@@ -89,12 +89,12 @@ def batches(query: StreamingQuery) -> int:
 class Producers:
     """Processes that store messages, as the connections of one broker."""
 
-    def __init__(self, url: str, folder: Path, count: int = PRODUCERS, behind: int = 0) -> None:
+    def __init__(self, url: str, folder: Path, count: int = PRODUCERS, messages: int = MESSAGES) -> None:
         counter = folder / "counter"
-        counter.write_text(str(behind))
+        counter.write_text("0")
         self._count = count
         module = "tests.analytics.producing"
-        self._command = [sys.executable, "-m", module, url, str(counter), str(MESSAGES)]
+        self._command = [sys.executable, "-m", module, url, str(counter), str(messages)]
         self._running: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
