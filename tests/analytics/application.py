@@ -170,17 +170,23 @@ def main(url: str, folder: Path) -> None:
 
 
 def _begin_again(streaming: Streaming, checkpoint: Checkpoint) -> int:
+    from py4j.protocol import Py4JJavaError
+
     failed = streaming.queries[-1]
     wait_until(lambda: failed.exception() is not None, LONG, "whether the stream has failed")
     before = checkpoint.done()
-    for number in range(1, 11):
-        if _gets_behind(before, streaming.start(), checkpoint):
+    for number in range(1, 21):
+        try:
+            query = streaming.start()
+        except Py4JJavaError:
+            continue  # Spark learns that a Python is gone when it asks it for something
+        if _gets_behind(before, query, checkpoint):
             return number
     raise AssertionError(str(streaming.queries[-1].exception()))
 
 
 def _gets_behind(batch: int, query: StreamingQuery, checkpoint: Checkpoint) -> bool:
-    """Whether another batch is done. Spark learns that a Python is gone when it asks it for something."""
+    """Whether another batch is done before the stream fails."""
     wait_until(lambda: query.exception() is not None or checkpoint.done() > batch, LONG, "what came of it")
     return checkpoint.done() > batch
 

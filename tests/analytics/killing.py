@@ -33,6 +33,8 @@ class Run:
     def __init__(self, database: Database, server: Server | None, folder: Path, seed: int) -> None:
         jdbcstore.open(database.url, cleanup_period=0.0).close()
         self.kills: Counter[str] = Counter()
+        self.starts: list[int] = []
+        """How often a stream had to be started whose Pythons were killed."""
         self._database = database
         self._server = server
         self._folder = folder
@@ -71,7 +73,7 @@ class Run:
     def _kill_pythons(self) -> None:
         assert self._application.kill_pythons()
         self.kills["Pythons"] += 1
-        self._application.ask("again")
+        self.starts.append(self._application.ask("again"))
 
     def _kill_server(self) -> None:
         assert self._server is not None
@@ -143,6 +145,8 @@ def _run(name: str, run: Run, kills: int) -> list[str]:
     done = ", ".join(f"{count} {kind}" for kind, count in sorted(run.kills.items()))
     click.echo(f"{name}: {run.kills.total()} kills in {time.monotonic() - begin:.0f} s: {done}")
     click.echo(f"  {stored} messages in {run.batches()} batches, {len(wrong)} wrong")
+    if run.starts:
+        click.echo(f"  started {max(run.starts)} times, at most, before it went on without its Pythons")
     for one in wrong[:30]:
         click.echo(f"  WRONG: {one}")
     return wrong

@@ -20,14 +20,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+pytestmark = pytest.mark.timeout(900)
+
+
 class Producers:
     """Threads that store messages until they are told to stop, and remember what they were promised."""
 
-    def __init__(self, url: str, count: int = 3) -> None:
+    def __init__(self, url: str) -> None:
         self.promised: list[str] = []
         self._store = jdbcstore.open(url)
         self._end = threading.Event()
-        self._threads = [threading.Thread(target=self._produce, args=(name,)) for name in "abc"[:count]]
+        self._threads = [threading.Thread(target=self._produce, args=(name,)) for name in "abc"]
         for thread in self._threads:
             thread.start()
 
