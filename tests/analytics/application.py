@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jdbcstore import analytics
 from tests.analytics.streams import LONG, Streaming
 from tests.polling import wait_until
 
@@ -154,6 +153,8 @@ class Checkpoint:
 
 
 def main(url: str, folder: Path) -> None:
+    from jdbcstore import analytics
+
     spark = analytics.session("local[2]", **SETTINGS)
     streaming = Streaming(spark, url, folder, rows=2000)
     for line in sys.stdin:
