@@ -38,7 +38,7 @@ def producers(database: Database, tmp_path: Path) -> Iterator[Producers]:
     producers.kill()
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql")
 def test_the_store_is_restarted_and_so_is_the_stream(
     database: Database, server: Server, streaming: Streaming, producers: Producers
 ) -> None:
