@@ -13,6 +13,16 @@ from jdbcstore.units import Promise, Unit
 from jdbcstore.writer import Writer
 
 
+class _Cancelling:
+    """Takes back what another future is for."""
+
+    def withdraw(self, written: Future[Any]) -> bool:
+        return written.cancel()
+
+
+_WRITTEN = _Cancelling()
+
+
 def recovered_audit(session: Session) -> DuplicateAudit:
     """An audit that has seen what was stored last."""
     config = session.config
@@ -46,7 +56,7 @@ class AuditedWriter(Writer):
         except BaseException:
             self.forget(unit.names)
             raise
-        result: Promise = Promise(written.cancel)
+        result: Promise = Promise(_WRITTEN, written)
 
         def complete(done: Future[Any]) -> None:
             # Forgotten first: whoever hears of the failure may send the message again at once.

@@ -206,6 +206,14 @@ def is_withdrawn(unit: Unit | Call) -> bool:
     return unit.withdrawn
 
 
+class Withdraws(Protocol[T_contra]):
+    """Has work queued."""
+
+    def withdraw(self, work: T_contra, /) -> bool:
+        """Take work back; whether it had not begun."""
+        ...
+
+
 class Promise(Future[Any]):
     """A future that can be cancelled while its work is queued, which is then not done.
 
@@ -213,15 +221,16 @@ class Promise(Future[Any]):
     most of what a future costs, is made when somebody does.
     """
 
-    __slots__ = ("_done_callbacks", "_exception", "_made", "_result", "_state", "_waiters", "_withdraw")
+    __slots__ = ("_done_callbacks", "_exception", "_made", "_queue", "_result", "_state", "_waiters", "_work")
 
     _made: threading.Condition | None
 
-    def __init__(self, withdraw: Callable[[], bool]) -> None:
+    def __init__(self, queue: Withdraws[T], work: T) -> None:
         # In place of the base's: whatever there touches callbacks and waiters has taken _condition before.
         self._state = "PENDING"
         self._result = self._exception = self._made = None
-        self._withdraw = withdraw
+        self._queue = queue
+        self._work = work
 
     @property
     def _condition(self) -> threading.Condition:  # type: ignore[override]
@@ -247,4 +256,4 @@ class Promise(Future[Any]):
         return super().result(timeout)
 
     def cancel(self) -> bool:
-        return self._withdraw() and super().cancel()
+        return self._queue.withdraw(self._work) and super().cancel()

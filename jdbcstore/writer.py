@@ -12,7 +12,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from functools import partial
 from itertools import compress
 from typing import Any
 
@@ -68,11 +67,12 @@ class Writer:
 
         :raises StoreClosed: the store is closed
         """
-        unit.completion = result = Promise(partial(self._withdraw, unit))
+        unit.completion = result = Promise(self, unit)
         self._enqueue(unit)
         return result
 
-    def _withdraw(self, unit: Unit) -> bool:
+    def withdraw(self, unit: Unit) -> bool:
+        """Take a unit back; whether its writing had not begun."""
         with self._lock:
             unit.withdrawn = not unit.taken
             return unit.withdrawn

@@ -85,14 +85,19 @@ class Add(Unit):
 
     __slots__ = ("message",)
 
+    kind = WRITE
+    sequences = 1
+
     def __init__(self, message: EncodedMessage) -> None:
         head, blob = self.chunks = encode_add(message)
-        self.kind = WRITE
-        self.sequences = 1
+        size = len(blob)
         self.message = message
-        self.adds = [message]
-        self.cost = len(blob) + OVERHEAD
-        self.size = len(head) + len(blob)
+        self.cost = size + OVERHEAD
+        self.size = len(head) + size
+
+    @property
+    def adds(self) -> list[EncodedMessage]:  # type: ignore[override]
+        return [self.message]
 
     def apply(self, overlay: Overlay, sequence: int) -> None:
         overlay.active.add(sequence, self.message)

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, cast
 
 from jdbcstore.abc import MessageReference
@@ -95,7 +94,7 @@ class JournalWriter:
         return waiter.result()
 
     def _submit(self, unit: Unit) -> Future[Any]:
-        unit.completion = result = Promise(partial(self._withdraw, unit))
+        unit.completion = result = Promise(self, unit)
         self._append(unit, waits=False)
         return result
 
@@ -190,7 +189,8 @@ class JournalWriter:
         if self._stopped is not None:
             raise self._stopped.with_traceback(None)
 
-    def _withdraw(self, unit: Unit) -> bool:
+    def withdraw(self, unit: Unit) -> bool:
+        """Take a unit back; whether its writing had not begun."""
         if not self.journal.withdraw(unit):
             return False
         self.forget(unit.adds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import FIRST_COMPLETED, CancelledError, InvalidStateError, as_completed, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, as_completed, wait
 
 import pytest
 
@@ -13,8 +13,17 @@ from jdbcstore.units import Promise
 _GUARD = 60.0
 
 
+class _Queue:
+    def __init__(self, *, withdraws: bool) -> None:
+        self._withdraws = withdraws
+
+    def withdraw(self, work: object) -> bool:
+        assert work == "work"
+        return self._withdraws
+
+
 def _promise(*, withdrawn: bool = True) -> Promise:
-    return Promise(lambda: withdrawn)
+    return Promise(_Queue(withdraws=withdrawn), "work")
 
 
 def test_a_result_that_is_there_before_anybody_asks() -> None:
@@ -27,7 +36,8 @@ def test_a_result_that_is_there_before_anybody_asks() -> None:
     heard: list[int] = []
     promise.add_done_callback(lambda done: heard.append(done.result()))
     assert heard == [5]
-    assert [*as_completed([promise])] == [promise]
+    waited: list[Future[int]] = [promise]
+    assert [*as_completed(waited)] == waited
     assert "finished" in repr(promise)
     with pytest.raises(InvalidStateError):
         promise.set_result(6)
