@@ -55,21 +55,19 @@ class JournaledMessageStore:
         return self._behind.encode(message)
 
     def acknowledge(self, *messages: Reference) -> None:
-        self._parts.writer.execute(self._removal(messages))
+        self._parts.writer.remove(self._container, self._resolved(messages))
 
     def acknowledge_async(self, *messages: Reference) -> Future[None]:
-        return self._parts.writer.submit(self._removal(messages))
-
-    def _removal(self, messages: Sequence[Reference]) -> Unit:
-        writes = Writes()
-        self.remove_in(writes, messages)
-        return Unit(writes, nothing)
+        return self._parts.writer.remove_async(self._container, self._resolved(messages))
 
     def remove_in(self, writes: Writes, messages: Sequence[Reference]) -> None:
         """Have messages removed; for the writers of this package."""
-        sequences = [sequence for message in messages for sequence, _ in self.resolve(message)]
+        sequences = self._resolved(messages)
         if sequences:
             writes.removes.append((self._container, sequences))
+
+    def _resolved(self, messages: Sequence[Reference]) -> list[int]:
+        return [sequence for message in messages for sequence, _ in self.resolve(message)]
 
     def update_message(self, message: Message) -> None:
         self._parts.writer.execute(Unit(Writes(updates=[self.updated(message)]), nothing))
@@ -164,7 +162,7 @@ class JournaledMessageStore:
             found = [one.sequence for one in (*page, *page.corrupt) if one.sequence is not None]
             sequences = [sequence for sequence in found if sequence <= last]
             if sequences:
-                self._parts.writer.execute(Unit(Writes(removes=[(self._container, sequences)]), nothing))
+                self._parts.writer.remove(self._container, sequences)
                 total += len(sequences)
                 if progress is not None:
                     progress(len(sequences))

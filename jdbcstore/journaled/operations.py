@@ -54,9 +54,7 @@ def encode_writes(writes: Writes) -> list[bytes]:
     for sequence, message in writes.updates:
         chunks += (*_encode_message(_UPDATE, message), _sequence.pack(sequence))
     for container, sequences in writes.removes:
-        name = _bytes(container)
-        head = _remove.pack(_REMOVE, len(name), len(sequences))
-        chunks.append(head + name + pack(f"<{len(sequences)}q", *sequences))
+        chunks.append(encode_removal(container, sequences))
     for key, messages in writes.acknowledgements:
         chunks.append(encode_acknowledgement(key, messages))
     return chunks
@@ -65,6 +63,13 @@ def encode_writes(writes: Writes) -> list[bytes]:
 def encode_add(message: EncodedMessage) -> tuple[bytes, bytes]:
     """As :func:`encode_writes`, of one message that is added."""
     return _encode_message(_ADD, message)
+
+
+def encode_removal(container: str, sequences: Sequence[int]) -> bytes:
+    """As :func:`encode_writes`, of messages that are removed."""
+    name, count = _bytes(container), len(sequences)
+    numbers = _sequence.pack(sequences[0]) if count == 1 else pack(f"<{count}q", *sequences)
+    return _remove.pack(_REMOVE, len(name), count) + name + numbers
 
 
 def _encode_message(operation: int, message: EncodedMessage) -> tuple[bytes, bytes]:

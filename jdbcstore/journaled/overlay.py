@@ -94,20 +94,23 @@ class Overlay:
             if self._may_touch(container, sequence) and not self.is_gone(container, sequence, self.oldest):
                 active.update(container, sequence, message)
         for container, sequences in writes.removes:
-            for sequence in sequences:
-                self._remove(container, sequence)
+            self.remove(container, sequences)
         for key, messages in writes.acknowledgements:
             held = self.held.get(key, ())
             for sequence, priority in messages:
                 if sequence not in held:
                     active.acknowledge(key, sequence, priority)
 
-    def _remove(self, container: str, sequence: int) -> None:
-        if self._may_touch(container, sequence):
-            if sequence in self.active.adds:
-                self.active.drop(sequence)
-            else:
-                self.active.remove(container, sequence)
+    def remove(self, container: str, sequences: Iterable[int]) -> None:
+        """Messages of a destination are gone."""
+        active, held = self.active, self.held.get(container, ())
+        for sequence in sequences:
+            added = active.adds.get(sequence)
+            if added is None:
+                if self._may_touch(container, sequence):
+                    active.remove(container, sequence)
+            elif added.container == container and sequence not in held:
+                active.drop(sequence)
 
     def _may_touch(self, container: str, sequence: int) -> bool:
         """Whether a sequence can be a message of this destination that is not in doubt."""

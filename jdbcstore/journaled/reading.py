@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
+from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -79,7 +80,8 @@ class Source:
         places = self.places(oldest)
         if self.lanes == 1:
             for place in places:
-                for sequence in merge(*(lane.behind(start[0]) for lane in place.lanes.values())):
+                lanes = [lane.behind(start[0]) for lane in place.lanes.values()]
+                for sequence in lanes[0] if len(lanes) == 1 else merge(*lanes):
                     yield _Row(0, sequence, None)
             return
         for lane in reversed(range(PRIORITIES)):
@@ -127,15 +129,16 @@ class _Reading:
             self._floor = None if source.expired_ms is not None else self._overlay.floors.get(source.name)
         floor = self._floor.positions if self._floor else self._after
         self._start = [max(pair) for pair in zip(self._after, floor, strict=True)]
-        if min(self._start) >= last_behind:
-            # Who keeps up with the producers has no question to the store behind.
-            self._recover = _nothing
+        self._keeps_up = min(self._start) >= last_behind
+        """With the producers: there is no question to the store behind."""
         self._rows: list[_Row] = []
         """What the store behind has, as far as it was read, without what is hidden."""
         self._bound: tuple[int, int] | None = None
         """Up to where that is; None when there is no more."""
 
     def page(self) -> Page:
+        if self._keeps_up:
+            return self._laid_over()
         place = Cursor(tuple(self._start))
         while True:
             behind = self._recover(self._limit, place)
@@ -154,6 +157,22 @@ class _Reading:
                     break
             place = behind.cursor
         return self._decoded(found, cursor)
+
+    def _laid_over(self) -> Page:
+        """A page of which the store behind has nothing that the layers have not."""
+        source, oldest = self._source, self._oldest
+        positions = list(self._start)
+        with self._overlay.lock:
+            hidden = source.hidden(oldest)
+            rows = source.added(oldest, self._start)
+            if hidden:
+                rows = (row for row in rows if not _is_hidden(row, hidden))
+            taken = list(islice(rows, self._limit))
+            for lane, sequence, _ in taken:
+                positions[lane] = sequence
+            found = [(row, self._latest(row)) for row in taken]
+            self._raise_floor(taken)
+        return self._decoded(found, Cursor(tuple(positions)))
 
     def _merged(self, hidden: Sequence[Collection[int]]) -> list[_Row] | None:
         """The page, or None if more of the store behind must be known."""
@@ -217,10 +236,6 @@ class _Reading:
             elif item is not None:
                 corrupt.append(item)
         return Page(messages, cursor, len(found) < self._limit, corrupt)
-
-
-def _nothing(_limit: int, after: Cursor | None) -> Page:
-    return Page((), after or Cursor(()), at_end=True)
 
 
 def _is_hidden(row: _Row, hidden: Sequence[Collection[int]]) -> bool:

@@ -16,6 +16,7 @@ from jdbcstore.journaled.operations import (
     Writes,
     encode_acknowledgement,
     encode_add,
+    encode_removal,
     encode_writes,
     encode_xid,
 )
@@ -105,3 +106,30 @@ class Add(Unit):
 
     def complete(self, sequence: int) -> None:
         self.completion.set_result(MessageReference(sequence, self.message.message_id))
+
+
+class Removal(Unit):
+    """The usual end of one: messages of a destination are removed, and nothing else."""
+
+    __slots__ = ("container", "removed")
+
+    kind = WRITE
+    sequences = 0
+    cost = 0
+
+    def __init__(self, container: str, removed: Sequence[int]) -> None:
+        self.container = container
+        self.removed = removed
+        chunk = encode_removal(container, removed)
+        self.chunks = (chunk,)
+        self.size = len(chunk)
+
+    @property
+    def adds(self) -> list[EncodedMessage]:  # type: ignore[override]
+        return []
+
+    def apply(self, overlay: Overlay, _sequence: int) -> None:
+        overlay.remove(self.container, self.removed)
+
+    def complete(self, _sequence: int) -> None:
+        self.completion.set_result(None)

@@ -15,7 +15,7 @@ from jdbcstore.errors import StoreClosed, StoreError
 from jdbcstore.journal.api import Appender, Entry, Written
 from jdbcstore.journaled.operations import Writes
 from jdbcstore.journaled.overlay import Overlay
-from jdbcstore.journaled.units import Add, Unit
+from jdbcstore.journaled.units import Add, Removal, Unit
 from jdbcstore.units import EncodedMessage, Promise, Waiter, nothing
 
 _PRESSED = 0.7
@@ -75,6 +75,14 @@ class JournalWriter:
         duplicate = MessageReference(-1, message.message_id)
         return Unit(Writes(), lambda _: duplicate).encoded()
 
+    def remove(self, container: str, sequences: Sequence[int]) -> None:
+        """Remove messages of a destination, and wait until they are durably gone."""
+        self._execute(Removal(container, sequences))
+
+    def remove_async(self, container: str, sequences: Sequence[int]) -> Future[None]:
+        """As :meth:`remove`, without waiting."""
+        return self._submit(Removal(container, sequences))
+
     def execute(self, unit: Unit) -> Any:
         """Write a unit, wait until it is durable, and return its result."""
         return self._execute(self._audited(unit))
@@ -89,7 +97,8 @@ class JournalWriter:
         return unit.encoded()
 
     def _execute(self, unit: Unit) -> Any:
-        unit.completion = waiter = Waiter[Any]()
+        waiter: Waiter[Any] = Waiter()
+        unit.completion = waiter
         self._append(unit, waits=True)
         return waiter.result()
 
@@ -110,7 +119,8 @@ class JournalWriter:
     def write_now(self, unit: Unit) -> None:
         """Write what is in memory as it is, and wait: whether or not there is room, and while others wait."""
         unit.encoded().cost = 0
-        unit.completion = waiter = Waiter[Any]()
+        waiter: Waiter[Any] = Waiter()
+        unit.completion = waiter
         with self._lock:
             self._under_way += 1
         try:
