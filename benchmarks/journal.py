@@ -3,7 +3,8 @@
 All on one disk, in turns within each round: the store behind a journal, a loop that only writes records of
 the same size and syncs, the same store without a journal, and a real ActiveMQ 5.17.2 on KahaDB that syncs
 each write. Figures are medians over the rounds, ratios the medians of the rounds' own. Then producers and
-consumers that keep up, with a database that is five milliseconds away.
+consumers that keep up, with a database that is five milliseconds away. Last, how fast a journal is taken in
+that a process has left behind.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 import click
 
 import jdbcstore
-from benchmarks import ours
+from benchmarks import ours, recovery
 from benchmarks.append import RawAppends
 from benchmarks.journaled import Journaled
 from benchmarks.passing import Passing
@@ -35,6 +36,8 @@ _THREADS = (1, 16, 64)
 _UNDER_WAY = 1000
 _PAIRS = 16
 _ROUND_TRIP = 0.005
+_LEFT = 100_000
+"""Messages in the journal that is recovered."""
 _KAHADB: dict[str, dict[str, bool]] = {
     "KahaDB": {},
     "KahaDB, stores before it dispatches": {"concurrent_dispatch": False},
@@ -91,8 +94,15 @@ class KahaDb:
 @click.command(help=__doc__)
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--seconds", default=3.0, show_default=True, help="Of each measurement.")
-@click.option("--only", type=click.Choice(["sqlite", "postgresql", "far"]), multiple=True)
+@click.option("--only", type=click.Choice(["sqlite", "postgresql", "far", "recovery"]), multiple=True)
 def main(rounds: int, seconds: float, only: tuple[str, ...]) -> None:
+    if set(only) != {"recovery"}:
+        _written(rounds, seconds, only)
+    if not only or "recovery" in only:
+        _recovered(rounds)
+
+
+def _written(rounds: int, seconds: float, only: tuple[str, ...]) -> None:
     with ExitStack() as stack:
         server = PostgresqlServer()
         stack.callback(server.close)
@@ -179,6 +189,15 @@ def _far(mine: str, other: str, rounds: int, seconds: float) -> None:
         )
         _measure([row], rounds)
     _print("postgresql, 5 ms away", [row], rounds)
+
+
+def _recovered(rounds: int) -> None:
+    rows = recovery.rates(_LEFT, rounds)
+    click.echo(f"\n### recovery\n\n{rounds} rounds, load {os.getloadavg()[0]:.1f} at the end\n")
+    click.echo(f"| {_LEFT:,} messages | a second | a second of CPU |\n|---|---|---|")
+    for memory, rates in rows.items():
+        elapsed, cpu = (median(column) for column in zip(*rates, strict=True))
+        click.echo(f"| {memory} | {elapsed:,.0f} | {cpu:,.0f} |")
 
 
 def _measure(rows: list[Row], rounds: int) -> None:
