@@ -43,6 +43,10 @@ _KINDS: dict[type, BodyType] = {
 }
 
 
+_AS_IT_IS: dict[type, BodyType] = {str: BodyType.TEXT, bytes: BodyType.BYTES}
+"""Bodies that nobody can change."""
+
+
 def type_of(body: object) -> BodyType:
     """The kind of message that this body makes."""
     kind = _KINDS.get(type(body))
@@ -62,7 +66,7 @@ def checked_body(body: object, kind: BodyType) -> Body:
     :raises InvalidMessage: it is not a body of this kind, or holds what cannot be stored
     """
     cls = type(body)
-    if (cls is str and kind is BodyType.TEXT) or (cls is bytes and kind is BodyType.BYTES):
+    if _AS_IT_IS.get(cls) is kind:
         return body  # type: ignore[return-value]
     if body is None:
         return _EMPTY.get(kind)

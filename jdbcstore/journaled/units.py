@@ -84,17 +84,21 @@ class Unit:
 class Add(Unit):
     """The usual one: a message is added, and nothing else."""
 
-    __slots__ = ("message",)
+    __slots__ = ("head", "message")
 
     kind = WRITE
     sequences = 1
 
     def __init__(self, message: EncodedMessage) -> None:
-        head, blob = self.chunks = encode_add(message)
+        self.head, blob = encode_add(message)
         size = len(blob)
         self.message = message
         self.cost = size + OVERHEAD
-        self.size = len(head) + size
+        self.size = len(self.head) + size
+
+    @property
+    def chunks(self) -> tuple[bytes, bytes]:  # type: ignore[override]
+        return self.head, self.message.blob
 
     @property
     def adds(self) -> list[EncodedMessage]:  # type: ignore[override]

@@ -114,18 +114,18 @@ def _write(
     if message_id is not None:
         numbers = _pack_two(message_id.producer_sequence, message_id.broker_sequence)
     content = _content(message, source)
-    rest = b"".join((
+    rest = (
         numbers,
         encode_headers(message, timestamp_ms, version),
         b"\0" if content is None else b"\1" + _pack_size(len(content)),
         b"" if content is None else content,
         encode_bytes(_marshalled_properties(message, source)),
         encode_tail(message, _data_structure(message, version), version),
-    ))  # fmt: skip
-    size = len(names) + len(rest)
+    )
+    size = len(names) + sum(map(len, rest))
     if size > MAX_SIZE:
         raise MessageTooLarge(size, MAX_SIZE, "send it in parts, or compressed")
-    return b"".join((_pack_size(size), names, rest)), 4 + len(names) + 8
+    return b"".join((_pack_size(size), names, *rest)), 4 + len(names) + 8
 
 
 def _data_structure(message: Message, version: int) -> bytes:
