@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from jdbcstore.abc import MessageReference, PreparedWrites, Progress
+from jdbcstore.abc import MessageReference, PreparedWrites, Progress, SubscriptionInfo
 from jdbcstore.audit import DuplicateAudit
 from jdbcstore.checkpoint import JournalMark
 from jdbcstore.clock import Clock
@@ -89,6 +89,15 @@ class Shared:
             if held:
                 self.prepared[xid] = held
             return bool(held)
+
+    def unsubscribed(self, info: SubscriptionInfo) -> None:
+        """Prepared transactions acknowledge nothing for it any more; the lock is held."""
+        gone = (info.destination, info.client_id, info.subscription_name)
+        for held in self.prepared.values():
+            held[:] = [
+                one for one in held
+                if (one.what.destination, one.what.client_id, one.what.subscription_name) != gone
+            ]  # fmt: skip
 
     def remove(
         self,

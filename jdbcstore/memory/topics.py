@@ -47,8 +47,9 @@ class MemoryTopicMessageStore(MemoryMessageStore):
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> None:
         with self._shared.entered():
-            self._subscription(client_id, subscription_name)
+            gone = self._subscription(client_id, subscription_name)
             del self._shelf.subscriptions[client_id, subscription_name]
+            self._shared.unsubscribed(gone.info)
 
     def _subscription(self, client_id: str, subscription_name: str) -> Subscription:
         found = self._shelf.subscriptions.get((client_id, subscription_name))

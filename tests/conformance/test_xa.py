@@ -312,6 +312,10 @@ def test_an_unsubscribed_acknowledgement_ends_with_its_subscription(store: Store
     topic.unsubscribe("client", "reader")
     again = topic.subscribe("client", "reader", retroactive=True)
 
+    [branch] = store.xa.recover()
+    assert [(str(one.destination), one.added, one.acknowledged) for one in branch.writes] == [
+        ("queue://ORDERS", 1, 0)
+    ]
     store.xa.commit(XID)
 
     assert content(store.queue("ORDERS")) == ["a"]
