@@ -41,7 +41,7 @@ class DurableSubscriber(BaseSubscription):
         prefetch = policy.durable_topic_prefetch if request.prefetch is None else request.prefetch
         super().__init__(parts.loop, request, consumer, prefetch, selector)
         self.durable = durable
-        self.delays = Delays(parts.loop, self._give_back_to_sources)
+        self.delays = Delays(parts.loop, parts.guarded(self._give_back_to_sources))
         self._parts = parts
         self._feeds: list[DurableFeed] = []
         self._ready: deque[DurableFeed] = deque()

@@ -84,13 +84,12 @@ class DurableFeed:
             on_lost=self._session.lose,
         )
 
-    def _read_page(self, limit: int, after: Cursor) -> Future[Page]:
+    def _read_page(self, limit: int, after: Cursor, then: Callable[[Future[Page]], None]) -> None:
         in_hand = self._track.in_hand
         in_hand.begin_reading()
         page = self._parts.run(partial(self._recover, limit, after))
-        # Behind the cursor, which is called back next.
-        page.add_done_callback(lambda _: self._parts.loop.call_soon(in_hand.end_reading))
-        return page
+        page.add_done_callback(self._parts.guarded(then))
+        page.add_done_callback(lambda _: in_hand.end_reading())
 
     def _recover(self, limit: int, after: Cursor) -> Page:
         """In a thread."""

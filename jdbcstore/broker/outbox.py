@@ -87,7 +87,7 @@ class Outbox:
                 waiting.popleft()
                 first.submit()
             else:
-                first.ready.add_done_callback(self._go_on)
+                first.ready.add_done_callback(self._parts.guarded(self._go_on))
                 return
 
     def _take_letters(self) -> list[Letter]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import Future
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from jdbcstore.abc import Cursor, MessageReference, MessageStore, Page, Transaction
@@ -119,9 +119,12 @@ class Queue:
             cursor.start_over()
         self.touch()
 
-    def _read_page(self, store: MessageStore, limit: int, after: Cursor) -> Future[Page]:
+    def _read_page(
+        self, store: MessageStore, limit: int, after: Cursor, then: Callable[[Future[Page]], None]
+    ) -> None:
         self._dispatcher.in_hand.begin_reading()
-        return self._parts.run(lambda: store.recover(limit, after))
+        page = self._parts.run(lambda: store.recover(limit, after))
+        page.add_done_callback(self._parts.guarded(then))
 
     def _page_is_ready(self) -> None:
         self._dispatcher.in_hand.end_reading()

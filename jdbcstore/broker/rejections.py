@@ -24,7 +24,7 @@ class Rejections:
         self._parts = parts
         self._source = source
         self._policy = policy
-        self._delays = Delays(parts.loop, source.give_back)
+        self._delays = Delays(parts.loop, parts.guarded(source.give_back))
 
     @property
     def are_many(self) -> bool:

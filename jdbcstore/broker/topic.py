@@ -86,7 +86,7 @@ class Topic:
     def _begin(self) -> None:
         assert self._write_rows is not None  # noqa: S101 - it is what begins
         self._writing = True
-        self._write_rows().add_done_callback(self._rows_written)
+        self._write_rows().add_done_callback(self._parts.guarded(self._rows_written))
 
     def _rows_written(self, future: Future[None]) -> None:
         self._writing = False

@@ -14,6 +14,7 @@ import pytest
 
 import jdbcstore
 from jdbcstore import Configuration, JdbcStore, Message, StoreConfig
+from jdbcstore.broker.cursors.store import StoreCursor
 from jdbcstore.broker.host import Addresses, BrokerHost
 from jdbcstore.broker.queue import Queue
 from jdbcstore.config import DataSourceConfig
@@ -201,6 +202,30 @@ def test_an_error_of_its_own_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyP
         async with BrokerHost(configuration(tmp_path)) as host, Stomp(port_of(host)) as client:
             await client.subscribe("/queue/A")
             assert [await client.message(), await client.message()] == ["one", "two"]
+
+    run(main)
+
+
+def test_an_error_with_a_page_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was stored before it began, and cannot be put into the window."""
+
+    def fails(*_arguments: object) -> None:
+        raise RuntimeError("a defect")
+
+    async def main() -> None:
+        async with BrokerHost(configuration(tmp_path)) as host, Stomp(port_of(host)) as client:
+            await client.send("/queue/A", "one")
+        with monkeypatch.context() as broken:
+            broken.setattr(StoreCursor, "_take_page", fails)
+            async with BrokerHost(configuration(tmp_path)) as host, Stomp(port_of(host)) as client:
+                with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                    await client.subscribe("/queue/A")
+                    pytest.fail(f"consumed {await client.message()}")
+                with pytest.raises(RuntimeError, match="a defect"):
+                    await host.ended()
+        async with BrokerHost(configuration(tmp_path)) as host, Stomp(port_of(host)) as client:
+            await client.subscribe("/queue/A")
+            assert await client.message() == "one"
 
     run(main)
 

@@ -24,8 +24,8 @@ from jdbcstore.message import Message
 
 log = logging.getLogger(__name__)
 
-ReadPage = Callable[[int, Cursor], "asyncio.Future[Page]"]
-"""``recover(limit, after)`` in another thread."""
+ReadPage = Callable[[int, Cursor, Callable[["asyncio.Future[Page]"], None]], None]
+"""``recover(limit, after)`` in another thread, and who is called back on the loop."""
 
 _LONGEST_PAUSE = 5.0
 _PAGES = 5
@@ -193,8 +193,7 @@ class StoreCursor:
         self._reading, self._missed = True, _NONE
         self._reads += 1
         after = Cursor(tuple(self._positions))
-        page = self._read_page(self._limit, after)
-        page.add_done_callback(partial(self._page_is_read, self._reads, after))
+        self._read_page(self._limit, after, partial(self._page_is_read, self._reads, after))
 
     def _page_is_read(self, number: int, after: Cursor, future: asyncio.Future[Page]) -> None:
         if self._closed or future.cancelled():
