@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from hypothesis import HealthCheck, settings
 from sqlalchemy import Connection
 
 import jdbcstore
@@ -33,6 +34,12 @@ from tests.pool import ServerPool, memory
 from tests.require import required, unavailable
 from tests.servers import Server, ServerMissing
 from tests.variants import CHOICE, WHOLE
+
+# Time is no matter on a machine that has much else to do. The suite tries the same examples each time;
+# ``--hypothesis-profile=exploring`` tries others.
+settings.register_profile("exploring", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("steady", settings.get_profile("exploring"), derandomize=True)
+settings.load_profile("steady")
 
 ROOT = Path(__file__).parent.parent
 NO_CERTIFICATES = {"SSL_CERT_FILE": os.devnull}

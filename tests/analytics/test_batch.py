@@ -88,13 +88,13 @@ def test_nothing_and_no_message() -> None:
 
 
 @given(st.lists(messages(), max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_messages(several: list[Message]) -> None:
     check([encode(message) for message in several])
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_damaged_messages(data: st.DataObject) -> None:
     blobs = data.draw(
         st.lists(st.sampled_from(BLOBS).filter(lambda blob: len(blob) < 2000), min_size=1, max_size=4)

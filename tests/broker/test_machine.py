@@ -302,7 +302,6 @@ def test_the_engine_keeps_count(machine: type[EngineMachine], examples: int) -> 
         settings=settings(
             max_examples=examples,
             stateful_step_count=40,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

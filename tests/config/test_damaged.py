@@ -63,7 +63,7 @@ def parts(configuration: Configuration) -> tuple[object, ...]:
     return one.store, one.broker_name, locker, one.journal, one.policies
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=damaged())
 def test_a_damaged_xml_file(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     folder = tmp_path_factory.mktemp("damaged")
@@ -77,7 +77,7 @@ def test_a_damaged_xml_file(tmp_path_factory: pytest.TempPathFactory, text: str)
         assert parts(load_file(made, {})) == parts(configuration)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=damaged(), start=st.integers(0, 2000), piece=PIECES)
 def test_a_damaged_toml_file(
     tmp_path_factory: pytest.TempPathFactory, text: str, start: int, piece: str

@@ -46,7 +46,6 @@ def test_no_operations_tell_them_apart(database: Database, backend: Backend) -> 
         settings=settings(
             max_examples=EXAMPLES.get(backend.label, FEW),
             stateful_step_count=40,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jdbcstore import Destination, MessageId, ProducerId, XATransactionId
@@ -63,7 +63,7 @@ def record(kind: int, body: bytes) -> Record:
     return Record(17, kind, 1, body, segment=3, offset=99)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50)
 @given(writes)
 def test_there_and_back(written: Writes) -> None:
     assert decode_record(record(WRITE, b"".join(encode_writes(written)))) == (None, written)
@@ -72,7 +72,7 @@ def test_there_and_back(written: Writes) -> None:
     assert decode_record(record(PREPARE, body)) == (xid, written)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100)
 @given(writes, st.data())
 def test_what_is_cut_or_changed_is_found_or_says_something_else(written: Writes, data: st.DataObject) -> None:
     body = bytearray(b"".join(encode_writes(written)))

@@ -135,7 +135,6 @@ def run(new_machine: Callable[[], JournaledMachine], examples: int) -> None:
         settings=settings(
             max_examples=examples,
             stateful_step_count=40,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits, Version, encode
@@ -30,7 +30,7 @@ def read_in_pieces(data: bytes, sizes: list[int], version: Version) -> list[Fram
     return frames
 
 
-_patiently = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_many = settings(max_examples=150)
 _VERSIONS = st.sampled_from([*Version])
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=12)
 _NAMES = _TEXTS.filter(bool)
@@ -52,7 +52,7 @@ def frames(draw: st.DrawFn, version: Version) -> Frame:
     return Frame(draw(st.sampled_from(["SEND", "ACK", "MESSAGE"])), headers, body)
 
 
-@_patiently
+@_many
 @given(_VERSIONS.flatmap(lambda version: st.tuples(st.just(version), st.lists(frames(version), max_size=4))))
 def test_what_is_written_is_read(sent: tuple[Version, list[Frame]]) -> None:
     version, given_frames = sent
@@ -60,7 +60,7 @@ def test_what_is_written_is_read(sent: tuple[Version, list[Frame]]) -> None:
     assert read_all(data, version) == given_frames
 
 
-@_patiently
+@_many
 @given(
     _VERSIONS.flatmap(lambda version: st.tuples(st.just(version), st.lists(frames(version), max_size=4))),
     st.lists(st.integers(1, 20)),
@@ -72,7 +72,7 @@ def test_pieces_make_the_same_frames(sent: tuple[Version, list[Frame]], sizes: l
     assert read_in_pieces(data, [1] * len(data), version) == given_frames
 
 
-@_patiently
+@_many
 @given(
     st.one_of(
         st.binary(max_size=300), st.text("SEND\n:\r\0 content-length9\\c", max_size=300).map(str.encode)
