@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from jdbcstore.errors import QueryFailed
+from jdbcstore.errors import QueryFailed, StoreUnavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,10 +32,25 @@ def explained() -> Iterator[None]:
     except PySparkException as error:
         raise QueryFailed(_first_sentence(str(error))) from error
     except Py4JJavaError as error:
-        cause = error.java_exception
-        while cause.getCause() is not None:
-            cause = cause.getCause()
-        raise QueryFailed(_first_sentence(str(cause.getMessage()))) from error
+        raise QueryFailed(_first_sentence(_first_cause(error.java_exception))) from error
+
+
+@contextlib.contextmanager
+def connecting() -> Iterator[None]:
+    """Spark's errors in the block, as :class:`StoreUnavailable` with what the driver said."""
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    try:
+        yield
+    except CapturedException as error:
+        said = _first_cause(error._origin) if error._origin is not None else str(error)
+        raise StoreUnavailable(f"Spark has no connection: {_first_sentence(said)}") from error
+
+
+def _first_cause(thrown: Any) -> str:
+    while thrown.getCause() is not None:
+        thrown = thrown.getCause()
+    return str(thrown.getMessage())
 
 
 def _first_sentence(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
+import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,7 +23,6 @@ from jdbcstore.session import Session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_numbers = itertools.count(1)
 _FETCHED = 16 * 1024 * 1024
 """Bytes that one fetch of a partition holds, about."""
 _MOST_ROWS = 5000
@@ -72,9 +71,10 @@ class Analytics:
             plan_decoding(spark)
             if name == "sqlite":
                 register_sqlite(spark)
-            self._source = Source(
-                spark, session, self._vendor, f"jdbcstore{next(_numbers)}", self._fetch_size()
-            )
+            # Spark keeps a catalog for as long as its session, which several processes may share: under a
+            # name that was used, it would go on reading the store of whoever used it.
+            catalog = f"jdbcstore_{uuid.uuid4().hex}"
+            self._source = Source(spark, session, self._vendor, catalog, self._fetch_size())
             self._source.open_catalog()
             self._live = define(Reading(self._source, ""), [])
             _show(self._live)

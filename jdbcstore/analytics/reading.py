@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jdbcstore.analytics.answers import connecting
 from jdbcstore.analytics.queries import as_text, exact_names
 from jdbcstore.analytics.vendors import Vendor
 from jdbcstore.session import Session
@@ -34,7 +35,8 @@ class Source:
         for name, value in names.items():
             self.spark.conf.set(name, value)
         try:
-            self.spark.sql(f"SHOW NAMESPACES IN {self.catalog}")
+            with connecting():
+                self.spark.sql(f"SHOW NAMESPACES IN {self.catalog}")
         finally:
             for name in names:
                 self.spark.conf.unset(name)

@@ -36,7 +36,8 @@ class Vendor:
 
 
 def _sqlite(url: URL) -> str:
-    return f"jdbc:sqlite:{Path(str(url.database)).absolute()}?open_mode=1"
+    # Who closes the file last, or opens it behind one that was killed, locks it for a moment.
+    return f"jdbc:sqlite:{Path(str(url.database)).absolute()}?open_mode=1&busy_timeout=60000"
 
 
 def _postgresql(url: URL) -> str:

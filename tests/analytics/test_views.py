@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ import jdbcstore
 from jdbcstore import Message
 from jdbcstore.analytics.properties import VALUE
 from jdbcstore.analytics.reading import Reading
+from jdbcstore.analytics.vendors import VENDORS
+from jdbcstore.errors import StoreUnavailable
 from jdbcstore.values import Byte, Char, Float, Long, Short
 from tests import recordings
 from tests.databases import Database
@@ -243,3 +246,11 @@ def test_nothing_can_be_written(database: Database, recorded: Analytics, spark: 
     with pytest.raises(Exception, match=r"(?i)read.?only"):
         spark.sql(f"INSERT INTO {lock} SELECT 77L, NULL, NULL")
     assert database.rows("SELECT id FROM ACTIVEMQ_LOCK") == before
+
+
+@pytest.mark.backends("sqlite")
+def test_what_the_driver_says_is_told(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = replace(VENDORS["sqlite"], url=lambda _: "jdbc:sqlite:/nowhere/store.db?open_mode=1")
+    monkeypatch.setitem(VENDORS, "sqlite", lost)
+    with pytest.raises(StoreUnavailable, match=r"Spark has no connection: .*/nowhere"):
+        connect()

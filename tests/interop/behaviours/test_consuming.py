@@ -59,8 +59,9 @@ def test_exclusive_consumer_gets_all(connect: Connect, queue: str) -> None:
 
 def test_consumer_of_higher_priority_comes_first(connect: Connect, queue: str) -> None:
     low, high = connect(), connect()
-    low.subscribe(queue, headers={"activemq.priority": "1"})
-    high.subscribe(queue, headers={"activemq.priority": "2"})
+    # As long as it has room, the other gets none.
+    for consumer, priority in ((low, "1"), (high, "2")):
+        consumer.subscribe(queue, headers={"activemq.priority": priority, "activemq.prefetchSize": "10"})
     for number in range(10):
         low.send(queue, str(number))
     assert high.bodies(10) == [str(number) for number in range(10)]
