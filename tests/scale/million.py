@@ -43,8 +43,7 @@ class Million:
 
     @contextmanager
     def filled(self) -> Iterator[Million]:
-        """Fill the tables by way of a connection that stays open: the server's own statistics know
-        nothing of it yet."""
+        """Fill the tables by way of a connection that is closed then, so that the server has counted it."""
         with self.database.engine.connect() as connection:
             with jdbcstore.open(self.database.url, cleanup_period=0) as store:
                 for name in ("first", "second"):
@@ -53,7 +52,7 @@ class Million:
             # Opened anew, it goes on behind what was filled in.
             with jdbcstore.open(self.database.url, cleanup_period=0) as store:
                 _fill(connection, store.topic("NEWS"), self.backlog, self.news)
-            yield self
+        yield self
 
     def acknowledge(self) -> None:
         """Both subscriptions consume NEWS, ``second`` half of it ahead of one message left out."""
