@@ -14,7 +14,7 @@ from tests.conformance.conftest import empty
 from tests.conformance.machine import StoreMachine
 from tests.databases import Database
 
-EXAMPLES = {"sqlite": 40, "postgresql": 8}
+EXAMPLES = {"sqlite": 60, "postgresql": 10}
 FEW = 3
 """Where it takes longer, and would find little that it does not find on those."""
 
