@@ -33,6 +33,7 @@ from jdbcstore.clock import Clock
 from jdbcstore.config import Configuration, StoreConfig, load_config
 from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.errors import StoreError
+from jdbcstore.futures import StoreFuture
 from jdbcstore.ids import MessageId, ProducerId, XATransactionId
 from jdbcstore.journaled import JournaledStore
 from jdbcstore.memory import MemoryStore
@@ -64,6 +65,7 @@ __all__ = [
     "Store",
     "StoreConfig",
     "StoreError",
+    "StoreFuture",
     "SubscriptionInfo",
     "TopicMessageStore",
     "Transaction",

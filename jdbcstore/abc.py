@@ -18,13 +18,13 @@ of the store's; a callback on one must not block.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, overload, runtime_checkable
 
 from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptMessage, StoreError
+from jdbcstore.futures import StoreFuture
 from jdbcstore.message import Message, MessageId, ProducerId, XATransactionId
 
 Progress = Callable[[int], None]
@@ -174,11 +174,11 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         """
         ...
 
-    def add_message_async(self, message: Message) -> Future[MessageReference]:
+    def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
         """As :meth:`add_message`; blocks only while the store's queue of waiting work is full.
 
         The future, as that of every ``..._async``, can be cancelled until the write has begun. When its
-        ``cancel`` returns True, nothing was written, and nothing will be.
+        ``cancel`` returns True, nothing was written, and nothing will be. A task may await it.
         """
         ...
 
@@ -186,7 +186,7 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         """Store many messages, all or none, with consecutive sequences."""
         ...
 
-    def acknowledge_async(self, *messages: Reference) -> Future[None]:
+    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
         """As :meth:`acknowledge`, without waiting for the commit."""
         ...
 
@@ -226,7 +226,7 @@ class DurableSubscription(Recoverable, Protocol):
         """This subscription has consumed the messages; idempotent, in any order."""
         ...
 
-    def acknowledge_async(self, *messages: Reference) -> Future[None]:
+    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
         """As :meth:`acknowledge`, without waiting for the commit."""
         ...
 
@@ -299,7 +299,7 @@ class Transaction(Protocol):
         """Write everything in one database transaction; the added messages' references, in order."""
         ...
 
-    def commit_async(self) -> Future[list[MessageReference]]:
+    def commit_async(self) -> StoreFuture[list[MessageReference]]:
         """As :meth:`commit`, without waiting."""
         ...
 
@@ -409,7 +409,12 @@ class Store(Protocol):
 
     def transaction(self) -> Transaction: ...
 
-    def add_each_async(self, messages: Sequence[Message]) -> Future[list[Outcome]]:
+    @property
+    def commits_in_order(self) -> bool:
+        """Whether what is handed over behind a transaction's ``commit_async`` is written behind it."""
+        ...
+
+    def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         """Store messages, each in its own destination and by itself, in their order; does not wait.
 
         They share commits, as those of many :meth:`MessageStore.add_message_async` do, at the cost of one.

@@ -7,9 +7,10 @@ from concurrent.futures import Future
 from typing import Any
 
 from jdbcstore.audit import DuplicateAudit
+from jdbcstore.futures import Promise, StoreFuture
 from jdbcstore.lockers import Fence
 from jdbcstore.session import Session
-from jdbcstore.units import Promise, Unit
+from jdbcstore.units import Unit
 from jdbcstore.writer import Writer
 
 
@@ -49,7 +50,7 @@ class AuditedWriter(Writer):
             self.forget(unit.names)
             raise
 
-    def submit(self, unit: Unit) -> Future[Any]:
+    def submit(self, unit: Unit) -> StoreFuture[Any]:
         self.leave_out_duplicates(unit)
         try:
             written = super().submit(unit)

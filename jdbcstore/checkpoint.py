@@ -7,7 +7,7 @@ short after any of them. The mark says how far it came; it is written in the tra
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -30,6 +30,8 @@ class JournalMark:
     written: int
     """Its messages up to this sequence are in the store, if they are still wanted: those of a checkpoint that
     was not finished, too."""
+    referred: int = 0
+    """From this sequence on the store may have references to messages in the journal's files; 0: none."""
 
 
 class SubscriptionKey(NamedTuple):
@@ -51,6 +53,23 @@ class Changes:
     """Sequences of messages to remove; one that is gone is no error."""
     acknowledgements: Mapping[SubscriptionKey, Sequence[tuple[int, int]]] = field(default_factory=dict)
     """(sequence, priority) of what durable subscriptions have consumed; one that is gone is left out."""
+    bodies: Sequence[tuple[int, bytes]] = ()
+    """What MSG is to be where the store has a reference; one that is gone is left out."""
+
+
+FindBody = Callable[[bytes, int, str], bytes]
+"""What MSG would be, of the reference that stands there, the sequence and the container.
+
+It raises :class:`CorruptMessage` if it is not where the reference says, and :class:`StoreUnavailable` if that
+cannot be read now."""
+
+
+class Referring(NamedTuple):
+    """A message of which the store behind has a reference."""
+
+    sequence: int
+    container: str
+    reference: bytes
 
 
 class CheckpointedDestination(MessageStore, Protocol):
@@ -96,6 +115,14 @@ class CheckpointedStore(Store, Protocol):
 
     def journal_mark(self) -> JournalMark | None:
         """What the last checkpoint has written, None if there never was a journal."""
+        ...
+
+    def find_bodies(self, find: FindBody) -> None:
+        """Where a reference stands in place of a message, readers are given what ``find`` makes of it."""
+        ...
+
+    def referring(self, after: int, up_to: int, limit: int) -> list[Referring]:
+        """The next messages behind a sequence and up to another of which there is a reference only."""
         ...
 
     def apply(self, changes: Changes) -> None:

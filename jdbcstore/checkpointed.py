@@ -81,10 +81,11 @@ class Application:
         self._move(connection, dict(found), max(changes.mark.written, stored.written))
 
     def _update(self, connection: Connection) -> None:
+        contents = [(sequence, message.blob_for(sequence)) for sequence, message in self._changes.updates]
         own = self._sql.update_message
         rows = []
-        for sequence, message in self._changes.updates:
-            sql, row = update_of(connection, self._sql, sequence, message.blob_for(sequence))
+        for sequence, blob in (*contents, *self._changes.bodies):
+            sql, row = update_of(connection, self._sql, sequence, blob)
             if sql is own:
                 rows.append(row)
             else:
@@ -107,8 +108,11 @@ class Application:
     def _move(self, connection: Connection, stored: dict[str, int], written: int) -> None:
         mark = self._changes.mark
         add, update = [], []
-        for name, number in zip(JOURNAL_ROWS, (mark.journal, mark.applied, written), strict=True):
+        numbers = (mark.journal, mark.applied, written, mark.referred)
+        for name, number in zip(JOURNAL_ROWS, numbers, strict=True):
             if name not in stored:
+                if name == JOURNAL_ROWS[-1] and not number:
+                    continue  # only who uses references has its row
                 add.append(self._sql.add_number.row(name=name, number=number))
             elif stored[name] != number:
                 update.append(self._sql.update_number.row(name_=name, new=number))

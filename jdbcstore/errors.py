@@ -24,6 +24,7 @@
     ├── InvalidSelector             not a JMS selector
     ├── InvalidSubscription         a client id, name or selector that the tables cannot hold
     ├── CorruptMessage              a MSG column that does not decode
+    │   └── BodyInJournal           the message itself is in the files of a journal
     ├── TransactionError            a transaction that has ended, or cannot be done in this way
     │   └── TransactionNotFound     no such XA transaction is prepared
     ├── ProtocolError               what a client of the broker sent is not of its protocol
@@ -287,9 +288,33 @@ class CorruptMessage(StoreError, ValueError):
         self.sequence = sequence
         self.container = container
         row = "" if sequence is None else f" (ID {sequence} of {container or 'an unknown container'})"
-        super().__init__(
-            f"cannot decode a message{row}: {reason}; the row is kept, and acknowledging its ID removes it"
-        )
+        super().__init__(f"cannot decode a message{row}: {reason}; {self._advice}")
+
+    _advice = "the row is kept, and acknowledging its ID removes it"
+
+
+class BodyInJournal(CorruptMessage):
+    """The row refers to a message that is in the files of a journal (``use_quick_journal``).
+
+    ``journal`` is its number, as it stands in its files. Nothing is lost while those are there.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        journal: int,
+        blob: bytes = b"",
+        sequence: int | None = None,
+        container: str | None = None,
+    ) -> None:
+        self.journal = journal
+        super().__init__(reason, blob=blob, sequence=sequence, container=container)
+
+    _advice = (
+        "open the store with the configuration that names the journal's directory; when it is closed, the"
+        " database has the message"
+    )
 
 
 class MessageNotFound(StoreError, LookupError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
@@ -17,10 +16,12 @@ from jdbcstore.config.types import NameLengths
 from jdbcstore.connection import Connection
 from jdbcstore.destination import Destination
 from jdbcstore.encoding import MessageEncoder
+from jdbcstore.futures import StoreFuture
 from jdbcstore.ids import MessageId
 from jdbcstore.message import Message
 from jdbcstore.names import fits, message_not_found, name_of
-from jdbcstore.paging import PRIORITIES, decode_rows, id_pages, read_page
+from jdbcstore.paging import PRIORITIES, Complete, RowChanged, id_pages, read_page
+from jdbcstore.referring import Bodies
 from jdbcstore.session import Session
 from jdbcstore.statements import LISTED, Statement, Statements
 from jdbcstore.units import EncodedMessage, Unit, Write, nothing, only
@@ -40,6 +41,7 @@ class Parts:
     encoder: MessageEncoder
     clock: Clock
     lengths: NameLengths
+    bodies: Bodies
 
 
 class JdbcMessageStore:
@@ -70,7 +72,7 @@ class JdbcMessageStore:
         reference: MessageReference = self._parts.writer.execute(Unit(only, adds=[self.encode(message)]))
         return reference
 
-    def add_message_async(self, message: Message) -> Future[MessageReference]:
+    def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
         return self._parts.writer.submit(Unit(only, adds=[self.encode(message)]))
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
@@ -85,13 +87,24 @@ class JdbcMessageStore:
     def get_message(self, message: MessageId | int) -> Message:
         for id_, _ in self.resolve(message):
             for found, blob in self._fetch(self._sql.find_message_by_id, id_=id_):
+                complete = self.complete
+                if complete is not None and openwire.is_reference(blob):
+                    try:
+                        blob = complete(found, blob)
+                    except RowChanged:
+                        return self.get_message(found)
                 return openwire.decode(blob, sequence=found, container=self._container)
         raise message_not_found(message, self._destination)
+
+    @property
+    def complete(self) -> Complete | None:
+        """Makes whole what rows only refer to; None if nothing does. For the readers of this package."""
+        return self._parts.bodies.complete(self._container)
 
     def acknowledge(self, *messages: Reference) -> None:
         self._parts.writer.execute(self._removal(messages))
 
-    def acknowledge_async(self, *messages: Reference) -> Future[None]:
+    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
         return self._parts.writer.submit(self._removal(messages))
 
     def _removal(self, messages: Sequence[Reference]) -> Unit:
@@ -156,7 +169,7 @@ class JdbcMessageStore:
             return self._fetch(query, priority=priority, after=behind, limit=count)
 
         marks = [-1] * (PRIORITIES if self._prioritized else 1)
-        return read_page(fetch, self._container, limit, after, marks)
+        return read_page(fetch, self._container, limit, after, marks, self.complete)
 
     def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
         now_ms = self._parts.clock.now_ms()
@@ -164,7 +177,7 @@ class JdbcMessageStore:
         def fetch(_priority: int | None, behind: int, count: int) -> list[Row]:
             return self._fetch(self._sql.find_expired_messages, now_ms=now_ms, after=behind, limit=count)
 
-        return read_page(fetch, self._container, limit, after, [-1])
+        return read_page(fetch, self._container, limit, after, [-1], self.complete)
 
     def recover_in_doubt(self, limit: int = 500, after: Cursor | None = None) -> Page:
         """Messages, by sequence, that a prepared XA transaction adds or removes once it is decided."""
@@ -180,7 +193,11 @@ class JdbcMessageStore:
 
     def statistics(self) -> Statistics:
         [(count, size)] = self._fetch(self._sql.destination_statistics)
-        first, _ = decode_rows(self._fetch(self._sql.find_next_messages, after=-1, limit=1), self._container)
+
+        def fetch(_priority: int | None, behind: int, count: int) -> list[Row]:
+            return self._fetch(self._sql.find_next_messages, after=behind, limit=count)
+
+        first = [*read_page(fetch, self._container, 1, None, [-1], self.complete)]
         oldest = first[0].timestamp_ms if first else None
         return Statistics(int(count), int(size), oldest)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
@@ -20,14 +21,28 @@ REMOVE_BATCH = 1_000
 FetchLane = Callable[[int | None, int, int], Sequence[Row]]
 """(priority or None for all, after, limit) -> rows of ID and MSG, by ID."""
 
+Complete = Callable[[int, bytes], bytes]
+"""(ID, reference) -> what MSG is to be; or :class:`CorruptMessage`, or :class:`RowChanged`."""
+
+
+class RowChanged(Exception):
+    """It has the message itself by now, or is gone: it is to be read again."""
+
 
 def read_page(
-    fetch: FetchLane, container: str, limit: int, after: Cursor | None, marks: Sequence[int]
+    fetch: FetchLane,
+    container: str,
+    limit: int,
+    after: Cursor | None,
+    marks: Sequence[int],
+    complete: Complete | None = None,
 ) -> Page:
     """The next messages behind ``after`` and behind each lane's mark."""
-    rows, cursor = read_lanes(fetch, limit, after, marks)
-    messages, corrupt = decode_rows(rows, container)
-    return Page(messages, cursor, len(rows) < limit, corrupt)
+    while True:
+        rows, cursor = read_lanes(fetch, limit, after, marks)
+        with contextlib.suppress(RowChanged):
+            messages, corrupt = decode_rows(rows, container, complete)
+            return Page(messages, cursor, len(rows) < limit, corrupt)
 
 
 def read_lanes(
@@ -59,13 +74,17 @@ def read_lanes(
     return rows, Cursor(tuple(positions))
 
 
-def decode_rows(rows: Sequence[Row], container: str) -> tuple[list[Message], list[CorruptMessage]]:
+def decode_rows(
+    rows: Sequence[Row], container: str, complete: Complete | None = None
+) -> tuple[list[Message], list[CorruptMessage]]:
     """The messages of rows of ID and MSG, and the rows that are none."""
     messages: list[Message] = []
     corrupt: list[CorruptMessage] = []
     decode = openwire.decode
     for id_, blob in rows:
         try:
+            if complete is not None and openwire.is_reference(blob):
+                blob = complete(id_, blob)
             messages.append(decode(blob, sequence=id_, container=container))
         except CorruptMessage as error:
             log.warning("%s", error)

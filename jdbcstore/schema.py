@@ -31,7 +31,7 @@ from jdbcstore.tables import Tables
 
 LOCK_ROW = 1
 SEQUENCE_ROW = "sequence"
-JOURNAL_ROWS = ("journal", "journal_applied", "journal_written")
+JOURNAL_ROWS = ("journal", "journal_applied", "journal_written", "journal_referred")
 """The mark of a journal, once there has been one."""
 HEAD = "jdbcstore_2"
 """The revision of this schema in ``migrations/versions``."""

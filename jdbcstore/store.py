@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import Self
 
@@ -13,19 +12,21 @@ from jdbcstore.adapters.sql import Row
 from jdbcstore.apart import check_each
 from jdbcstore.audit import DuplicateAudit
 from jdbcstore.audited import AuditedWriter, recovered_audit
-from jdbcstore.checkpoint import Changes, JournalMark
+from jdbcstore.checkpoint import Changes, FindBody, JournalMark, Referring
 from jdbcstore.checkpointed import Application, find_mark, refuse_pending
 from jdbcstore.cleanup import clean
 from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.encoding import MessageEncoder
+from jdbcstore.futures import StoreFuture
 from jdbcstore.ids import ProducerId
 from jdbcstore.lockers import AbstractLocker, Fence, LockView, Mastership, look, make_locker, release
 from jdbcstore.message import Message
 from jdbcstore.message_store import JdbcMessageStore, Parts
 from jdbcstore.names import agreed, fits, queue_named, topic_named
 from jdbcstore.read_only import ReadOnlyWriter
+from jdbcstore.referring import Bodies, find_referring
 from jdbcstore.sequence import last_stored
 from jdbcstore.session import Session
 from jdbcstore.timer import CleanupTimer
@@ -45,10 +46,8 @@ class JdbcStore:
     :class:`LockLost`. Without, nothing keeps a second writer away. It loses nothing and stores nothing twice,
     but it has sequences of its own, and a reader that pages behind a cursor may skip the lower ones.
 
-    ``user`` and ``password`` are used in place of the URL's.
-
-    With ``read_only``, nothing is created or written, and every write is a :class:`ConfigurationError`.
-
+    ``user`` and ``password`` are used in place of the URL's. With ``read_only``, nothing is created or
+    written, and every write is a :class:`ConfigurationError`.
     With ``journaled``, a journal is in front of it: it alone writes, by :meth:`apply`, and says when to clean
     up. Without, a store whose journal has more than its tables is not opened, unless it is to be read.
 
@@ -59,6 +58,8 @@ class JdbcStore:
     :raises NotMaster: another holds the lock, and is waited for no longer
     :raises StoreClosed: another held it when the wait was given up
     """
+
+    commits_in_order = True
 
     def __init__(
         self,
@@ -93,12 +94,10 @@ class JdbcStore:
             raise
         lengths = self.config.name_lengths
         encoder = MessageEncoder(
-            self._clock,
-            self._session.max_message_size,
-            lengths.message_id,
-            self._session.adapter.sent_size,
+            self._clock, self._session.max_message_size, lengths.message_id, self._session.adapter.sent_size
         )
-        self._parts = Parts(self._session, self._writer, encoder, self._clock, lengths)
+        bodies = Bodies(self._session)
+        self._parts = Parts(self._session, self._writer, encoder, self._clock, lengths, bodies)
         self._lock = threading.Lock()
         self._queues: dict[Destination, JdbcMessageStore] = {}
         self._topics: dict[Destination, JdbcTopicMessageStore] = {}
@@ -178,7 +177,7 @@ class JdbcStore:
     def transaction(self) -> JdbcTransaction:
         return JdbcTransaction(self, self._writer)
 
-    def add_each_async(self, messages: Sequence[Message]) -> Future[list[Outcome]]:
+    def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         adds, outcomes = check_each(self, messages, JdbcMessageStore.encode)
         return self._writer.submit(Unit(outcomes, adds=adds, apart=True))
 
@@ -199,11 +198,15 @@ class JdbcStore:
     def journal_mark(self) -> JournalMark | None:
         return find_mark(self._session)
 
+    def find_bodies(self, find: FindBody) -> None:
+        self._parts.bodies.find = find
+
+    def referring(self, after: int, up_to: int, limit: int) -> list[Referring]:
+        return find_referring(self._session, after, up_to, limit)
+
     def apply(self, changes: Changes) -> None:
-        acknowledged = [
-            (self.topic(key.topic).tracker(key.client_id, key.subscription_name), messages)
-            for key, messages in changes.acknowledgements.items()
-        ]
+        every = changes.acknowledgements.items()
+        acknowledged = [(self.topic(topic).tracker(*who), some) for (topic, *who), some in every]
         application = Application(self._session, changes, acknowledged, self._forget_all)
         self._writer.call(application.run, behind=changes.mark.written, rows=application.rows)
 

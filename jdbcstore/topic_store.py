@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from typing import Any
 
 from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
@@ -11,6 +10,7 @@ from jdbcstore.acknowledgement import AcknowledgementTracker
 from jdbcstore.adapters.sql import Row
 from jdbcstore.connection import Connection
 from jdbcstore.destination import Destination
+from jdbcstore.futures import StoreFuture
 from jdbcstore.message_store import JdbcMessageStore, Parts
 from jdbcstore.names import check_subscription, fits, subscription_exists, subscription_not_found
 from jdbcstore.paging import PRIORITIES, read_page
@@ -137,7 +137,9 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         """One subscription has consumed these, and it is committed."""
         self._parts.writer.execute(self._acknowledgement(info, messages))
 
-    def acknowledge_for_async(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> Future[None]:
+    def acknowledge_for_async(
+        self, info: SubscriptionInfo, messages: Sequence[Reference]
+    ) -> StoreFuture[None]:
         """As :meth:`acknowledge_for`, without waiting."""
         return self._parts.writer.submit(self._acknowledgement(info, messages))
 
@@ -203,20 +205,36 @@ class JdbcDurableSubscription:
         return self._info
 
     def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        rows = self._topic.marks(self._info.client_id, self._info.subscription_name)
-        marks = [mark or 0 for _, _, _, mark, _, _ in rows]
-        priorities = [row[2] for row in rows]
+        marks = self._marks()
 
         def fetch(lane: int | None, behind: int, count: int) -> list[Row]:
-            priority = None if lane is None else priorities[lane]
-            return self._topic.fetch_pending(self._info, priority, after=behind, limit=count)
+            priority = None if lane is None else marks[lane][0]
+            found: list[Row] = []
+            while asked := count - len(found):
+                rows = self._topic.fetch_pending(self._info, priority, after=behind, limit=asked)
+                found += self._still_pending(rows, lane or 0)
+                if len(rows) < asked:
+                    break
+                behind = rows[-1][0]
+            return found
 
-        return read_page(fetch, self._info.destination.qualified_name, limit, after, marks)
+        container = self._info.destination.qualified_name
+        return read_page(fetch, container, limit, after, [mark for _, mark in marks], self._topic.complete)
+
+    def _still_pending(self, rows: list[Row], lane: int) -> list[Row]:
+        """Without what was acknowledged ahead of a gap that has closed meanwhile: the mark alone says so."""
+        marks = self._marks() if rows else []
+        return [row for row in rows if row[0] > marks[lane][1]] if lane < len(marks) else rows
+
+    def _marks(self) -> list[tuple[int, int]]:
+        """The priority and the mark of each row."""
+        rows = self._topic.marks(self._info.client_id, self._info.subscription_name)
+        return [(row[2], row[3] or 0) for row in rows]
 
     def acknowledge(self, *messages: Reference) -> None:
         self._topic.acknowledge_for(self._info, messages)
 
-    def acknowledge_async(self, *messages: Reference) -> Future[None]:
+    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
         return self._topic.acknowledge_for_async(self._info, messages)
 
     def message_count(self) -> int:

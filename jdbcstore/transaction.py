@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from jdbcstore.abc import MessageReference, Reference
 from jdbcstore.destination import Destination
 from jdbcstore.errors import TransactionError
+from jdbcstore.futures import StoreFuture
 from jdbcstore.message import Message
 from jdbcstore.message_store import JdbcMessageStore
 from jdbcstore.topic_store import JdbcTopicMessageStore
@@ -44,7 +44,7 @@ class JdbcTransaction:
         references: list[MessageReference] = self._writer.execute(self._end())
         return references
 
-    def commit_async(self) -> Future[list[MessageReference]]:
+    def commit_async(self) -> StoreFuture[list[MessageReference]]:
         return self._writer.submit(self._end())
 
     def _end(self) -> Unit:

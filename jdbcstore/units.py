@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -22,8 +21,6 @@ T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 LOST = (LockLost, StoreClosed, StoreUnavailable)
 """What befalls a write, whatever is in it."""
-_making = threading.Lock()
-"""Held for a moment: either a promise is fulfilled first, or somebody begins to wait for it."""
 _ROW_OVERHEAD = 512
 """Roughly what a waiting message takes beside its blob."""
 
@@ -204,56 +201,3 @@ def is_withdrawn(unit: Unit | Call) -> bool:
         return False
     unit.taken = not unit.withdrawn
     return unit.withdrawn
-
-
-class Withdraws(Protocol[T_contra]):
-    """Has work queued."""
-
-    def withdraw(self, work: T_contra, /) -> bool:
-        """Take work back; whether it had not begun."""
-        ...
-
-
-class Promise(Future[Any]):
-    """A future that can be cancelled while its work is queued, which is then not done.
-
-    Most have their result before anybody asks for it, and nobody ever waits: what a thread waits by, which is
-    most of what a future costs, is made when somebody does.
-    """
-
-    __slots__ = ("_done_callbacks", "_exception", "_made", "_queue", "_result", "_state", "_waiters", "_work")
-
-    _made: threading.Condition | None
-
-    def __init__(self, queue: Withdraws[T], work: T) -> None:
-        # In place of the base's: whatever there touches callbacks and waiters has taken _condition before.
-        self._state = "PENDING"
-        self._result = self._exception = self._made = None
-        self._queue = queue
-        self._work = work
-
-    @property
-    def _condition(self) -> threading.Condition:  # type: ignore[override]
-        with _making:
-            made = self._made
-            if made is None:
-                self._waiters: list[Any] = []
-                self._done_callbacks: list[Any] = []
-                made = self._made = threading.Condition()
-            return made
-
-    def set_result(self, result: Any, /) -> None:
-        with _making:
-            if self._made is None and self._state == "PENDING":
-                self._result = result
-                self._state = "FINISHED"
-                return
-        super().set_result(result)
-
-    def result(self, timeout: float | None = None) -> Any:
-        if self._state == "FINISHED" and self._exception is None:
-            return self._result
-        return super().result(timeout)
-
-    def cancel(self) -> bool:
-        return self._queue.withdraw(self._work) and super().cancel()

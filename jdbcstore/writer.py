@@ -11,7 +11,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from itertools import compress
 from typing import Any
 
@@ -19,10 +18,11 @@ from jdbcstore.audit import DuplicateAudit
 from jdbcstore.committer import Committer
 from jdbcstore.connection import Connection
 from jdbcstore.errors import OutcomeUnknown, StoreClosed, StoreError
+from jdbcstore.futures import Promise, StoreFuture, burst
 from jdbcstore.lockers import Fence
 from jdbcstore.session import Session
 from jdbcstore.statistics import StatisticsRefresher
-from jdbcstore.units import LOST, Call, Promise, Unit, Waiter, is_withdrawn, write_apart
+from jdbcstore.units import LOST, Call, Unit, Waiter, is_withdrawn, write_apart
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Writer:
         """The last sequence this writer gave, 0 if none yet."""
         return self._committer.sequence.last
 
-    def submit(self, unit: Unit) -> Future[Any]:
+    def submit(self, unit: Unit) -> StoreFuture[Any]:
         """Queue a unit, waiting while the queue is full; the future has its result once committed.
 
         :raises StoreClosed: the store is closed
@@ -282,11 +282,12 @@ class Writer:
                 return
             # A batch that was halved is completed from its front.
             del self._in_hand[: len(units)]
-        for unit, result in zip(units, results, strict=True):
-            if isinstance(result, StoreError):
-                unit.completion.set_exception(result)
-            else:
-                unit.completion.set_result(result)
+        with burst():
+            for unit, result in zip(units, results, strict=True):
+                if isinstance(result, StoreError):
+                    unit.completion.set_exception(result)
+                else:
+                    unit.completion.set_result(result)
 
 
 def _none(_connection: Connection) -> int:
@@ -294,5 +295,6 @@ def _none(_connection: Connection) -> int:
 
 
 def _fail(units: Sequence[Unit | Call], error: Exception) -> None:
-    for unit in units:
-        unit.completion.set_exception(error)
+    with burst():
+        for unit in units:
+            unit.completion.set_exception(error)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -33,7 +34,7 @@ from tests.polling import wait_until
 from tests.pool import ServerPool, memory
 from tests.require import required, unavailable
 from tests.servers import Server, ServerMissing
-from tests.variants import CHOICE, WHOLE
+from tests.variants import CHOICE, FILTERED_TOPICS, JOURNALED, WHOLE
 
 # Time is no matter on a machine that has much else to do. The suite tries the same examples each time;
 # ``--hypothesis-profile=exploring`` tries others.
@@ -102,7 +103,7 @@ def _skipped(metafunc: pytest.Metafunc, backend: Backend) -> str | None:
     if definition.get_closest_marker("one_writer") and not backend.capabilities.one_writer:
         return f"{backend.variant.id}: needs one sequence and one commit for all destinations"
     for mark in definition.iter_markers("without"):
-        if backend.variant.id in mark.args:
+        if backend.variant.id in mark.args or (backend.variant.journaled and JOURNALED.id in mark.args):
             return f"{backend.variant.id}: {mark.kwargs['why']}"
     return None
 
@@ -117,7 +118,11 @@ def _varied(metafunc: pytest.Metafunc) -> list[Backend]:
     in_tables = NEEDS_DATABASE & {*metafunc.fixturenames}
     if WHOLE and "open_store" in metafunc.fixturenames:
         # In memory there are no tables to look into.
-        return [one for one in VARIED if one.scheme or not in_tables]
+        variants = [one for one in VARIED if one.scheme or not in_tables]
+        without = [id_ for mark in metafunc.definition.iter_markers("without") for id_ in mark.args]
+        if "filtered" not in without or FILTERED_TOPICS.id in without:
+            variants = [one for one in variants if one.variant is not FILTERED_TOPICS]
+        return variants
     wanted = metafunc.definition.get_closest_marker("variants")
     if wanted:
         return [one for one in VARIED if {one.variant.id, one.label} & {*wanted.args}]
@@ -154,6 +159,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         for item in session.items:
             if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
                 raise pytest.UsageError(f"pytest-xdist does not see the group of {item.nodeid}")
+    # Thousands of tests are there to the end: not to be looked at each time that garbage is looked for,
+    # which Python would do several times for each store that is opened.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(scope="session")
@@ -263,9 +272,12 @@ def open_store(backend: Backend, tmp_path: Path, request: pytest.FixtureRequest)
             if backend is FILTERED:
                 store: Store = _filtered(**given)
             elif backend.variant.filtered and database is not None:
-                store = _mixed(database, tmp_path / "journal", **given)
+                topics = "OTHER.>" if backend.variant is FILTERED_TOPICS else ">"
+                store = _mixed(database, tmp_path / "journal", topics, **given)
             elif backend.variant.journaled:
-                store = journaled = _journaled(database, tmp_path / "journal", **given)
+                store = journaled = _journaled(
+                    database, tmp_path / "journal", journal=backend.variant.journal, **given
+                )
                 if database is not None:
                     database.settle = partial(_checkpoint, journaled)
             else:
@@ -296,7 +308,11 @@ def small_journal(directory: Path, **options: Any) -> JournalConfig:
 
 
 def _journaled(
-    database: Database | None, directory: Path, clock: Clock | None = None, **options: Any
+    database: Database | None,
+    directory: Path,
+    clock: Clock | None = None,
+    journal: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> JournaledStore:
     config = StoreConfig().replace(**options)
     with ExitStack() as unless_opened:
@@ -306,18 +322,20 @@ def _journaled(
             else JdbcStore(database.url, config, clock=clock, journaled=True)
         )
         unless_opened.callback(store.close)
-        journaled = JournaledStore(store, small_journal(directory), clock=clock)
+        journaled = JournaledStore(store, small_journal(directory, **(journal or {})), clock=clock)
         unless_opened.pop_all()
         return journaled
 
 
-def _mixed(database: Database, directory: Path, clock: Clock | None = None, **options: Any) -> Store:
+def _mixed(
+    database: Database, directory: Path, journaled: str, clock: Clock | None = None, **options: Any
+) -> Store:
     config = StoreConfig().replace(**options)
     with ExitStack() as unless_opened:
         topics = _journaled(None, directory, clock, **options)
         unless_opened.callback(topics.close)
         routes = [
-            Route(store=topics, destination=Destination.topic(">")),
+            Route(store=topics, destination=Destination.topic(journaled)),
             Route(store=MemoryStore(config, clock=clock), destination=Destination.queue("OTHER.>")),
             Route(store=JdbcStore(database.url, config, clock=clock)),
         ]

@@ -6,6 +6,7 @@ import jpype
 from sqlalchemy import URL, Engine, NullPool, QueuePool, create_engine
 
 from jdbcstore.adapters import adapter_for
+from tests.jvm import QUICK
 
 FORMS = {
     "h2": "jdbc:h2:tcp://{host}:{port}/./{database};DB_CLOSE_DELAY=-1",
@@ -25,8 +26,7 @@ def jdbc_url(address: URL, *, login: bool = True) -> str:
 def jdbc_engine(url: str, *, pooled: bool = False) -> Engine:
     """Opens a connection for each use, or keeps them with ``pooled``, in autocommit mode."""
     if not jpype.isJVMStarted():
-        # As the store would, but compiled once and quickly: no test runs for long.
-        jpype.startJVM("-Xrs", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", interrupt=False)
+        jpype.startJVM("-Xrs", *QUICK, interrupt=False)  # else as the store would
     _, target = adapter_for(url)
     pool = QueuePool if pooled else NullPool
     return create_engine(target, poolclass=pool, isolation_level="AUTOCOMMIT")

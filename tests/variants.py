@@ -22,6 +22,8 @@ class Variant:
     """What is run with it, unless a case says otherwise: where it makes a difference."""
     journaled: bool = False
     """A journal is in front: what is stored is not in the tables at once, and one store has the directory."""
+    journal: Mapping[str, Any] = field(default_factory=dict)
+    """Options of that journal."""
     filtered: bool = False
     """The store is one of three that are as one: topics have a journal, and OTHER.> is in memory."""
 
@@ -79,8 +81,22 @@ JOURNALED_SERVER = replace(
     JOURNALED, modules=frozenset({"acknowledgement", "priority", "queue", "topic", "transaction", "xa"})
 )
 """Over a server: what of it the server answers."""
+QUICK = replace(
+    JOURNALED,
+    id="quick",
+    journal={
+        "use_quick_journal": True,
+        "journal_log_file_size": 4096,
+        "checkpoint_size": 1,
+        "max_checkpoint_message_add_size": 2_000,
+    },
+)
+"""The tables have references, and each write has a checkpoint made that moves some messages to them."""
 
 FILTERED_VARIANT = Variant("filtered", {}, modules=JOURNALED_SERVER.modules | {"paging"}, filtered=True)
+FILTERED_TOPICS = Variant("filtered-topics", {}, filtered=True)
+"""With its topics in the database, and none in the journal but OTHER.>: for the cases that look for them
+there, and are run without the other."""
 
 VARIANTS = {
     "memory": (JOURNALED,),
@@ -101,4 +117,6 @@ def variants_of(backend: str) -> tuple[Variant, ...]:
     """What a backend is run with, beside the plain store."""
     if not WHOLE:
         return VARIANTS.get(backend, ())
-    return (JOURNALED,) if backend == "memory" else (JOURNALED, FILTERED_VARIANT)
+    if backend == "memory":
+        return (JOURNALED, QUICK)
+    return (JOURNALED, QUICK, FILTERED_VARIANT, FILTERED_TOPICS)

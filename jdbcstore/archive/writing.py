@@ -14,6 +14,7 @@ from jdbcstore.analytics.stored import Stored, decoded_columns
 from jdbcstore.archive.layout import Archive
 from jdbcstore.archive.window import Window
 from jdbcstore.config import Configuration
+from jdbcstore.openwire import REFERENCE_START
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -80,6 +81,9 @@ def _batch(stored: Stored, window: Window, after: int, up_to: int, batch: int) -
     frame = stored.frame([*stored.ranges(after, up_to, slice_)], acknowledged=window.acknowledged)
     if window.destinations:
         frame = frame.where(F.col("container").isin(sorted(window.destinations)))
+    # A reference is worth nothing without its journal; the message is archived once the database has it.
+    refers = F.substring("msg", 1, len(REFERENCE_START)).eqNullSafe(F.lit(REFERENCE_START))
+    frame = frame.where(~refers)
     size = F.octet_length("msg").cast("bigint").alias("message_size")
     digest = F.sha2("msg", 256).alias("msg_sha256")
     frame = frame.select(*frame.columns, size, digest, *decoded_columns(F.col("msg")))

@@ -1,25 +1,22 @@
 """What is under way to the store, and how its ends come back to the loop.
 
-The store completes futures on a thread of its own, hundreds in a burst. They are collected in a
-deque and the loop is woken once; what is waiting for them runs on the loop, in the store's order.
+The store completes futures on a thread of its own; what is waiting for them runs on the loop, in the store's
+order.
 """
 
 from __future__ import annotations
 
-import logging
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from concurrent.futures import Future as StoreFuture
 from functools import partial
 from typing import Any
 
 from jdbcstore.errors import StoreError
+from jdbcstore.futures import Arrivals, StoreFuture
 
-log = logging.getLogger(__name__)
-
-Start = Callable[[], "StoreFuture[Any]"]
+Start = Callable[[], StoreFuture[Any]]
 End = Callable[[Any, BaseException | None], None]
 """(result, None) or (None, what went wrong), on the loop."""
 
@@ -37,15 +34,13 @@ class StoreLine:
         max_bytes: int,
         on_defect: Callable[[Exception], None],
     ) -> None:
-        self._loop = loop
+        self._arrivals = Arrivals(loop)
         self._on_defect = on_defect
         self._max_count = max_count
         self._max_bytes = max_bytes
         self._count = 0
         self._bytes = 0
         self._deferred: deque[tuple[Start, int, End]] = deque()
-        self._done: deque[tuple[int, End, StoreFuture[Any]]] = deque()
-        self._woken = False
         self._idle: Callable[[], None] | None = None
 
     def submit(self, start: Start, size: int, end: End) -> None:
@@ -72,31 +67,18 @@ class StoreLine:
             return
         self._count += 1
         self._bytes += size
-        future.add_done_callback(partial(self._completed, size, end))
+        ended = partial(self._ended, size, end, future)
+        future.add_done_callback(lambda _: self._arrivals.add(ended))
 
-    def _completed(self, size: int, end: End, future: StoreFuture[Any]) -> None:
-        """On a thread of the store's: appended first, so that a drain that is about to run sees it."""
-        self._done.append((size, end, future))
-        if not self._woken:
-            self._woken = True
-            try:
-                self._loop.call_soon_threadsafe(self._drain)
-            except RuntimeError:
-                log.debug("the loop was closed before the store was done")
-
-    def _drain(self) -> None:
-        self._woken = False
-        done = self._done
-        for _ in range(len(done)):
-            size, end, future = done.popleft()
-            self._count -= 1
-            self._bytes -= size
-            error = CancelledError() if future.cancelled() else future.exception()
-            try:
-                end(None if error else future.result(), error)
-            except Exception as defect:
-                # Whoever waited for this one is told of no success; the others still have to hear of theirs.
-                self._on_defect(defect)
+    def _ended(self, size: int, end: End, future: StoreFuture[Any]) -> None:
+        self._count -= 1
+        self._bytes -= size
+        error = CancelledError() if future.cancelled() else future.exception()
+        try:
+            end(None if error else future.result(), error)
+        except Exception as defect:
+            # Whoever waited for this one is told of no success; the others still have to hear of theirs.
+            self._on_defect(defect)
         while self._deferred and self._count < self._max_count and self._bytes < self._max_bytes:
             try:
                 self._start(*self._deferred.popleft())

@@ -9,7 +9,6 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from concurrent.futures import Future as StoreFuture
 from functools import partial
 
 from jdbcstore.abc import MessageReference, MessageStore
@@ -18,6 +17,7 @@ from jdbcstore.broker.entry import Entry, Source
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.parts import Parts
 from jdbcstore.errors import OutcomeUnknown
+from jdbcstore.futures import StoreFuture
 from jdbcstore.message import Message
 
 

@@ -16,8 +16,9 @@ class Step(NamedTuple):
 
     ready: Callable[[], Future[None] | None]
     """What it has to wait for when its turn has come; None if for nothing."""
-    begin: Callable[[BaseException | None], None]
-    """Does it, or hears why that cannot be: a CancelledError if what came before it is not done at all."""
+    begin: Callable[[BaseException | None], Future[None] | None]
+    """Does it, or hears why that cannot be: a CancelledError if what came before it is not done at all.
+    What it returns has to be done before the next has its turn."""
 
 
 class Gates:
@@ -71,17 +72,34 @@ class Gates:
                 self._closed[connection_id] = steps
                 ready.add_done_callback(self._guarded(partial(self._go_on, connection_id, step)))
                 return
-            step.begin(None)
+            if self._is_held(connection_id, steps, step.begin(None)):
+                return
         self._closed.pop(connection_id, None)
 
+    def _is_held(self, connection_id: str, steps: deque[Step], begun: Future[None] | None) -> bool:
+        """Whether the next has to wait for what has begun; then the gate opens when that is done."""
+        if begun is None or begun.done():
+            return False
+        self._closed[connection_id] = steps
+        begun.add_done_callback(self._guarded(lambda _: self._as_one(connection_id, self._run)))
+        return True
+
     def _go_on(self, connection_id: str, step: Step, ready: Future[None]) -> None:
-        error, steps = ready.exception(), self._closed[connection_id]
-        self._running = connection_id
-        try:
-            step.begin(error)
+        def go_on(connection_id: str, steps: deque[Step]) -> None:
+            error = ready.exception()
+            begun = step.begin(error)
             while steps and isinstance(error, CancelledError):
                 steps.popleft().begin(error)
-            self._run(connection_id, steps)
+            if not self._is_held(connection_id, steps, begun):
+                self._run(connection_id, steps)
+
+        self._as_one(connection_id, go_on)
+
+    def _as_one(self, connection_id: str, work: Callable[[str, deque[Step]], None]) -> None:
+        """Steps of this connection: what they commit comes at once."""
+        self._running = connection_id
+        try:
+            work(connection_id, self._closed[connection_id])
         finally:
             self._running = None
 

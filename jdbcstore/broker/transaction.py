@@ -96,18 +96,21 @@ class EngineTransaction:
         waits = [each for target in targets for each in target.before(self._connection_id)]
         return all_done(self._parts.loop, waits) if waits else None
 
-    def _begin(self, written: Transaction, promise: Future[None], error: BaseException | None) -> None:
+    def _begin(
+        self, written: Transaction, promise: Future[None], error: BaseException | None
+    ) -> Future[None] | None:
         parts = self._parts
         parts.commits += 1
         if isinstance(error, CancelledError):
             promise.cancel()  # its connection is gone
         if error is not None:
             self._end(promise, [], error)
-            return
+            return None
         entries = [entry for mine in self._holders.values() for entry in mine]
         # The sequences of what is being written are not known yet.
         writing = [entry.writing.done for entry in entries if entry.writing is not None]
         parts.outbox.commit(all_done(parts.loop, writing), partial(self._submit, written, entries, promise))
+        return None if parts.store.commits_in_order else promise
 
     def _submit(self, written: Transaction, entries: Sequence[Entry], promise: Future[None]) -> None:
         end = partial(self._end, promise)

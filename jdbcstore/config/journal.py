@@ -22,6 +22,9 @@ class JournalConfig:
     use_journal: bool = True
     """False writes none; what one holds is taken into the database first."""
 
+    use_quick_journal: bool = False
+    """The database gets references, and the messages when the files that they are in are to be used again."""
+
     checkpoint_interval: float = option(300.0, at_least=0, milliseconds=True)
     """0 has checkpoints made by size, by memory, on demand and at the end."""
     max_checkpoint_message_add_size: int = option(1024 * 1024, at_least=1, size=True)
@@ -33,7 +36,7 @@ class JournalConfig:
     writers wait at all of it."""
 
     journal_log_files: int = option(2, at_least=1)
-    """Files that are kept ready to be written."""
+    """Files that are kept ready to be written; with ``use_quick_journal``, those that messages stay in."""
     journal_log_file_size: int = option(20 * 1024 * 1024, at_least=4096, size=True)
     journal_archive_directory: str | None = None
     """Where full files are kept; None uses them again."""

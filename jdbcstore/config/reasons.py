@@ -26,7 +26,6 @@ PERSISTENCE_ADAPTER = {
     "useDedicatedTaskRunner": "jdbcstore has its own threads",
     "journalThreadPriority": "Python's threads have no priorities",
     "maxCheckpointWorkers": "a checkpoint is written by the one thread that writes to the database",
-    "useQuickJournal": "messages are in the database whole, and never only in the journal",
     "journal": "a journal is configured by its directory and files",
 }
 

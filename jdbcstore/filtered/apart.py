@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future
 from functools import partial
 
 from jdbcstore.abc import Outcome, Store
 from jdbcstore.errors import InvalidDestination, StoreError
 from jdbcstore.filtered.routes import Routes
+from jdbcstore.futures import StoreFuture
 from jdbcstore.message import Message
 
 
-def add_apart(routes: Routes, messages: Sequence[Message]) -> Future[list[Outcome]]:
+def add_apart(routes: Routes, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
     """See :meth:`jdbcstore.abc.Store.add_each_async`: the messages of each store are one such call of it."""
     places: dict[Store, list[int]] = {}
     refused: dict[int, StoreError] = {}
@@ -46,14 +46,14 @@ class _Gathered:
     """The outcomes of several stores, each message's in its place."""
 
     def __init__(self, count: int, parts: int) -> None:
-        self.result: Future[list[Outcome]] = Future()
+        self.result: StoreFuture[list[Outcome]] = StoreFuture()
         self.result.set_running_or_notify_cancel()  # what one store has begun with, no other calls back
         self._outcomes: dict[int, Outcome] = {}
         self._count = count
         self._parts = parts
         self._lock = threading.Lock()
 
-    def take_done(self, places: list[int], added: Future[list[Outcome]]) -> None:
+    def take_done(self, places: list[int], added: StoreFuture[list[Outcome]]) -> None:
         """On a thread of the store's."""
         try:
             self.take(dict(zip(places, added.result(), strict=True)))

@@ -39,8 +39,8 @@ class Outcomes:
         self._finishing = False
         self._unfinished = False
 
-    def commit(self, work: Sequence[tuple[Store, Fill]]) -> None:
-        """Do all the work, or none of it.
+    def commit(self, work: Sequence[tuple[Store, Fill]]) -> XATransactionId:
+        """Do all the work, or none of it; the id that the messages have.
 
         :raises OutcomeUnknown: all or none of it is done, at the latest when every store answers again
         :raises StoreError: none of it was done
@@ -54,6 +54,7 @@ class Outcomes:
             prepared, xid = self._prepare(work)
             if prepared:
                 self._commit(prepared, xid)
+            return xid
         finally:
             with self._turn:
                 self._committing -= 1

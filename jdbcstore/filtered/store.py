@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -17,6 +17,7 @@ from jdbcstore.filtered.outcomes import Outcomes
 from jdbcstore.filtered.routes import Route, Routes
 from jdbcstore.filtered.transaction import FilteredTransaction, destination_named
 from jdbcstore.filtered.xa import FilteredXAResource
+from jdbcstore.futures import StoreFuture
 from jdbcstore.ids import ProducerId
 from jdbcstore.message import Message
 from jdbcstore.naming import MessageNamer
@@ -42,6 +43,9 @@ class FilteredStore:
     :raises ConfigurationError: no route, or two stores of one name
     :raises StoreUnavailable: a store does not answer
     """
+
+    commits_in_order = False
+    """Those over several stores take a while, each in a thread."""
 
     def __init__(
         self, routes: Sequence[Route], *, clock: Clock | None = None, read_only: bool = False
@@ -69,18 +73,20 @@ class FilteredStore:
     def transaction(self) -> FilteredTransaction:
         return FilteredTransaction(self)
 
-    def add_each_async(self, messages: Sequence[Message]) -> Future[list[Outcome]]:
+    def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         return add_apart(self.routes, messages)
 
     @property
     def xa(self) -> FilteredXAResource:
         return FilteredXAResource(self)
 
-    def run(self, work: Callable[[], T]) -> Future[T]:
+    def run(self, work: Callable[[], T]) -> StoreFuture[T]:
         """Do something that takes several commits in a thread."""
         if self._closed:
             raise StoreClosed()
-        return self._threads.submit(work)
+        result: StoreFuture[T] = StoreFuture()
+        self._threads.submit(_fulfil, result, work)
+        return result
 
     def destinations(self) -> list[Destination]:
         found = (
@@ -129,3 +135,12 @@ class FilteredStore:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _fulfil(result: StoreFuture[T], work: Callable[[], T]) -> None:
+    if not result.set_running_or_notify_cancel():
+        return
+    try:
+        result.set_result(work())
+    except BaseException as error:
+        result.set_exception(error)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Future
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from jdbcstore.abc import (
+    Cursor,
     MessageReference,
     Reference,
     Store,
@@ -17,14 +19,18 @@ from jdbcstore.abc import (
     TransactionalStore,
     TransactionalTopic,
     XATransaction,
+    pages,
 )
 from jdbcstore.destination import Destination, DestinationKind
-from jdbcstore.errors import MessageNotFound, TransactionError
-from jdbcstore.ids import MessageId
+from jdbcstore.errors import StoreError, TransactionError
+from jdbcstore.futures import StoreFuture
+from jdbcstore.ids import MessageId, XATransactionId
 from jdbcstore.message import Message
 
 if TYPE_CHECKING:
     from jdbcstore.filtered.store import FilteredStore
+
+log = logging.getLogger(__name__)
 
 _GONE = -1
 
@@ -92,7 +98,7 @@ class FilteredTransaction:
             return self._commit_all(used)
         return [reference for part in used for reference in part.local.commit()]
 
-    def commit_async(self) -> Future[list[MessageReference]]:
+    def commit_async(self) -> StoreFuture[list[MessageReference]]:
         used = self._end()
         if len(used) == 1:
             return used[0].local.commit_async()
@@ -101,18 +107,41 @@ class FilteredTransaction:
     def _commit_all(self, used: list[_Part]) -> list[MessageReference]:
         for part in used:
             part.local.rollback()
-        if used:
-            self._store.outcomes.commit([(part.store, part.fill) for part in used])
-        return [self._reference(*added) for added in self._added]
+        if not used:
+            return []
+        before = {id(part.store): part.store.last_sequence() for part in used}
+        xid = self._store.outcomes.commit([(part.store, part.fill) for part in used])
+        found = self._find_added(before, xid)
+        return [
+            MessageReference(next(found[added], _GONE), message_id)
+            for added in self._added for _, message_id in [added]
+        ]  # fmt: skip
 
-    def _reference(self, destination: Destination, message_id: MessageId) -> MessageReference:
-        """Sequences are given in the second phase; a message that has been consumed since has none."""
-        place = self._store.topic(destination) if destination.is_topic else self._store.queue(destination)
-        try:
-            sequence = place.get_message(message_id).sequence
-        except MessageNotFound:
-            sequence = None
-        return MessageReference(_GONE if sequence is None else sequence, message_id)
+    def _find_added(
+        self, before: dict[int, int], xid: XATransactionId
+    ) -> dict[tuple[Destination, MessageId], Iterator[int]]:
+        """Sequences are given in the second phase; a message that has been consumed since has none.
+
+        An id does not name one message: a producer may send it again. What is behind the last sequence
+        of ``before`` and has the transaction's id is meant.
+        """
+        found: dict[tuple[Destination, MessageId], list[int]] = {added: [] for added in self._added}
+        for destination, count in Counter(destination for destination, _ in self._added).items():
+            store = self._store.routes.store_of(destination)
+            try:
+                place = store.topic(destination) if destination.is_topic else store.queue(destination)
+                for page in pages(place, after=Cursor((before[id(store)],))):
+                    mine = [message for message in page if message.transaction_id == xid]
+                    for message in mine:
+                        if message.message_id is not None and message.sequence is not None:
+                            found[destination, message.message_id].append(message.sequence)
+                    count -= len(mine)
+                    if not count:
+                        break
+            except StoreError as error:
+                # It is committed, and must not look as if it were not.
+                log.warning("messages of a transaction over several stores were not found: %s", error)
+        return {added: iter(sorted(sequences)) for added, sequences in found.items()}
 
     def rollback(self) -> None:
         for part in self._end():

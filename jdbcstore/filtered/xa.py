@@ -11,7 +11,7 @@ from jdbcstore.errors import StoreError, TransactionNotFound
 from jdbcstore.filtered.outcomes import is_ours
 from jdbcstore.filtered.transaction import FilteredTransaction
 from jdbcstore.ids import XATransactionId
-from jdbcstore.names import not_prepared, xid_order
+from jdbcstore.names import not_prepared, prepared_before, xid_order
 
 if TYPE_CHECKING:
     from jdbcstore.filtered.store import FilteredStore
@@ -80,7 +80,11 @@ class FilteredXATransaction(FilteredTransaction):
 
     def prepare(self) -> bool:
         prepared: list[Store] = []
-        for part in self._end():
+        parts = self._end()
+        # Each would see for itself, but perhaps behind one that has prepared.
+        if any(one.xid == self._xid for one in self._store.xa.recover()):
+            raise prepared_before(self._xid)
+        for part in parts:
             try:
                 if cast(XATransaction, part.local).prepare():
                     prepared.append(part.store)

@@ -1,6 +1,6 @@
 """An append-only log of records in files: group commit, recovery, damage. It knows nothing of messages."""
 
-from jdbcstore.journal.api import Appender, Entry, Record, Written
+from jdbcstore.journal.api import Appender, Entry, Record, Span, Written
 from jdbcstore.journal.directory import Kept
 from jdbcstore.journal.inspection import Damage, SegmentFile, kept, records, records_of, segments
 from jdbcstore.journal.log import Journal
@@ -16,6 +16,7 @@ __all__ = [
     "Record",
     "Repaired",
     "SegmentFile",
+    "Span",
     "Torn",
     "Written",
     "kept",

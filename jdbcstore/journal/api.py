@@ -54,6 +54,18 @@ class Written(NamedTuple):
     number: int
     sequence: int
     """The first of its sequences."""
+    segment: int
+    offset: int
+    """Where its body begins in the segment's file."""
+
+
+class Span(NamedTuple):
+    """What is in a segment that is still there."""
+
+    segment: int
+    first_sequence: int
+    """No sequence of an earlier segment is as high; 0 if it is not known, after a repair."""
+    last_number: int
 
 
 Committed = Callable[[Sequence[Written]], None]
@@ -112,6 +124,25 @@ class Appender(Protocol):
         """The records behind a number, up to the last that was durable when this was called.
 
         :raises CorruptJournal: one of them is damaged or gone
+        """
+        ...
+
+    def check(self) -> None:
+        """Make sure that what was told of is all that is in the files.
+
+        :raises JournalFailed: the journal cannot be written any more; what was last in doubt may be there
+        """
+        ...
+
+    def segments(self) -> list[Span]:
+        """Those that are not released, the oldest first; the last is being written."""
+        ...
+
+    def read(self, segment: int, offset: int, size: int) -> bytes:
+        """Bytes of a segment's file, whatever they are by now; fewer if it ends before.
+
+        :raises CorruptJournal: it is not there
+        :raises StoreUnavailable: it cannot be read now
         """
         ...
 

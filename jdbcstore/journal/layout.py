@@ -131,19 +131,28 @@ def gap(stamp: Stamp, last_lost: int, body: bytes) -> bytes:
 
 
 def frame(
-    entries: Sequence[Entry], stamp: Stamp, number: int, sequence: int, durable: int, room: int
+    entries: Sequence[Entry],
+    stamp: Stamp,
+    number: int,
+    sequence: int,
+    durable: int,
+    room: int,
+    place: tuple[int, int],
 ) -> tuple[list[bytes], list[Written], int]:
     """The records of as many entries as there is room for, in pieces, and their bytes. The first has this
-    number and sequence."""
+    number and sequence, and goes to this place, a segment and an offset."""
     parts: list[bytes] = []
     written: list[Written] = []
     seed, marker = stamp
+    segment, start = place
+    start += RECORD
     total = 0
     for entry in entries:
         size = entry.size
         padding = -size & 7
         if total + RECORD + size + padding > room:
             break
+        body = start + total
         total += RECORD + size + padding
         count = entry.sequences
         head = _FIELDS.pack(size, marker, number - durable, count, entry.kind, 0, 0, number, sequence)
@@ -154,7 +163,7 @@ def frame(
         parts += (crc.to_bytes(4, "little"), head, *chunks)
         if padding:
             parts.append(_PADDING[padding])
-        written.append(Written(entry, number, sequence))
+        written.append(Written(entry, number, sequence, segment, body))
         number += 1
         sequence += count
     return parts, written, total

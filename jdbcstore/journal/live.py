@@ -11,8 +11,9 @@ from pathlib import Path
 
 from jdbcstore.clock import Clock
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.errors import JournalFailed, StoreUnavailable
+from jdbcstore.errors import CorruptJournal, JournalFailed, StoreUnavailable
 from jdbcstore.journal import directory as names
+from jdbcstore.journal.api import Span
 from jdbcstore.journal.files import Files
 from jdbcstore.journal.keeping import Keeping
 from jdbcstore.journal.layout import BLOCK, SegmentHeader, Stamp
@@ -49,6 +50,29 @@ class Segments:
         with self._lock:
             return list(self._live)
 
+    def spans(self) -> list[Span]:
+        """What is in each."""
+        return [Span(one.header.number, one.header.first_sequence, one.last_number) for one in self.live]
+
+    def read(self, segment: int, offset: int, size: int) -> bytes:
+        """Bytes of a file, fewer if it ends before.
+
+        :raises CorruptJournal: it is not there
+        :raises StoreUnavailable: it cannot be read now
+        """
+        try:
+            file = os.open(names.segment_path(self.directory, segment), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return os.pread(file, size, offset)
+            finally:
+                os.close(file)
+        except FileNotFoundError:
+            raise CorruptJournal("its file is missing", segment=segment, offset=offset) from None
+        except OSError as error:
+            raise StoreUnavailable(
+                f"segment {segment} of the journal in {self.directory} cannot be read: {error.strerror}"
+            ) from error
+
     @property
     def current(self) -> Segment:
         return self._live[-1]
@@ -78,6 +102,10 @@ class Segments:
             self._cut(found.torn, current)
         if not found.clean:
             self._write_again(current)
+        else:
+            # An earlier process may have cut it, and ended before that was durable: what is written in its
+            # place must not become whole by what was there.
+            self._files.sync(self._file)
 
     def _cut(self, torn: Torn, current: Segment) -> None:
         # Durable before anything is written: a record of the same number must not be followed by old ones.

@@ -18,7 +18,7 @@ from jdbcstore.errors import (
     StoreError,
     StoreUnavailable,
 )
-from jdbcstore.journal.api import Committed, Entry, Failed, Record
+from jdbcstore.journal.api import Committed, Entry, Failed, Record, Span
 from jdbcstore.journal.directory import make
 from jdbcstore.journal.files import Files, OsFiles
 from jdbcstore.journal.layout import LARGEST
@@ -59,7 +59,7 @@ class Journal:
         self._failed = failed
         self._error: StoreError | None = None
         self._pending = Pending(
-            config.journal_max_write_batch_size, config.journal_buffer_timeout, self._check
+            config.journal_max_write_batch_size, config.journal_buffer_timeout, self.check
         )
         files = files or OsFiles()
         clock = clock or SystemClock()
@@ -145,6 +145,12 @@ class Journal:
     def withdraw(self, entry: Entry) -> bool:
         return self._pending.withdraw(entry)
 
+    def check(self) -> None:
+        if self._error is not None:
+            raise JournalFailed(
+                f"the journal in {self._directory} cannot be written any more; open the store anew"
+            ) from self._error
+
     def sync(self) -> None:
         try:
             self._output.sync()
@@ -154,6 +160,12 @@ class Journal:
 
     def records(self, after: int) -> Iterator[Record]:
         return self._output.records(after)
+
+    def segments(self) -> list[Span]:
+        return self._output.segments.spans()
+
+    def read(self, segment: int, offset: int, size: int) -> bytes:
+        return self._output.segments.read(segment, offset, size)
 
     def release(self, up_to: int) -> None:
         self._output.release(up_to)
@@ -205,7 +217,7 @@ class Journal:
         while position < len(entries):
             left = entries[position:] if position else entries
             try:
-                self._check()
+                self.check()
                 piece = self._output.frame(left)
             except StoreError as error:
                 self._complete_failed(left, error)
@@ -224,12 +236,6 @@ class Journal:
             position += len(piece.written)
             if self._pending.finish(len(piece.written)):
                 self._committed(piece.written)
-
-    def _check(self) -> None:
-        if self._error is not None:
-            raise JournalFailed(
-                f"the journal in {self._directory} cannot be written any more; open the store anew"
-            ) from self._error
 
     def _complete_failed(self, entries: Sequence[Entry], error: StoreError) -> None:
         if isinstance(error, JournalFailed):

@@ -83,14 +83,15 @@ class Output:
         """
         if space(entries[0].size) > self.segments.room:
             self._begin_segment(space(entries[0].size))
-        segments = self.segments
+        segments, current = self.segments, self.segments.current
         first = self.last_number + 1, self.last_sequence + 1
-        parts, written, size = frame(entries, segments.stamp, *first, self._durable, segments.room)
+        place = current.header.number, current.end
+        parts, written, size = frame(entries, segments.stamp, *first, self._durable, segments.room, place)
         data = b"".join(parts)
         if len(data) != size:
             raise ValueError("an entry's size is not that of its chunks")
-        last, _, sequence = written[-1]
-        return Piece(data, written, sequence + last.sequences - 1)
+        last = written[-1]
+        return Piece(data, written, last.sequence + last.entry.sequences - 1)
 
     def _begin_segment(self, need: int) -> None:
         with self._io:

@@ -116,10 +116,11 @@ class SegmentReader:
                 yield offset, head
 
     def markers(self) -> Iterator[int]:
-        """Where records of this segment seem to begin, whole or not, from where the next one is expected."""
+        """Where records of this segment seem to begin, from where the next one is expected: whole or not, and
+        also where the file ends within the header."""
         wanted = self.stamp.found_as
         start = self.offset
-        while start + RECORD <= self.size:
+        while start < self.size:
             window = self._read(start)
             at = window.find(wanted)
             while at >= 0:

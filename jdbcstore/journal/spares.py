@@ -23,6 +23,9 @@ class Spares:
         self._directory = directory
         self._size = config.journal_log_file_size
         self._count = config.journal_log_files - 1
+        if config.use_quick_journal:
+            # The others are full of what the database refers to.
+            self._count = min(self._count, 1)
         self._ahead = config.preallocation_scope == "entire_journal"
         self._sparse = config.preallocation_strategy == "sparse_file"
         self._files = files

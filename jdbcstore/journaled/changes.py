@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from jdbcstore.checkpoint import Changes, JournalMark, SubscriptionKey
 from jdbcstore.journaled.layers import SMALL, Layer
+from jdbcstore.openwire import SEQUENCE_AT, refer
 from jdbcstore.units import EncodedMessage
 
 
@@ -16,12 +17,18 @@ def changes_of(
     """Transactions of about ``size`` bytes that take the store from one mark to the other.
 
     Messages first, in their order, so that a reader of the tables never passes one over; the last transaction
-    says that all is done. ``left_out`` are messages that nobody waits for any more.
+    says that all is done. ``left_out`` are messages that nobody waits for any more. Of messages that the
+    layer knows where to find, the store gets references.
     """
     batches = _Batches(start, size)
     for sequence, message in layer.adds.items():
-        if sequence not in left_out:
+        if sequence in left_out:
+            continue
+        found = layer.found.get(sequence)
+        if found is None:
             yield from batches.add(sequence, message)
+        else:
+            yield from batches.refer(sequence, message, *found)
     for place in layer.places.values():
         for sequence, message in place.updates.items():
             yield from batches.update(sequence, message)
@@ -40,6 +47,7 @@ class _Batches:
     def __init__(self, mark: JournalMark, size: int) -> None:
         self._mark = mark
         self._written = mark.written
+        self._referred = mark.referred
         self._most = size
         self._begin()
 
@@ -54,6 +62,14 @@ class _Batches:
         self._adds.append((sequence, message))
         self._written = sequence
         return self._grow(len(message.blob))
+
+    def refer(self, sequence: int, message: EncodedMessage, segment: int, offset: int) -> Iterator[Changes]:
+        """As :meth:`add`, where a journal keeps the message."""
+        reference = refer(self._mark.journal, segment, offset, message.blob, message.slot)
+        self._adds.append((sequence, message._replace(blob=reference, slot=SEQUENCE_AT)))
+        self._written = sequence
+        self._referred = self._referred or sequence
+        return self._grow(len(reference) + SMALL)
 
     def update(self, sequence: int, message: EncodedMessage) -> Iterator[Changes]:
         self._updates.append((sequence, message))
@@ -74,4 +90,5 @@ class _Batches:
             self._begin()
 
     def end(self, mark: JournalMark) -> Changes:
+        mark = replace(mark, referred=self._referred)
         return Changes(mark, self._adds, self._updates, self._removes, self._acknowledged)

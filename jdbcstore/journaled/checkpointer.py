@@ -14,6 +14,7 @@ from jdbcstore.clock import Clock
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import JournalFailed, LockLost, StoreClosed, StoreError
 from jdbcstore.ids import XATransactionId
+from jdbcstore.journaled.bodies import Bodies
 from jdbcstore.journaled.changes import changes_of
 from jdbcstore.journaled.layers import Layer
 from jdbcstore.journaled.operations import PREPARE
@@ -53,6 +54,7 @@ class Checkpointer:
         overlay: Overlay,
         writer: JournalWriter,
         subscriptions: Subscriptions,
+        bodies: Bodies,
         config: JournalConfig,
         clock: Clock,
         due: threading.Event,
@@ -63,6 +65,7 @@ class Checkpointer:
         self._overlay = overlay
         self._writer = writer
         self._subscriptions = subscriptions
+        self._bodies = bodies
         self._batch_size = config.max_checkpoint_message_add_size
         self._interval = config.checkpoint_interval
         self._clock = clock
@@ -145,14 +148,23 @@ class Checkpointer:
             self._overlay.melt()
             self._writer.make_room()
         self._plan = None
-        self._writer.journal.release(plan.cut)
+        self._release(everything=False)
+
+    def _release(self, *, everything: bool) -> None:
+        """Let go of files of the journal, and first have the store behind take what it refers to in them."""
+        for up_to, number in self._bodies.due(self.mark, everything=everything):
+            for changes in self._bodies.moves(self.mark, up_to):
+                with self.gate:
+                    self.apply(changes)
+            self.mark = self._bodies.moved(self.mark, up_to)
+            self._writer.journal.release(number)
 
     def _changes(self, plan: _Plan) -> list[Changes]:
         layer, mark = plan.layer, self.mark
         left_out: set[int] = set()
         if self._cleans:
             left_out.update(*self._subscriptions.done(self._overlay, layer).values())
-        end = JournalMark(mark.journal, plan.cut, max(plan.last, mark.written))
+        end = replace(mark, applied=plan.cut, written=max(plan.last, mark.written))
         return list(changes_of(layer, mark, end, self._batch_size, left_out))
 
     def _keep(self, xid: XATransactionId, held: Held) -> None:
@@ -202,6 +214,8 @@ class Checkpointer:
     def _end(self) -> None:
         try:
             self.checkpoint()
+            if self.mark.referred:
+                self._release(everything=True)
             if not self._overlay.prepared:
                 self.apply(Changes(replace(self.mark, journal=0)))
         except StoreError as error:

@@ -14,6 +14,7 @@ from jdbcstore.journaled.layers import Layer
 from jdbcstore.journaled.parts import Parts
 from jdbcstore.journaled.reading import Source, read_page
 from jdbcstore.message import Message
+from jdbcstore.openwire import REFERENCE_SIZE
 from jdbcstore.units import EncodedMessage
 
 _END = 2**63 - 1
@@ -66,16 +67,19 @@ def summarize(parts: Parts, source: Source, behind: CheckpointedDestination) -> 
     with parts.checkpointer.gate:
         laid = _laid(parts, source)
         asked = [*laid.gone, *laid.updated]
+        referred = parts.bodies.sizes(parts.checkpointer.mark, source.container)
         present = behind.present(asked) if asked else {}
+        more = sum(size - REFERENCE_SIZE for size in referred.values())
+        present.update((sequence, referred[sequence]) for sequence in present.keys() & referred.keys())
         stored = behind.statistics()
         oldest = stored.oldest_timestamp_ms
         if present or not stored.message_count:
             oldest = _oldest(source, behind)
     gone = [present[sequence] for sequence in laid.gone if sequence in present]
-    more = [size - present[sequence] for sequence, size in laid.updated.items() if sequence in present]
+    more += sum(size - present[sequence] for sequence, size in laid.updated.items() if sequence in present)
     return Statistics(
         stored.message_count - len(gone) + laid.count,
-        stored.message_bytes - sum(gone) + sum(more) + laid.size,
+        stored.message_bytes - sum(gone) + more + laid.size,
         oldest,
     )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 
 from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
 from jdbcstore.checkpoint import CheckpointedDestination
 from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptMessage
+from jdbcstore.futures import StoreFuture
 from jdbcstore.journaled.counting import count_messages, summarize
 from jdbcstore.journaled.operations import Writes
 from jdbcstore.journaled.parts import Parts
@@ -42,7 +42,7 @@ class JournaledMessageStore:
     def add_message(self, message: Message) -> MessageReference:
         return self._parts.writer.add(self._behind.encode(message))
 
-    def add_message_async(self, message: Message) -> Future[MessageReference]:
+    def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
         return self._parts.writer.add_async(self._behind.encode(message))
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
@@ -57,7 +57,7 @@ class JournaledMessageStore:
     def acknowledge(self, *messages: Reference) -> None:
         self._parts.writer.remove(self._container, self._resolved(messages))
 
-    def acknowledge_async(self, *messages: Reference) -> Future[None]:
+    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
         return self._parts.writer.remove_async(self._container, self._resolved(messages))
 
     def remove_in(self, writes: Writes, messages: Sequence[Reference]) -> None:

@@ -43,6 +43,9 @@ class Layer:
     """By container."""
     acknowledged: dict[SubscriptionKey, dict[int, int]] = field(default_factory=dict)
     """Sequence -> priority of what each durable subscription has consumed."""
+    found: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Segment and offset of added messages, as they are in the journal, if the store behind is to refer to
+    them."""
     size: int = 0
     """Roughly the bytes it takes in memory."""
     newer: Layer | None = None
@@ -96,6 +99,7 @@ class Layer:
     def drop(self, sequence: int) -> None:
         """Forget a message that was added in this layer."""
         message = self.adds.pop(sequence)
+        self.found.pop(sequence, None)
         place = self.places[message.container]
         place.lanes[message.priority].discard(sequence)
         if message.expiration_ms > 0:
@@ -128,6 +132,7 @@ class Layer:
         if added is not None:
             # As in a row: the lane and the expiration stay what they were.
             self.adds[sequence] = added._replace(blob=message.blob, slot=message.slot)
+            self.found.pop(sequence, None)
             more = len(message.blob) - len(added.blob)
             place.size += more
             self.size += more

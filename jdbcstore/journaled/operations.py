@@ -6,7 +6,7 @@ XA transactions have the transaction's id in front.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from struct import Struct, calcsize, pack, unpack_from
@@ -63,6 +63,15 @@ def encode_writes(writes: Writes) -> list[bytes]:
 def encode_add(message: EncodedMessage) -> tuple[bytes, bytes]:
     """As :func:`encode_writes`, of one message that is added."""
     return _encode_message(_ADD, message)
+
+
+def blobs_at(adds: Sequence[EncodedMessage], xid: XATransactionId | None) -> Iterator[int]:
+    """Where in the body of a record the blob of each message added begins."""
+    at = 0 if xid is None else len(encode_xid(xid))
+    for message in adds:
+        at += _message.size + len(_bytes(message.container)) + len(_bytes(message.producer))
+        yield at
+        at += len(message.blob)
 
 
 def encode_removal(container: str, sequences: Sequence[int]) -> bytes:

@@ -101,6 +101,13 @@ class Overlay:
                 if sequence not in held:
                     active.acknowledge(key, sequence, priority)
 
+    def locate(self, first: int, places: Iterable[tuple[int, int]]) -> None:
+        """Remember the segment and offset of each message that was added from this sequence on."""
+        active = self.active
+        for sequence, place in enumerate(places, first):
+            if sequence in active.adds:
+                active.found[sequence] = place
+
     def remove(self, container: str, sequences: Iterable[int]) -> None:
         """Messages of a destination are gone."""
         active, held = self.active, self.held.get(container, ())

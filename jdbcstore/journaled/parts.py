@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from jdbcstore.checkpoint import CheckpointedStore
 from jdbcstore.clock import Clock
 from jdbcstore.ids import XATransactionId
+from jdbcstore.journaled.bodies import Bodies
 from jdbcstore.journaled.checkpointer import Checkpointer
 from jdbcstore.journaled.overlay import Overlay
 from jdbcstore.journaled.subscriptions import Subscriptions
@@ -22,6 +23,7 @@ class Parts:
     overlay: Overlay
     writer: JournalWriter
     checkpointer: Checkpointer
+    bodies: Bodies
     subscriptions: Subscriptions
     clock: Clock
     behind_prepared: set[XATransactionId]

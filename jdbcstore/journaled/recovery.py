@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
+
 from jdbcstore.abc import Progress
 from jdbcstore.audit import DuplicateAudit
 from jdbcstore.checkpoint import Changes, CheckpointedStore, JournalMark
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.destination import Destination
-from jdbcstore.errors import ConfigurationError, JournalPending
+from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending
 from jdbcstore.journal.api import Appender
+from jdbcstore.journal.layout import RECORD
+from jdbcstore.journaled.bodies import Bodies
 from jdbcstore.journaled.checkpointer import Checkpointer
-from jdbcstore.journaled.operations import decode_record
+from jdbcstore.journaled.operations import COMMIT, WRITE, blobs_at, decode_record
 from jdbcstore.journaled.overlay import Overlay
 from jdbcstore.journaled.writing import JournalWriter
 from jdbcstore.units import everything
+
+log = logging.getLogger(__name__)
 
 _REPORTED = 1_000
 """Records between two calls of the progress."""
@@ -28,6 +35,7 @@ class Recovery:
         overlay: Overlay,
         writer: JournalWriter,
         checkpointer: Checkpointer,
+        bodies: Bodies,
         config: JournalConfig,
     ) -> None:
         self._store = store
@@ -35,6 +43,7 @@ class Recovery:
         self._writer = writer
         self._journal: Appender = writer.journal
         self._checkpointer = checkpointer
+        self._bodies = bodies
         self._config = config
         self._audit: DuplicateAudit | None = store.audit
 
@@ -49,6 +58,11 @@ class Recovery:
         self._overlay.found = self._store.last_sequence()
         after = self._first(mark)
         self._checkpointer.mark = JournalMark(self._journal.journal, after, mark.written if mark else 0)
+        referred = mark is not None and mark.journal == self._journal.journal and mark.referred
+        if referred or self._bodies.are_used:
+            self._store.find_bodies(self._bodies.find)
+        if mark is not None and referred:
+            self._refer(mark)
         self._overlay.written = self._checkpointer.mark.written
         self._replay(after, progress)
         overlay, journal = self._overlay, self._journal
@@ -60,6 +74,16 @@ class Recovery:
         if mark is None or mark.journal != journal.journal:
             # From now on the tables say that they are not all there is.
             self._checkpointer.apply(Changes(self._checkpointer.mark))
+
+    def _refer(self, mark: JournalMark) -> None:
+        """The store behind may refer to messages in the journal, be it to get more such references or not."""
+        self._checkpointer.mark = replace(self._checkpointer.mark, referred=mark.referred)
+        try:
+            self._bodies.check(mark)
+        except CorruptJournal as error:
+            if not self._config.ignore_missing_journalfiles:
+                raise
+            log.error("messages of the store are lost: %s", error)
 
     def _first(self, mark: JournalMark | None) -> int:
         """The record behind which the journal has what the store has not."""
@@ -90,6 +114,10 @@ class Recovery:
             with overlay.lock:
                 overlay.last_number = record.number
                 overlay.take(record.kind, xid, writes, record.sequence)
+                if self._bodies.are_used and record.kind in (WRITE, COMMIT):
+                    start = record.offset + RECORD
+                    places = [(record.segment, start + at) for at in blobs_at(writes.adds, xid)]
+                    overlay.locate(record.sequence, places)
             if overlay.size >= self._writer.pressed:
                 self._name_prioritized()
                 self._checkpointer.checkpoint()

@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -17,9 +16,11 @@ from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.destination import Destination
 from jdbcstore.errors import StoreClosed
+from jdbcstore.futures import StoreFuture
 from jdbcstore.ids import ProducerId
 from jdbcstore.journal import Appender, Journal
 from jdbcstore.journal.api import Committed, Failed
+from jdbcstore.journaled.bodies import Bodies
 from jdbcstore.journaled.checkpointer import Checkpointer
 from jdbcstore.journaled.destinations import JournaledMessageStore
 from jdbcstore.journaled.holding import Claims
@@ -72,6 +73,8 @@ class JournaledStore:
     :raises StoreUnavailable: the directory cannot be used, or the store behind does not answer
     """
 
+    commits_in_order = True
+
     def __init__(
         self,
         store: CheckpointedStore,
@@ -88,7 +91,10 @@ class JournaledStore:
         due = threading.Event()
         self._writer = writer = JournalWriter(overlay, config, store.audit, due.set)
         self._subscriptions = subscriptions = Subscriptions(store)
-        self._checkpointer = Checkpointer(store, overlay, writer, subscriptions, config, clock, due)
+        bodies = Bodies(store, writer, config)
+        self._checkpointer = checkpointer = Checkpointer(
+            store, overlay, writer, subscriptions, bodies, config, clock, due
+        )
         behind_prepared = {transaction.xid for transaction in store.xa.recover()}
         self._journal = writer.journal = open_journal(
             config,
@@ -98,11 +104,13 @@ class JournaledStore:
             clock=clock,
         )
         try:
-            Recovery(store, overlay, writer, self._checkpointer, config).run(progress)
+            Recovery(store, overlay, writer, checkpointer, bodies, config).run(progress)
         except BaseException:
             self._journal.close()
             raise
-        self._parts = Parts(store, overlay, writer, self._checkpointer, subscriptions, clock, behind_prepared)
+        self._parts = Parts(
+            store, overlay, writer, checkpointer, bodies, subscriptions, clock, behind_prepared
+        )
         self._claims = Claims(self._parts)
         self._lock = threading.Lock()
         self._closed = False
@@ -149,7 +157,7 @@ class JournaledStore:
     def transaction(self) -> JournaledTransaction:
         return JournaledTransaction(self, self._parts)
 
-    def add_each_async(self, messages: Sequence[Message]) -> Future[list[Outcome]]:
+    def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         # What could refuse one of them was asked now: the journal takes all or none.
         adds, outcomes = check_each(self, messages, JournaledMessageStore.encode)
         return self._writer.submit(Unit(Writes(adds=adds), outcomes))
@@ -167,12 +175,23 @@ class JournaledStore:
         self._checkpointer.checkpoint()
 
     def destinations(self) -> list[Destination]:
+        with self._lock:
+            opened = {*self._queues, *self._topics}
+        every, doubtful = self._found()
+        if not doubtful <= opened:
+            # To look into one would decide whether it is by priority, which who uses it first does.
+            self.checkpoint()
+            every, doubtful = self._found()
+        known = doubtful & opened
+        return sorted((one for one in every if one not in known or self._is_used(one)), key=str)
+
+    def _found(self) -> tuple[set[Destination], set[Destination]]:
+        """Destinations that are used, or were; and of these, those where the overlay may have ended that."""
         with self._overlay.lock:
             used, touched = self._overlay.containers()
-        behind = set(self._store.destinations())
-        every = behind | {Destination.parse(name) for name in used}
-        doubtful = {Destination.parse(name) for name in touched} - {Destination.parse(name) for name in used}
-        return sorted((one for one in every if one not in doubtful or self._is_used(one)), key=str)
+        # A checkpoint may be writing what is neither there yet nor in the active layer any more.
+        every = {*self._store.destinations(), *map(Destination.parse, used | touched)}
+        return every, every & {*map(Destination.parse, touched - used)}
 
     def _is_used(self, destination: Destination) -> bool:
         if destination.is_topic:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 
 from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
 from jdbcstore.checkpoint import CheckpointedTopic, SubscriptionKey
 from jdbcstore.destination import Destination
+from jdbcstore.futures import StoreFuture
 from jdbcstore.journaled.counting import count_pending
 from jdbcstore.journaled.destinations import JournaledMessageStore
 from jdbcstore.journaled.operations import FORGET, Writes
@@ -110,7 +110,9 @@ class JournaledTopicMessageStore(JournaledMessageStore):
         """A subscription has consumed these, durably."""
         self._parts.writer.execute(self.acknowledged(info, messages))
 
-    def acknowledge_for_async(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> Future[None]:
+    def acknowledge_for_async(
+        self, info: SubscriptionInfo, messages: Sequence[Reference]
+    ) -> StoreFuture[None]:
         """As :meth:`acknowledge_for`, without waiting."""
         return self._parts.writer.submit(self.acknowledged(info, messages))
 
@@ -132,7 +134,7 @@ class JournaledDurableSubscription:
     def acknowledge(self, *messages: Reference) -> None:
         self._topic.acknowledge_for(self._info, messages)
 
-    def acknowledge_async(self, *messages: Reference) -> Future[None]:
+    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
         return self._topic.acknowledge_for_async(self._info, messages)
 
     def message_count(self) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from jdbcstore.abc import MessageReference, Reference
 from jdbcstore.destination import Destination
 from jdbcstore.errors import TransactionError
+from jdbcstore.futures import StoreFuture
 from jdbcstore.journaled.destinations import JournaledMessageStore
 from jdbcstore.journaled.operations import Writes
 from jdbcstore.journaled.parts import Parts
@@ -45,7 +45,7 @@ class JournaledTransaction:
         references: list[MessageReference] = self._parts.writer.execute(Unit(self._end()))
         return references
 
-    def commit_async(self) -> Future[list[MessageReference]]:
+    def commit_async(self) -> StoreFuture[list[MessageReference]]:
         return self._parts.writer.submit(Unit(self._end()))
 
     def _end(self) -> Writes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 from jdbcstore.abc import MessageReference
@@ -14,6 +14,7 @@ from jdbcstore.journaled.operations import (
     ROLLBACK,
     WRITE,
     Writes,
+    blobs_at,
     encode_acknowledgement,
     encode_add,
     encode_removal,
@@ -73,6 +74,10 @@ class Unit:
         """It is written; the overlay's lock is held."""
         overlay.take(self.kind, self.xid, self.writes, sequence)
 
+    def blobs_at(self) -> Iterable[int]:
+        """Where in its record the blob of each message begins that gets a sequence."""
+        return blobs_at(self.adds, self.xid) if self.sequences else ()
+
     def complete(self, sequence: int) -> None:
         """Tell the caller, under no lock."""
         added = enumerate(self.adds, sequence)
@@ -108,6 +113,9 @@ class Add(Unit):
         overlay.active.add(sequence, self.message)
         overlay.last_sequence = sequence
 
+    def blobs_at(self) -> Iterable[int]:
+        return (len(self.head),)
+
     def complete(self, sequence: int) -> None:
         self.completion.set_result(MessageReference(sequence, self.message.message_id))
 
@@ -134,6 +142,9 @@ class Removal(Unit):
 
     def apply(self, overlay: Overlay, _sequence: int) -> None:
         overlay.remove(self.container, self.removed)
+
+    def blobs_at(self) -> Iterable[int]:
+        return ()
 
     def complete(self, _sequence: int) -> None:
         self.completion.set_result(None)

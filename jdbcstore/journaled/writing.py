@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -12,11 +11,12 @@ from jdbcstore.abc import MessageReference
 from jdbcstore.audit import DuplicateAudit
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreClosed, StoreError
+from jdbcstore.futures import Promise, StoreFuture, burst
 from jdbcstore.journal.api import Appender, Entry, Written
 from jdbcstore.journaled.operations import Writes
 from jdbcstore.journaled.overlay import Overlay
 from jdbcstore.journaled.units import Add, Removal, Unit
-from jdbcstore.units import EncodedMessage, Promise, Waiter, nothing
+from jdbcstore.units import EncodedMessage, Waiter, nothing
 
 _PRESSED = 0.7
 """Of the memory: where a checkpoint begins."""
@@ -43,6 +43,7 @@ class JournalWriter:
         self._limit = config.memory_limit
         self.pressed = int(config.memory_limit * _PRESSED)
         self._checkpoint_size = config.checkpoint_size
+        self._locates = config.use_quick_journal
         self._lock = overlay.lock
         self._changed = threading.Condition(overlay.lock)
         """There is room, nothing is under way any more, or nothing is to be written any more."""
@@ -65,7 +66,7 @@ class JournalWriter:
         reference: MessageReference = self._execute(self._adding(message))
         return reference
 
-    def add_async(self, message: EncodedMessage) -> Future[MessageReference]:
+    def add_async(self, message: EncodedMessage) -> StoreFuture[MessageReference]:
         """As :meth:`add`, without waiting."""
         return self._submit(self._adding(message))
 
@@ -79,7 +80,7 @@ class JournalWriter:
         """Remove messages of a destination, and wait until they are durably gone."""
         self._execute(Removal(container, sequences))
 
-    def remove_async(self, container: str, sequences: Sequence[int]) -> Future[None]:
+    def remove_async(self, container: str, sequences: Sequence[int]) -> StoreFuture[None]:
         """As :meth:`remove`, without waiting."""
         return self._submit(Removal(container, sequences))
 
@@ -87,7 +88,7 @@ class JournalWriter:
         """Write a unit, wait until it is durable, and return its result."""
         return self._execute(self._audited(unit))
 
-    def submit(self, unit: Unit) -> Future[Any]:
+    def submit(self, unit: Unit) -> StoreFuture[Any]:
         """Have a unit written; the future has its result once it is durable."""
         return self._submit(self._audited(unit))
 
@@ -102,7 +103,7 @@ class JournalWriter:
         self._append(unit, waits=True)
         return waiter.result()
 
-    def _submit(self, unit: Unit) -> Future[Any]:
+    def _submit(self, unit: Unit) -> StoreFuture[Any]:
         unit.completion = result = Promise(self, unit)
         self._append(unit, waits=False)
         return result
@@ -223,10 +224,12 @@ class JournalWriter:
     def committed(self, batch: Sequence[Written]) -> None:
         """The journal has made these durable: they are seen from now on, and then their callers are told."""
         overlay, cost, size = self.overlay, 0, 0
-        units = cast("list[tuple[Unit, int, int]]", batch)
+        units = cast("list[tuple[Unit, int, int, int, int]]", batch)
         with self._lock:
-            for unit, _, sequence in units:
+            for unit, _, sequence, segment, offset in units:
                 unit.apply(overlay, sequence)
+                if self._locates:
+                    overlay.locate(sequence, [(segment, offset + at) for at in unit.blobs_at()])
                 cost += unit.cost
                 size += unit.size
             overlay.last_number = batch[-1].number
@@ -235,8 +238,9 @@ class JournalWriter:
             is_due = self.is_due
         if is_due:
             self._wake()
-        for unit, _, sequence in units:
-            unit.complete(sequence)
+        with burst():
+            for unit, _, sequence, _, _ in units:
+                unit.complete(sequence)
 
     def failed(self, entries: Sequence[Entry], error: StoreError) -> None:
         """The journal did not write these, or nobody knows."""
@@ -246,8 +250,9 @@ class JournalWriter:
             self.forget(unit.adds)
         with self._lock:
             self._ended(len(units), sum(unit.cost for unit in units))
-        for unit in units:
-            unit.completion.set_exception(error)
+        with burst():
+            for unit in units:
+                unit.completion.set_exception(error)
 
     def stop(self, error: StoreError) -> None:
         """Take nothing more, for this reason; what is under way goes on."""

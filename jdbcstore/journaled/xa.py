@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 class JournaledXAResource:
-    """See :class:`jdbcstore.abc.XAResource`."""
+    """See :class:`jdbcstore.abc.XAResource`.
+
+    Once the journal has failed, what it holds of a transaction that was in doubt then is not known before the
+    store is opened anew: nothing is said of it until then, and :class:`JournalFailed` raised.
+    """
 
     def __init__(self, store: JournaledStore, parts: Parts, claims: Claims) -> None:
         self._store = store
@@ -33,6 +37,7 @@ class JournaledXAResource:
 
     def recover(self) -> list[PreparedTransaction]:
         overlay = self._parts.overlay
+        self._parts.writer.journal.check()
         with overlay.lock:
             found = [PreparedTransaction(xid, described(held)) for xid, held in overlay.prepared.items()]
         if self._parts.behind_prepared:
@@ -59,6 +64,7 @@ class JournaledXAResource:
             with overlay.lock:
                 held = overlay.prepared.get(xid)
             if held is None:
+                writer.journal.check()
                 raise not_prepared(xid)
             with held.deciding:
                 if overlay.prepared.get(xid) is not held:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from itertools import islice
-from typing import Any
 
 from jdbcstore import openwire
 from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
 from jdbcstore.adapters.sql import Row
+from jdbcstore.checkpoint import Referring
 from jdbcstore.destination import Destination
+from jdbcstore.errors import CorruptMessage
+from jdbcstore.futures import StoreFuture, done
 from jdbcstore.memory.holding import hold_added, hold_taken
 from jdbcstore.memory.shared import Held, Shared, Write
 from jdbcstore.memory.shelf import Shelf, Stored
@@ -38,7 +40,7 @@ class MemoryMessageStore:
     def add_message(self, message: Message) -> MessageReference:
         return self._shared.write([self.adding(message)])[0]
 
-    def add_message_async(self, message: Message) -> Future[MessageReference]:
+    def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
         return done(self.add_message(message))
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
@@ -72,7 +74,7 @@ class MemoryMessageStore:
 
     def put(self, sequence: int, encoded: EncodedMessage) -> None:
         """Store a message under a sequence that is higher than any; the lock is held."""
-        message = self._decode(encoded.blob_for(sequence), sequence)
+        message = self._kept(encoded.blob_for(sequence), sequence)
         name = (encoded.producer, encoded.producer_sequence)
         stored = Stored(message, len(encoded.blob), encoded.priority, encoded.expiration_ms, name)
         self._shelf.add(sequence, stored)
@@ -80,11 +82,21 @@ class MemoryMessageStore:
 
     def replace(self, sequence: int, encoded: EncodedMessage) -> None:
         """Give a message another content, if it is there; the lock is held."""
+        self.put_body(sequence, encoded.blob_for(sequence))
+
+    def put_body(self, sequence: int, blob: bytes) -> None:
+        """Have a message be this, if it is there; the lock is held."""
         stored = self._shelf.stored.get(sequence)
         if stored is not None:
-            self._shelf.total_size += len(encoded.blob) - stored.size
-            stored.message = self._decode(encoded.blob_for(sequence), sequence)
-            stored.size = len(encoded.blob)
+            self._shelf.total_size += len(blob) - stored.size
+            stored.message = self._kept(blob, sequence)
+            stored.size = len(blob)
+
+    def referring(self) -> Iterator[Referring]:
+        """What is stored as a reference only, in no order; the lock is held."""
+        for sequence, stored in self._shelf.stored.items():
+            if isinstance(stored.message, bytes):
+                yield Referring(sequence, self.destination.qualified_name, stored.message)
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
         """(sequence, priority) of every message that is meant; the priority is 0 unless asked for."""
@@ -99,23 +111,37 @@ class MemoryMessageStore:
             stored = self._shelf.stored
             return {number: stored[number].size for number in sequences if number in stored}
 
+    def _kept(self, blob: bytes, sequence: int) -> Message | bytes:
+        return blob if openwire.is_reference(blob) else self._decode(blob, sequence)
+
+    def _message(self, sequence: int) -> Message:
+        """
+        :raises CorruptMessage: there is a reference, and not what it refers to
+        """
+        message, find = self._shelf.stored[sequence].message, self._shared.find_body
+        if not isinstance(message, bytes):
+            return message
+        return self._decode(
+            message if find is None else find(message, sequence, self.destination.qualified_name), sequence
+        )
+
     def _decode(self, blob: bytes, sequence: int) -> Message:
         # What a reader gets is what it would get from a database, and nothing the writer can change.
         return openwire.decode(blob, sequence=sequence, container=self.destination.qualified_name)
 
     def get_message(self, message: MessageId | int) -> Message:
         with self._shared.entered():
-            return self._stored(message).message
+            return self._message(self._stored(message))
 
-    def _stored(self, name: MessageId | int) -> Stored:
+    def _stored(self, name: MessageId | int) -> int:
         for sequence in self._shelf.find(name):
-            return self._shelf.stored[sequence]
+            return sequence
         raise message_not_found(name, self.destination)
 
     def acknowledge(self, *messages: Reference) -> None:
         self._shared.write([self.acknowledging(messages)])
 
-    def acknowledge_async(self, *messages: Reference) -> Future[None]:
+    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
         self.acknowledge(*messages)
         return done(None)
 
@@ -139,11 +165,11 @@ class MemoryMessageStore:
 
     def updating(self, message: Message) -> Write:
         with self._shared.entered():
-            old = self._stored(name_of(message)).message
+            sequence = self._stored(name_of(message))
+            old = self._message(sequence)
         if message.message_id is None:
             message = message.replace(message_id=old.message_id)
         encoded = self.encode(message)
-        sequence = old.sequence or 0
         return Write(lambda: self.replace(sequence, encoded))
 
     def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
@@ -159,13 +185,16 @@ class MemoryMessageStore:
         self, lanes: Sequence[Callable[[int], Iterator[int]]], limit: int, after: Cursor | None
     ) -> Page:
         def fetch(priority: int | None, behind: int, count: int) -> list[Row]:
-            stored = self._shelf.stored
-            return [
-                (number, stored[number].message) for number in islice(lanes[priority or 0](behind), count)
-            ]
+            return [(number,) for number in islice(lanes[priority or 0](behind), count)]
 
         rows, cursor = read_lanes(fetch, limit, after, [-1] * len(lanes))
-        return Page([message for _, message in rows], cursor, len(rows) < limit)
+        messages, corrupt = list[Message](), list[CorruptMessage]()
+        for (number,) in rows:
+            try:
+                messages.append(self._message(number))
+            except CorruptMessage as error:
+                corrupt.append(error)
+        return Page(messages, cursor, len(rows) < limit, corrupt)
 
     def message_count(self) -> int:
         with self._shared.entered():
@@ -174,7 +203,10 @@ class MemoryMessageStore:
     def statistics(self) -> Statistics:
         with self._shared.entered():
             oldest = self._shelf.oldest()
-            timestamp_ms = None if oldest is None else oldest.timestamp_ms
+            timestamp_ms = None
+            if oldest is not None:
+                with contextlib.suppress(CorruptMessage):
+                    timestamp_ms = self._message(oldest).timestamp_ms
             return Statistics(len(self._shelf.stored), self._shelf.total_size, timestamp_ms)
 
     def remove_all_messages(self, progress: Progress | None = None) -> int:
@@ -183,10 +215,3 @@ class MemoryMessageStore:
     def remove_expired(self, progress: Progress | None = None) -> int:
         now_ms = self._shared.clock.now_ms()
         return self._shared.remove(self._shelf, lambda: self._shelf.expired(now_ms, -1), progress)
-
-
-def done(result: Any) -> Future[Any]:
-    """A future that has this result."""
-    future: Future[Any] = Future()
-    future.set_result(result)
-    return future

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from jdbcstore.abc import MessageReference, PreparedWrites, Progress, SubscriptionInfo
 from jdbcstore.audit import DuplicateAudit
-from jdbcstore.checkpoint import JournalMark
+from jdbcstore.checkpoint import FindBody, JournalMark
 from jdbcstore.clock import Clock
 from jdbcstore.config.types import NameLengths
 from jdbcstore.encoding import MessageEncoder
@@ -60,6 +60,7 @@ class Shared:
     lock: threading.Lock = field(default_factory=threading.Lock)
     last_sequence: int = 0
     mark: JournalMark | None = None
+    find_body: FindBody | None = None
     prepared: dict[XATransactionId, list[Held]] = field(default_factory=dict)
     closed: bool = False
 

@@ -62,7 +62,8 @@ class Sequences:
 class Stored:
     """A message, and what a row has beside it; an update changes neither lane nor expiration."""
 
-    message: Message
+    message: Message | bytes
+    """Or the reference to it that a journal has stored."""
     size: int
     lane: int
     expiration_ms: int
@@ -198,7 +199,6 @@ class Shelf:
             subscription.awaits(sequence) for subscription in subscriptions
         )
 
-    def oldest(self) -> Message | None:
-        """The message stored first."""
-        heads = [head for lane in self.lanes for head in islice(lane.behind(-1), 1)]
-        return self.stored[min(heads)].message if heads else None
+    def oldest(self) -> int | None:
+        """The sequence of the message stored first."""
+        return min((head for lane in self.lanes for head in islice(lane.behind(-1), 1)), default=None)

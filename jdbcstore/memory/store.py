@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -11,14 +10,15 @@ from typing import Self
 from jdbcstore.abc import Outcome, Progress
 from jdbcstore.apart import check_each
 from jdbcstore.audit import DuplicateAudit
-from jdbcstore.checkpoint import Changes, JournalMark
+from jdbcstore.checkpoint import Changes, FindBody, JournalMark, Referring
 from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.config import StoreConfig
 from jdbcstore.destination import Destination
 from jdbcstore.encoding import MessageEncoder
 from jdbcstore.errors import JournalPending
+from jdbcstore.futures import StoreFuture, done
 from jdbcstore.ids import ProducerId
-from jdbcstore.memory.destinations import MemoryMessageStore, done
+from jdbcstore.memory.destinations import MemoryMessageStore
 from jdbcstore.memory.shared import Shared
 from jdbcstore.memory.shelf import Shelf
 from jdbcstore.memory.topics import MemoryTopicMessageStore
@@ -41,6 +41,8 @@ class MemoryStore:
     configuration, the audit, ``cleanup_period`` and the lengths of types count; the rest is about
     databases.
     """
+
+    commits_in_order = True
 
     def __init__(self, config: StoreConfig | None = None, *, clock: Clock | None = None) -> None:
         self.config = config or StoreConfig()
@@ -91,7 +93,7 @@ class MemoryStore:
     def transaction(self) -> MemoryTransaction:
         return MemoryTransaction(self, self._shared)
 
-    def add_each_async(self, messages: Sequence[Message]) -> Future[list[Outcome]]:
+    def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         writes, outcomes = check_each(self, messages, MemoryMessageStore.adding)
         return done(outcomes([*self._shared.write(writes)]))
 
@@ -107,6 +109,17 @@ class MemoryStore:
         with self._shared.entered():
             return self._shared.mark
 
+    def find_bodies(self, find: FindBody) -> None:
+        self._shared.find_body = find
+
+    def referring(self, after: int, up_to: int, limit: int) -> list[Referring]:
+        with self._shared.entered():
+            every = [one for place in self._places() for one in place.referring()]
+        return sorted(one for one in every if after < one.sequence <= up_to)[:limit]
+
+    def _places(self) -> list[MemoryMessageStore]:
+        return [*self._queues.values(), *self._topics.values()]
+
     def apply(self, changes: Changes) -> None:
         shared, mark = self._shared, changes.mark
         with shared.entered():
@@ -118,6 +131,9 @@ class MemoryStore:
                     self._of(message).put(sequence, message)
             for sequence, message in changes.updates:
                 self._of(message).replace(sequence, message)
+            for sequence, blob in changes.bodies:
+                for place in self._places():
+                    place.put_body(sequence, blob)
             for shelf in self._shelves.values():
                 for sequence in changes.removes:
                     shelf.remove(sequence)

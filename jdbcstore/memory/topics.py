@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 
 from jdbcstore.abc import Cursor, Page, Progress, Reference, SubscriptionInfo
 from jdbcstore.destination import Destination
-from jdbcstore.memory.destinations import MemoryMessageStore, done
+from jdbcstore.futures import StoreFuture, done
+from jdbcstore.memory.destinations import MemoryMessageStore
 from jdbcstore.memory.holding import hold_acknowledged
 from jdbcstore.memory.shared import Held, Write
 from jdbcstore.memory.shelf import Subscription
@@ -118,7 +118,7 @@ class MemoryDurableSubscription:
     def acknowledge(self, *messages: Reference) -> None:
         self._topic.acknowledge_subscription(self._info, messages)
 
-    def acknowledge_async(self, *messages: Reference) -> Future[None]:
+    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
         self.acknowledge(*messages)
         return done(None)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from jdbcstore.abc import MessageReference, Reference
 from jdbcstore.destination import Destination
 from jdbcstore.errors import TransactionError
+from jdbcstore.futures import StoreFuture, done
 from jdbcstore.memory.destinations import MemoryMessageStore
 from jdbcstore.memory.shared import Shared, Write
 from jdbcstore.memory.topics import MemoryTopicMessageStore
@@ -43,10 +43,8 @@ class MemoryTransaction:
         writes, self._writes = self.writes, None
         return self._shared.write(writes)
 
-    def commit_async(self) -> Future[list[MessageReference]]:
-        result: Future[list[MessageReference]] = Future()
-        result.set_result(self.commit())
-        return result
+    def commit_async(self) -> StoreFuture[list[MessageReference]]:
+        return done(self.commit())
 
     def rollback(self) -> None:
         _, self._writes = self.writes, None

@@ -2,5 +2,26 @@
 
 from jdbcstore.openwire.decoder import decode
 from jdbcstore.openwire.encoder import encode, encode_for_store, set_broker_sequence
+from jdbcstore.openwire.reference import (
+    REFERENCE_SIZE,
+    REFERENCE_START,
+    SEQUENCE_AT,
+    BodyReference,
+    is_reference,
+    read_reference,
+    refer,
+)
 
-__all__ = ["decode", "encode", "encode_for_store", "set_broker_sequence"]
+__all__ = [
+    "REFERENCE_SIZE",
+    "REFERENCE_START",
+    "SEQUENCE_AT",
+    "BodyReference",
+    "decode",
+    "encode",
+    "encode_for_store",
+    "is_reference",
+    "read_reference",
+    "refer",
+    "set_broker_sequence",
+]

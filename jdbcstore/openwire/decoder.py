@@ -11,6 +11,7 @@ from jdbcstore.headers import MessageFields
 from jdbcstore.message import UNREAD, Message, seal
 from jdbcstore.openwire.fields import read_headers, read_names, read_tail
 from jdbcstore.openwire.reader import Reader
+from jdbcstore.openwire.reference import is_reference, unread
 from jdbcstore.openwire.source import NOWHERE, StoredBytes
 from jdbcstore.openwire.types import BODY_TYPES, MAX_MESSAGE_NESTING, OLD_VERSION, VERSION, Malformed
 from jdbcstore.openwire.usual import usual_headers, usual_names, usual_tail
@@ -33,6 +34,7 @@ def decode(
     :param container: the row's CONTAINER, for the error
     :raises CorruptMessage: the headers are damaged; the same error comes from ``body`` and
         ``properties`` if those are
+    :raises BodyInJournal: the row only says where in a journal the message is
     """
     if blob is None:
         raise CorruptMessage("the MSG column is NULL", sequence=sequence, container=container)
@@ -40,6 +42,8 @@ def decode(
     try:
         return _decode(data, sequence, container)
     except Malformed as error:
+        if is_reference(data):
+            raise unread(data, sequence, container) from None
         raise CorruptMessage(str(error), blob=data, sequence=sequence, container=container) from error
 
 

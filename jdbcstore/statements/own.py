@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     Dialect,
+    Integer,
     and_,
     bindparam,
     case,
@@ -86,6 +87,9 @@ class Statements(Builder):
         self.find_sizes_by_ids = self._compile(
             select(t.c.id, self._adapter.size(t.c.msg)).where(listed, here)
         )
+        between = and_(t.c.id > bindparam("after"), t.c.id <= bindparam("up_to"))
+        small = self._adapter.size(t.c.msg) == bindparam("size", type_=Integer())
+        self.find_messages_of_size = self._page(select(t.c.id, t.c.container, t.c.msg).where(between, small))
         self.find_id_owner = self._compile(select(t.c.msgid_prod, t.c.msgid_seq, t.c.container).where(one))
 
     def _define_pages(self) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.analytics.streams import LONG, Streaming
+from tests.jvm import QUICK
 from tests.polling import wait_until
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {
-    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.defaultJavaOptions": " ".join(QUICK),
     # Of the wait for a Python to start, on a machine that has much else to do.
     "spark.python.authenticate.socketTimeout": "120s",
 }

@@ -6,6 +6,7 @@ import json
 import sys
 
 from jdbcstore import analytics
+from tests.jvm import QUICK
 
 MASTER = "local-cluster[2,1,1024]"
 QUESTIONS = (
@@ -13,10 +14,9 @@ QUESTIONS = (
     "SELECT sum(properties['n'].long), count(DISTINCT body_text), count(error) FROM messages_decoded",
     "SELECT id, destination FROM messages ORDER BY id DESC LIMIT 2",
 )
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
-    "spark.driver.defaultJavaOptions": QUICK,
-    "spark.executor.defaultJavaOptions": QUICK,
+    "spark.driver.defaultJavaOptions": " ".join(QUICK),
+    "spark.executor.defaultJavaOptions": " ".join(QUICK),
     "spark.executor.memory": "768m",
     # Begin when both workers are there.
     "spark.scheduler.minRegisteredResourcesRatio": "1",

@@ -16,6 +16,7 @@ from jdbcstore.errors import ConfigurationError
 from tests import recordings
 from tests.cli.command_line import Result
 from tests.databases import Database, SqliteDatabase
+from tests.jvm import QUICK
 from tests.require import unavailable
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def spark(event_log: Path) -> Iterator[SparkSession]:
         "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
-        "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.defaultJavaOptions": " ".join(QUICK),
         "spark.sql.maxMetadataStringLength": "2000",
         # Of the wait for a Python to start, on a machine that has much else to do.
         "spark.python.authenticate.socketTimeout": "120s",

@@ -13,6 +13,7 @@ import jdbcstore
 from jdbcstore import Destination, Message, archive
 from jdbcstore.archive import Archive, Window
 from jdbcstore.errors import ConfigurationError, NotMaster, StoresDiffer
+from jdbcstore.openwire import refer
 from tests.analytics.archives import BEFORE, OLD, QUEUES, archived, fill, place, stored
 from tests.cli.command_line import Result
 from tests.cli.conftest import invoke  # noqa: F401
@@ -26,6 +27,23 @@ if TYPE_CHECKING:
 Invoke = Callable[..., Result]
 
 pytestmark = pytest.mark.timeout(900)  # the first one starts Spark's workers, and compiles
+
+
+@pytest.mark.backends("sqlite")
+def test_a_reference_into_a_journal_is_not_archived(
+    spark: SparkSession, database: Database, tmp_path: Path
+) -> None:
+    """Nobody could make anything of it; whatever else does not decode is kept."""
+    fill(database)
+    whole = archive.write(spark, place(database), tmp_path / "whole", Window()).messages
+    reference = refer(7, 3, 512, bytes(300), 8)
+    [(first,), (second,)] = database.rows(
+        "SELECT ID FROM ACTIVEMQ_MSGS WHERE XID IS NULL ORDER BY ID LIMIT 2"
+    )
+    database.execute("UPDATE ACTIVEMQ_MSGS SET MSG = :msg WHERE ID = :id", msg=reference, id=first)
+    database.execute("UPDATE ACTIVEMQ_MSGS SET MSG = :msg WHERE ID = :id", msg=None, id=second)
+
+    assert archive.write(spark, place(database), tmp_path / "archive", Window()).messages == whole - 1
 
 
 @pytest.mark.backends("sqlite", "postgresql", "mariadb")

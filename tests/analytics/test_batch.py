@@ -18,7 +18,7 @@ from jdbcstore.analytics.columns import COLUMNS  # noqa: E402
 from jdbcstore.body import BodyType  # noqa: E402
 from jdbcstore.errors import CorruptMessage  # noqa: E402
 from jdbcstore.message import Message  # noqa: E402
-from jdbcstore.openwire import decode, encode  # noqa: E402
+from jdbcstore.openwire import decode, encode, refer  # noqa: E402
 from tests.openwire.strategies import messages  # noqa: E402
 from tests.recordings import all_messages  # noqa: E402
 
@@ -108,3 +108,8 @@ def test_damaged_messages(data: st.DataObject) -> None:
             bytes(changed[: data.draw(st.integers(0, len(changed)))] if data.draw(st.booleans()) else changed)
         )
     check([*damaged])
+
+
+def test_a_reference_into_a_journal_says_so() -> None:
+    batch = Batch(pa.array([refer(7, 3, 512, bytes(300), 8)], pa.binary()))
+    assert batch.problems == {0: "its body is only in the journal number 7"}

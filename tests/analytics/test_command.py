@@ -15,11 +15,15 @@ from jdbcstore.analytics.named import named
 from tests import recordings
 from tests.analytics.conftest import Invoke
 from tests.cli.command_line import CommandLine, Result
+from tests.jvm import QUICK
 
 
 @pytest.fixture
 def local(tmp_path: Path) -> CommandLine:
-    return CommandLine(tmp_path)
+    settings = tmp_path / "settings"
+    settings.mkdir()
+    (settings / "spark-defaults.conf").write_text(f"spark.driver.defaultJavaOptions {' '.join(QUICK)}\n")
+    return CommandLine(tmp_path, SPARK_CONF_DIR=str(settings))
 
 
 def test_an_answer_in_every_form(invoke: Invoke, tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from jdbcstore.analytics import Analytics
 
-READS = 20
+READS = 6
+"""Each takes long enough for several transactions to be committed meanwhile."""
 FAR = 1_000_000
 """How far the two messages of a pair are apart, so that they are in different partitions."""
 KEPT = 100

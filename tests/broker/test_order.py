@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from jdbcstore import Store
+from jdbcstore import Destination, MemoryStore, Store
 from jdbcstore.broker.engine import Engine
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import DestinationFull
+from jdbcstore.filtered import FilteredStore, Route
 from tests.broker.consuming import PATIENCE, consume, message, quiet, running
 from tests.conftest import OpenStore
 from tests.databases import Database
@@ -153,3 +154,34 @@ def test_a_lost_connection_commits_nothing_behind_what_it_could_not_send(store: 
             assert [each.body for each in store.queue("R").recover()] == ["6", "7"]
 
     asyncio.run(main())
+
+
+@pytest.mark.backends("sqlite")
+def test_commits_over_several_stores_are_not_overtaken(open_store: OpenStore, database: Database) -> None:
+    """They take several commits, while the store of what follows has nothing else to do."""
+    fast_store = Route(store=MemoryStore(), destination=Destination.queue("FAST"))
+    store = FilteredStore([fast_store, Route(store=open_store())])
+
+    async def main() -> None:
+        async with running(store) as engine:
+            fast, slow = await consume(engine, "FAST"), await consume(engine, "SLOW")
+            with writes_held(database):
+                sent = [
+                    commit(engine, ("1", "FAST"), ("1", "SLOW")),
+                    engine.send(message("2", "FAST"), "one"),
+                    commit(engine, ("3", "FAST"), ("2", "SLOW")),
+                    engine.send(message("4,3", "queue://FAST,queue://SLOW"), "one"),
+                    engine.send(message("5", "FAST"), "one"),
+                ]
+                async with asyncio.timeout(PATIENCE):
+                    await engine.send(message("x", "FAST"), "two")
+                assert not any(future.done() for future in sent)
+            async with asyncio.timeout(PATIENCE):
+                await asyncio.gather(*sent)
+            await fast.got(6)
+            await slow.got(3)
+            assert fast.bodies == ["x", "1", "2", "3", "4,3", "5"]
+            assert slow.bodies == ["1", "2", "4,3"]
+
+    with store:
+        asyncio.run(main())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import os
@@ -28,13 +29,17 @@ ROOT = Path(__file__).parents[2]
 WAIT = 280.0
 _SIZE = 1 << 17
 _SCHEMES = ("sqlite", "postgresql+psycopg", "mariadb+pymysql", "mariadb+pyodbc")
+_LATER = ("jdbcstore.ddl.migration", "jdbcstore.lockers.shared_file", "pymysql.cursors", "rich.table")
+"""What commands import when they need it."""
 
 
 def serve(line: socket.socket) -> None:
     for scheme in _SCHEMES:
         with contextlib.suppress(ImportError):
             make_url(f"{scheme}://").get_dialect().import_dbapi()
-    importlib.import_module("pymysql.cursors")
+    for name in _LATER:
+        importlib.import_module(name)
+    gc.freeze()  # else each child frees all of this when it ends, which takes five times as long as most do
     while True:
         request, streams, _, _ = socket.recv_fds(line, _SIZE, 3)
         if not request:

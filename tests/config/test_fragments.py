@@ -101,6 +101,7 @@ EXPECTED = {
         store=StoreConfig(pool_size=9),
         journal=JournalConfig(
             directory="activemq-data/journal",
+            use_quick_journal=True,
             checkpoint_interval=60.0,
             journal_log_files=5,
             journal_log_file_size=10 << 20,
@@ -543,7 +544,6 @@ def test_what_has_no_meaning_is_told() -> None:
         "18, dataDirectory",
         "13, dataSourceName",
         "14, initialConnections",
-        "20, useQuickJournal",
         "20, journalThreadPriority",
     }
     assert notes("policies", Kind.IGNORED).keys() == {

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
-from jdbcstore import Cursor, Message, MessageReference, MessageStore, Store, TopicMessageStore, Transaction
+from jdbcstore import (
+    Cursor,
+    Destination,
+    Message,
+    MessageReference,
+    MessageStore,
+    Store,
+    TopicMessageStore,
+    Transaction,
+    XATransactionId,
+)
 from jdbcstore.abc import Recoverable, Reference
 from jdbcstore.errors import StoreError
+from jdbcstore.filtered.outcomes import FORMAT, is_ours
 from tests.clock import FakeClock
 from tests.conformance.messages import message_id
 
@@ -22,6 +40,9 @@ names = st.sampled_from(["message", "reference", "id", "sequence"])
 kinds = st.sampled_from(["add", "ack", "update", "sub"])
 limits = st.sampled_from([1, 2, 3, 7, 500])
 
+TWO_PHASES = XATransactionId(FORMAT, bytes(16), bytes(8))
+"""Stands for the id of any transaction over several stores; they are random."""
+
 SUBSCRIBERS = (("a", "s"), ("a", "t"), ("b", "s"))
 
 
@@ -31,6 +52,10 @@ class Place(NamedTuple):
     name: str
     is_topic: bool
     prioritized: bool
+
+    @property
+    def destination(self) -> Destination:
+        return Destination.topic(self.name) if self.is_topic else Destination.queue(self.name)
 
     def on(self, store: Store) -> MessageStore:
         return self.on_topic(store) if self.is_topic else store.queue(self.name, prioritized=self.prioritized)
@@ -52,6 +77,16 @@ messages = st.fixed_dictionaries(
 )
 
 
+Step = tuple[str, Place, dict[str, Any], int]
+
+
+class TransactionStep(NamedTuple):
+    """One write of a transaction; ``adds_to`` is where it adds a message, if it does."""
+
+    adds_to: Place | None
+    write: Callable[[Transaction], None]
+
+
 class StoreMachine(RuleBasedStateMachine):
     """``model`` says what ``real`` must do; ``reopen`` closes the real one and opens it again."""
 
@@ -70,6 +105,10 @@ class StoreMachine(RuleBasedStateMachine):
         expected, result = attempt(operation, self.model), attempt(operation, self.real)
         assert result == expected
         return expected
+
+    def both_adding(self, operation: Callable[[Store], Any], added: Sequence[Destination]) -> Any:  # noqa: ARG002
+        """As :meth:`both`, of what adds messages to several destinations, unless it is refused."""
+        return self.both(operation)
 
     def message(self, about: dict[str, Any]) -> Message:
         number = len(self.sent)
@@ -245,29 +284,28 @@ class StoreMachine(RuleBasedStateMachine):
     )
     def transact(
         self,
-        steps: list[tuple[str, Place, dict[str, Any], int]],
+        steps: list[Step],
         who: tuple[str, str],
         by: str,
         end: str,
     ) -> None:
-        writes: list[tuple[Place | None, Callable[[Transaction], None]]] = []
-        for kind, place, about, number in steps:
-            writes.append((place if kind == "add" else None, self.step(kind, place, about, number, who, by)))
+        writes = self.steps(steps, who, by)
+        added = [] if end == "rollback" else added_to(writes)
+        outcome = self.both_adding(lambda store: transact(store, writes, end), added)
+        if isinstance(outcome, tuple):
+            self.refer(writes, *outcome)
 
-        def run(store: Store) -> Any:
-            for place in PLACES:
-                place.on(store)
-            transaction = store.transaction()
-            outcomes = [attempt(write, transaction) for _, write in writes]
-            if end == "rollback":
-                transaction.rollback()
-                return outcomes, None
-            if end == "async":
-                return outcomes, transaction.commit_async().result(60)
-            return outcomes, transaction.commit()
+    def steps(self, steps: Sequence[Step], who: tuple[str, str], by: str) -> list[TransactionStep]:
+        """What a transaction does, one after the other."""
+        return [
+            TransactionStep(one[1] if one[0] == "add" else None, self.step(*one, who, by)) for one in steps
+        ]
 
-        _, references = self.both(run)
-        added = [place for place, _ in writes if place is not None]
+    def refer(
+        self, writes: list[TransactionStep], _outcomes: object, references: list[MessageReference] | None
+    ) -> None:
+        """Remember where a transaction that was committed has put its messages."""
+        added = [step.adds_to for step in writes if step.adds_to is not None]
         for place, reference in zip(added, references or (), strict=references is not None):
             self.references[place].append(reference)
 
@@ -304,6 +342,39 @@ class StoreMachine(RuleBasedStateMachine):
         self.real.close()
 
 
+def run(new_machine: Callable[[], StoreMachine], examples: int) -> None:
+    """So many examples, of 40 steps each."""
+    run_state_machine_as_test(
+        new_machine,  # type: ignore[arg-type]
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=40,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def added_to(writes: Sequence[TransactionStep]) -> list[Destination]:
+    """The destination of each message that is added."""
+    return [step.adds_to.destination for step in writes if step.adds_to is not None]
+
+
+def transact(
+    store: Store, writes: list[TransactionStep], end: str
+) -> tuple[list[Any], list[MessageReference] | None]:
+    """What each write came to, and the references of the messages once they are stored."""
+    for place in PLACES:
+        place.on(store)
+    transaction = store.transaction()
+    outcomes = [attempt(write, transaction) for _, write in writes]
+    if end == "rollback":
+        transaction.rollback()
+        return outcomes, None
+    if end == "async":
+        return outcomes, transaction.commit_async().result(60)
+    return outcomes, transaction.commit()
+
+
 def attempt(operation: Callable[[Any], Any], on: Any) -> Any:
     """The result, or the kind of error."""
     try:
@@ -314,6 +385,8 @@ def attempt(operation: Callable[[Any], Any], on: Any) -> Any:
 
 def stored(message: Message) -> tuple[int | None, Message]:
     # Where a message is stored does not count when messages are compared.
+    if isinstance(message.transaction_id, XATransactionId) and is_ours(message.transaction_id):
+        message = message.replace(transaction_id=TWO_PHASES)
     return message.sequence, message
 
 

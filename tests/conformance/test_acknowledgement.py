@@ -6,10 +6,12 @@ import random
 
 import pytest
 
-from jdbcstore import MessageReference, Store, TopicMessageStore
+from jdbcstore import Store, TopicMessageStore, acknowledgement
 from jdbcstore.abc import Reference
+from jdbcstore.adapters.sql import Row
+from jdbcstore.topic_store import JdbcTopicMessageStore
 from tests.conformance.messages import content, fill, sequences
-from tests.conformance.without import TOPICS_ELSEWHERE
+from tests.conformance.without import IN_THE_JOURNAL, TOPICS_ELSEWHERE
 from tests.conftest import OpenStore
 from tests.databases import Database
 
@@ -50,6 +52,35 @@ def test_any_order(topic: TopicMessageStore, order: str) -> None:
 
     assert content(subscription) == []
     assert witness.message_count() == 24
+
+
+@IN_THE_JOURNAL
+@TOPICS_ELSEWHERE
+@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_a_gap_that_closes_while_a_page_is_read(
+    open_store: OpenStore, database: Database, monkeypatch: pytest.MonkeyPatch, prioritized: bool
+) -> None:
+    """What was acknowledged before is not seen again, and what is behind it is not missed."""
+    topic = open_store().topic("PRICES", prioritized=prioritized)
+    subscription = topic.subscribe("client", "ticker")
+    first, *others = fill(topic, *map(str, range(8)))
+    subscription.acknowledge(*others[:4])
+    assert len(ahead(database)) == 4
+    marks = JdbcTopicMessageStore.marks
+
+    def close(self: JdbcTopicMessageStore, *names: str) -> list[Row]:
+        rows = marks(self, *names)
+        monkeypatch.undo()
+        subscription.acknowledge(first)
+        return rows
+
+    for limit in (2, 100):
+        monkeypatch.setattr(JdbcTopicMessageStore, "marks", close)
+        page = subscription.recover(limit)
+        assert [message.body for message in page] == ["5", "6", "7"][:limit]
+        assert page.at_end == (limit == 100)
+        assert ahead(database) == []
 
 
 @pytest.mark.parametrize("by", ["message", "reference", "id", "sequence"])
@@ -281,22 +312,23 @@ def test_a_new_message_under_an_old_id_is_not_taken_for_acknowledged(
 @TOPICS_ELSEWHERE
 @pytest.mark.long
 @pytest.mark.variants
-def test_far_ahead_of_the_mark(topic: TopicMessageStore, database: Database) -> None:
+def test_far_ahead_of_the_mark(
+    topic: TopicMessageStore, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Further than what is remembered of a window: the tables know the rest."""
+    monkeypatch.setattr(acknowledgement, "_WINDOW", 2_000)  # as it is, so many messages take long
     subscription = topic.subscribe("client", "ticker")
-    references: list[MessageReference] = []
-    for start in range(0, 12_000, 4_000):
-        references += fill(topic, *map(str, range(start, start + 4_000)))
+    references = fill(topic, *map(str, range(2_400)))
 
-    subscription.acknowledge(references[-1], references[11_000])
-    assert subscription.message_count() == 11_998
+    subscription.acknowledge(references[-1], references[2_200])
+    assert subscription.message_count() == 2_398
     assert len(ahead(database)) == 2
-    subscription.acknowledge(*references[1:11_500])
-    assert content(subscription) == ["0", *map(str, range(11_500, 11_999))]
+    subscription.acknowledge(*references[1:2_300])
+    assert content(subscription) == ["0", *map(str, range(2_300, 2_399))]
     subscription.acknowledge(references[0])
-    assert marks(database) == [11_500]
+    assert marks(database) == [2_300]
     subscription.acknowledge(*references)
-    assert (marks(database), ahead(database)) == ([12_000], [])
+    assert (marks(database), ahead(database)) == ([2_400], [])
     assert content(subscription) == []
 
 

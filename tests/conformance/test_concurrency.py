@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import json
@@ -29,7 +30,7 @@ from tests.databases import Database
 pytestmark = pytest.mark.variants
 
 PRODUCERS = 16
-EACH = 100
+EACH = 50
 END = "end"
 """The body of a message that is added when all others are committed: a reader that meets it is done."""
 
@@ -44,6 +45,28 @@ def run_together(*tasks: Callable[[], object]) -> list[object]:
 
     with ThreadPoolExecutor(len(tasks)) as threads:
         return [future.result(240) for future in [threads.submit(run, task) for task in tasks]]
+
+
+@pytest.mark.ours
+def test_tasks_of_a_loop_await_what_is_written(store: Store) -> None:
+    orders, news = store.queue("ORDERS"), store.topic("NEWS")
+    subscription = news.subscribe("client", "reader")
+
+    async def work() -> None:
+        added = [orders.add_message_async(Message(str(number))) for number in range(300)]
+        references = await asyncio.gather(*added)
+        await asyncio.gather(*(orders.acknowledge_async(one) for one in references[:200]))
+        with store.transaction() as transaction:
+            transaction.topic("NEWS").add_message(Message("news"))
+            [reference] = await transaction.commit_async()
+        await subscription.acknowledge_async(reference)
+        together = [Message("together", destination=orders.destination)]
+        [outcome] = await store.add_each_async(together)
+        assert orders.get_message(outcome.sequence).body == "together"  # type: ignore[union-attr]
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+    assert content(orders) == [*map(str, range(200, 300)), "together"]
+    assert subscription.message_count() == 0
 
 
 def produce(store: Store, name: str, number: int) -> list[int]:
@@ -207,7 +230,7 @@ def test_no_reader_in_another_session_misses_one(open_store: OpenStore, database
     assert readers.found.keys() == {"store", "raw", "process"}
     for name, found in readers.found.items():
         assert found == added, name
-        assert readers.turned[name] > 100, f"{name} read everything at once: nothing was tested"
+        assert readers.turned[name] > 50, f"{name} read everything at once: nothing was tested"
 
 
 @pytest.mark.long
@@ -287,7 +310,7 @@ def test_each_message_goes_to_one_of_many_consumers(open_store: OpenStore) -> No
     taken: list[str] = []
 
     def send() -> None:
-        for number in range(200):
+        for number in range(100):
             reference = queue.add_message(Message(f"{threading.get_ident()} {number}"))
             with more:
                 todo.append(reference)
@@ -313,7 +336,7 @@ def test_each_message_goes_to_one_of_many_consumers(open_store: OpenStore) -> No
 
     run_together(send_all, *[take] * 4)
 
-    assert len(taken) == len(set(taken)) == 800
+    assert len(taken) == len(set(taken)) == 400
     assert queue.message_count() == 0
     assert queue.statistics().message_bytes == 0
 

@@ -8,7 +8,7 @@ from jdbcstore import Message, MessageStore, Store, pages
 from jdbcstore.abc import Recoverable
 from jdbcstore.errors import CorruptMessage, StoreError
 from tests.conformance.messages import bodies, content, fill
-from tests.conformance.without import NO_WAITING, TOPICS_ELSEWHERE
+from tests.conformance.without import NO_WAITING, REFERENCES, TOPICS_ELSEWHERE
 from tests.databases import Database
 
 GARBAGE = b"\0\0\0\5\x17ABCD"
@@ -83,6 +83,7 @@ def test_a_blob_that_was_cut(queue: MessageStore, database: Database, cut: int) 
     assert corrupt(queue, 500) == [2]
 
 
+@REFERENCES
 @pytest.mark.ours
 def test_a_body_that_is_damaged_is_found_when_it_is_read(queue: MessageStore, database: Database) -> None:
     """Bodies are decoded when someone looks at them."""

@@ -11,6 +11,7 @@ from jdbcstore.abc import Reference
 from jdbcstore.errors import InvalidDestination, InvalidMessage, MessageNotFound, StoreClosed
 from tests.clock import FakeClock
 from tests.conformance.messages import bodies, content, fill, message_id, sequences
+from tests.conformance.without import REFERENCES
 from tests.conftest import OpenStore
 from tests.databases import Database
 
@@ -379,6 +380,7 @@ def test_statistics(store: Store) -> None:
     assert rest.message_bytes == full.message_bytes // 3 * 2
 
 
+@REFERENCES
 def test_bytes_are_those_of_the_rows(store: Store, database: Database) -> None:
     queue = store.queue("ORDERS")
     fill(queue, "a", "two pints", "x" * 10_000)

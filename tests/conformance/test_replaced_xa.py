@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jdbcstore import JdbcStore, Message, XATransactionId
+from jdbcstore import JdbcStore, Message, StoreConfig, XATransactionId
 from tests.conformance.messages import fill
 from tests.conformance.without import IN_THE_JOURNAL, TOPICS_ELSEWHERE
 from tests.conftest import OpenStore
@@ -76,7 +76,7 @@ def test_what_reads(open_store: OpenStore, database: Database) -> None:
         assert transaction.prepare()
 
     def recovered(statement: str, text: str) -> list[XATransactionId]:
-        config = store.config.replace(statements={statement: text})  # type: ignore[attr-defined]
+        config = StoreConfig(cleanup_period=0, statements={statement: text})
         with JdbcStore(database.url, config, read_only=True) as looking:
             return [one.xid for one in looking.xa.recover()]
 

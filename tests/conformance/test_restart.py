@@ -132,7 +132,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_sequences_go_on_behind_a_killed_process(open_store: OpenStore, url: str, end: str) -> None:
     last = 0
     expected: list[object] = []
-    for _ in range(3):
+    for _ in range(2):
         done = subprocess.run(
             [sys.executable, "-c", KILLED, url, end], stdout=subprocess.PIPE, text=True, timeout=120
         )

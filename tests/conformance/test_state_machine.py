@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 import jdbcstore
 from jdbcstore import Store
 from tests.backends import Backend
 from tests.clock import FakeClock
 from tests.conformance.conftest import empty
-from tests.conformance.machine import StoreMachine
+from tests.conformance.machine import StoreMachine, run
 from tests.databases import Database
 
 EXAMPLES = {"sqlite": 60, "postgresql": 10}
@@ -41,11 +39,4 @@ def test_no_operations_tell_them_apart(database: Database, backend: Backend) -> 
         machine = StoreMachine(model, real, reopen, clock)
         return machine
 
-    run_state_machine_as_test(
-        new_machine,  # type: ignore[arg-type]
-        settings=settings(
-            max_examples=EXAMPLES.get(backend.label, FEW),
-            stateful_step_count=40,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    run(new_machine, EXAMPLES.get(backend.label, FEW))

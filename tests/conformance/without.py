@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-ONE_STORE = pytest.mark.without("journaled", "filtered", why="a journal's directory is one store's")
+ONE_STORE = pytest.mark.without(
+    "journaled", "filtered", "filtered-topics", why="a journal's directory is one store's"
+)
 NO_WAITING = pytest.mark.without("journaled", why="who writes waits for the journal alone")
 IN_THE_JOURNAL = pytest.mark.without("journaled", why="this is done in the journal, and never in the tables")
-TOPICS_ELSEWHERE = pytest.mark.without("filtered", why="its topics are not in this database")
+REFERENCES = pytest.mark.without("quick", why="the rows are references, and not messages")
+TOPICS_ELSEWHERE = pytest.mark.without(
+    "filtered", why="its topics are not in this database; run as filtered-topics"
+)

@@ -56,9 +56,8 @@ def test_a_killed_store_keeps_its_word(
         if incarnation % 2:
             _check(ledger, database)
     assert ledger.said["ready"] >= kills
-    # That it got to work; chance is kinder to many than to few.
-    least = kills if backend.id in KILLS else kills / 4
-    assert min(ledger.said[what] for what in ("added", "acked", "moved")) > least
+    # That it got to work; how often is chance.
+    assert min(ledger.said[what] for what in ("added", "acked", "moved")) > kills / 4
 
 
 def _check(ledger: Ledger, database: Database) -> None:

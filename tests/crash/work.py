@@ -21,6 +21,8 @@ from jdbcstore.store import JdbcStore
 SUBSCRIPTIONS = ("first", "second")
 RANKED = "ranked"
 """The subscription of topic IN, which is prioritised."""
+QUICKLY = "-quick"
+"""At the end of a journal's directory: the database is to get references."""
 _BACKLOG = 60
 """Messages beyond which a producer waits for its consumer."""
 
@@ -52,7 +54,8 @@ def open_store(url: str, journal: str = "") -> Store:
     config = JournalConfig(
         directory=journal,
         journal_log_files=1,
-        journal_log_file_size=1 << 18,
+        journal_log_file_size=1 << (14 if journal.endswith(QUICKLY) else 18),
+        use_quick_journal=journal.endswith(QUICKLY),
         checkpoint_interval=0.05,
         max_checkpoint_message_add_size=2_000,
     )

@@ -8,6 +8,7 @@ has been killed.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import subprocess
@@ -23,6 +24,7 @@ def main() -> None:
     url = sys.stdin.readline().strip()
     journal = sys.stdin.readline().strip()
     make_url(url).get_dialect().import_dbapi()
+    gc.freeze()
     for line in sys.stdin:
         _fork(url, int(line), journal)
         os.wait()

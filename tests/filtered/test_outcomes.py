@@ -11,12 +11,22 @@ from typing import Any, cast
 import pytest
 
 import jdbcstore
-from jdbcstore import Destination, MemoryStore, Message, Store, XATransactionId, pages
+from jdbcstore import (
+    Destination,
+    MemoryStore,
+    Message,
+    MessageId,
+    ProducerId,
+    Store,
+    XATransactionId,
+    pages,
+)
 from jdbcstore.errors import OutcomeUnknown, StoreError, StoreUnavailable, TransactionError
 from jdbcstore.filtered import FilteredStore, Route
-from tests.filtered.mortal import Died, Fate, Mortal
+from tests.filtered.mortal import NEVER, Died, Fate, Mortal
 
 QUEUES = ("A.ORDERS", "B.ORDERS", "ORDERS")
+A, B = Destination.queue("A.>"), Destination.queue("B.>")
 OLD = ["old", "kept"]
 NEW = ["kept", "new"]
 
@@ -29,8 +39,8 @@ def filtered(inner: list[Store], fate: Fate | None = None) -> FilteredStore:
     a, b, c = inner if fate is None else [cast(Store, Mortal(store, fate)) for store in inner]
     return FilteredStore(
         [
-            Route(store=a, destination=Destination.queue("A.>")),
-            Route(store=b, destination=Destination.queue("B.>")),
+            Route(store=a, destination=A),
+            Route(store=b, destination=B),
             Route(store=c),
         ]
     )
@@ -148,6 +158,21 @@ def commit(transaction: jdbcstore.Transaction) -> str:
     return "committed"
 
 
+@pytest.mark.parametrize("again", [1, 2, 3])
+def test_it_ends_once_more_while_this_is_rolled_back(again: int, tmp_path: Path) -> None:
+    """The coordinator is the last: as long as it has its part, nothing was decided."""
+    folder = tmp_path / "stores"
+    fill(folder)
+    with opened(folder, Fate(3, Died, done=True)) as store, pytest.raises(Died):
+        begin(store).commit()
+    with ExitStack() as stack:
+        inner = [stack.enter_context(store) for store in stores(folder)]
+        with pytest.raises(Died):
+            filtered(inner, Fate(again, Died, done=True))
+    with opened(folder) as store:
+        assert outcome(store) == "rolled back"
+
+
 def test_references_come_in_the_order_of_the_messages(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         transaction = store.transaction()
@@ -161,6 +186,60 @@ def test_references_come_in_the_order_of_the_messages(tmp_path: Path) -> None:
         ]
         assert [message.body for message in found] == ["0", "1", "2", "3", "4", "5"]
         assert [message.sequence for message in found] == [reference.sequence for reference in references]
+
+
+def test_references_are_of_this_transaction_s_messages(tmp_path: Path) -> None:
+    """A producer may send a message again: its id names both then."""
+    again = MessageId(ProducerId("ID:one", 1, 1), 1)
+    with opened(tmp_path) as store:
+        for name in QUEUES:
+            store.queue(name).add_message(Message("before", message_id=again))
+        transaction = store.transaction()
+        for number, name in enumerate(2 * QUEUES):
+            transaction.queue(name).add_message(Message(str(number), message_id=again))
+        references = transaction.commit()
+
+        found = [
+            store.queue(name).get_message(reference.sequence)
+            for name, reference in zip(2 * QUEUES, references, strict=True)
+        ]
+        assert [message.body for message in found] == ["0", "1", "2", "3", "4", "5"]
+
+
+class Blind(Mortal):
+    """Once its XA is used, it answers nothing else."""
+
+    _answers = True
+
+    @property
+    def xa(self) -> Any:
+        self._answers = False
+        return super().xa
+
+    def queue(self, *args: Any, **options: Any) -> Any:
+        if self._answers:
+            return self._store.queue(*args, **options)
+        raise StoreUnavailable("the database does not answer")
+
+
+def test_what_is_committed_and_cannot_be_read_is_committed(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        a, b, c = (stack.enter_context(store) for store in stores(tmp_path))
+        blind = FilteredStore(
+            [
+                Route(store=cast(Store, Blind(a, Fate(NEVER, Died, done=False))), destination=A),
+                Route(store=b, destination=B),
+                Route(store=c),
+            ]
+        )
+        blind.routes.stores[0]._answers = True  # type: ignore[attr-defined]
+        transaction = blind.transaction()
+        for name in QUEUES:
+            transaction.queue(name).add_message(Message("new"))
+        references = transaction.commit()
+
+        assert [reference.sequence >= 0 for reference in references] == [False, True, True]
+        assert [bodies(filtered([a, b, c]), name) for name in QUEUES] == [["new"]] * 3
 
 
 def test_what_one_store_refuses_none_does(tmp_path: Path) -> None:
@@ -221,3 +300,24 @@ def test_a_transaction_manager_s_branches_are_left_to_it(tmp_path: Path) -> None
         assert [str(writes.destination) for writes in found.writes] == [f"queue://{name}" for name in QUEUES]
         store.xa.commit(xid)
         assert [bodies(store, name) for name in QUEUES] == [["new"]] * 3
+
+
+@pytest.mark.parametrize("dies_at", [NEVER, 3])
+def test_an_id_names_one_branch_whatever_store_it_is_in(dies_at: int, tmp_path: Path) -> None:
+    """Else who decides one decides the other, or what a refusal has left of it."""
+    xid = XATransactionId(86, b"\1", b"\2")
+
+    def prepare(store: Store, *names: str) -> None:
+        branch = store.xa.start(xid)
+        for name in names:
+            branch.queue(name).add_message(Message("new"))
+        branch.prepare()
+
+    with opened(tmp_path) as store:
+        prepare(store, "B.ORDERS")
+    for names in (["A.ORDERS"], ["A.ORDERS", "B.ORDERS"], []):
+        with opened(tmp_path, Fate(dies_at, Died, done=True)) as store, pytest.raises(TransactionError):
+            prepare(store, *names)
+    with opened(tmp_path) as store:
+        store.xa.commit(xid)
+        assert [bodies(store, name) for name in QUEUES] == [[], ["new"], []]

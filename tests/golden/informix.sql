@@ -231,10 +231,10 @@ SELECT activemq_msgs.id, activemq_msgs.msg
 FROM activemq_msgs
 WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NOT NULL AND activemq_msgs.id > ? ORDER BY activemq_msgs.id {maxrows ?};
 
--- find_journal(param_1, param_2, param_3)
+-- find_journal(param_1, param_2, param_3, param_4)
 SELECT jdbcstore_state.name, jdbcstore_state.number
 FROM jdbcstore_state
-WHERE jdbcstore_state.name IN (?, ?, ?);
+WHERE jdbcstore_state.name IN (?, ?, ?, ?);
 
 -- find_last_sequence_id_in_acks()
 SELECT max(activemq_acks.last_acked_id) AS max_1
@@ -262,6 +262,11 @@ WHERE activemq_msgs.id = ? AND activemq_msgs.container = ? AND activemq_msgs.xid
 SELECT activemq_msgs.id, activemq_msgs.priority
 FROM activemq_msgs
 WHERE activemq_msgs.msgid_prod = ? AND activemq_msgs.msgid_seq = ? AND activemq_msgs.container = ? AND activemq_msgs.xid IS NULL ORDER BY activemq_msgs.id;
+
+-- find_messages_of_size(after, up_to, size, limit)
+SELECT activemq_msgs.id, activemq_msgs.container, activemq_msgs.msg
+FROM activemq_msgs
+WHERE activemq_msgs.id > ? AND activemq_msgs.id <= ? AND length(activemq_msgs.msg) = ? ORDER BY activemq_msgs.id {maxrows ?};
 
 -- find_next_messages(container, after, limit)
 SELECT activemq_msgs.id, activemq_msgs.msg

@@ -28,7 +28,7 @@ class Imitation:
     """Statements."""
 
 
-LENGTHS = ("destination_statistics", "find_sizes_by_ids")
+LENGTHS = ("destination_statistics", "find_messages_of_size", "find_sizes_by_ids")
 """Count bytes with the vendor's own function."""
 
 IMITATIONS = (

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.jvm import QUICK
+
 SOURCES = Path(__file__).parent / "peer"
 LIBRARIES = Path("/usr/share/activemq/lib")
 JARS = tuple(
@@ -22,7 +24,7 @@ JARS = tuple(
 )
 PACKAGES = "activemq libmariadb-java libpostgresql-jdbc-java openjdk-17-jdk-headless"
 NO_TRACES = "-XX:-UsePerfData"  # else both JVMs write under /tmp/hsperfdata_*
-QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+QUICK_START = (*QUICK, "-Xshare:auto")
 ANSWER_TIMEOUT = 120.0
 
 Json = dict[str, Any]

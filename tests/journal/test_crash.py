@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,8 @@ import pytest
 
 from jdbcstore.errors import StoreError
 from jdbcstore.journal import Journal
-from tests.journal.crashing import CrashingFiles, State
+from jdbcstore.journal.layout import BLOCK, RECORD
+from tests.journal.crashing import SECTOR, CrashingFiles, State
 from tests.journal.entries import Item, configured
 from tests.journal.witness import JOURNAL, Witness, closed
 
@@ -250,3 +252,36 @@ def test_killed_at_every_boundary_and_then_the_machine_goes_down(folder: Path) -
         for state in files.after_each(few_cuts):
             machine.check(witness, state, interrupted=False)
         shutil.rmtree(files.root)
+
+
+def test_a_cut_that_was_not_synced_is_synced_by_the_next_process(folder: Path) -> None:
+    """Else the beginning of what was cut, and the end of what is written in its place, are a record."""
+    machine = Machine(folder, preallocation_scope="none", journal_disk_sync_strategy="never")
+    until_sector = SECTOR - 24  # a record's number and sequence are behind its first 24 bytes
+
+    def once_closed(witness: Witness, reopen: Callable[[], Journal]) -> None:
+        witness.append(reopen(), Item(bytes(until_sector - 2 * RECORD)))
+        witness.append(reopen(), Item(b""))
+
+    _, files = machine.run(once_closed, None, {})
+    state = files.everything()
+    [name] = [name for name in state if "/journal-" in name]
+    assert len(state[name]) == BLOCK + until_sector + RECORD
+    state[name] = state[name][: BLOCK + SECTOR]  # torn
+    for stop_at in range(8):
+        witness, files = Witness(), CrashingFiles(machine.place(), state, stop_at)
+        config = configured(files.root / JOURNAL, preallocation_scope="none")
+        with contextlib.suppress(StoreError):
+            closed(Witness().open(config, files))
+        files.start_again(None)
+        lazy = configured(files.root / JOURNAL, journal_disk_sync_strategy="never")
+        journal = witness.open(lazy, files)
+        found = list(journal.records(0))
+        witness.waiting = [record.body for record in found]
+        witness.go_on_with(journal, found)
+        witness.append(journal, Item(b"anew" * 50))
+        files.go_down()
+        closed(journal)
+        for after in files.after_each(few_cuts):
+            machine.check(witness, after, interrupted=False)
+    assert machine.states > 50

@@ -120,6 +120,9 @@ class Witness:
         """What a journal found when it was opened again is what there is: nothing else comes back."""
         self.compare(journal, found)
         self.committed = {record.number: (record.sequence, record.body) for record in found}
+        # A number that was told and lost is another record's later on.
+        kept = [number for number in self.last_sequences if number <= journal.last_number]
+        self.last_sequences = {number: self.last_sequences[number] for number in kept}
         self.waiting.clear()
         self._failed = False
         self.durable = journal.last_number

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import logging
 import random
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 from hypothesis import seed as seeded
 
-from tests.backends import BACKENDS
+from tests.conformance.machine import run
 from tests.crash.zygote import StoringProcesses
-from tests.databases import Database, SqliteDatabase
-from tests.journaled.test_kill import kill
-from tests.journaled.test_state_machine import over_database, over_memory, run
+from tests.journaled.test_kill import journal_in, kill
+from tests.journaled.test_state_machine import QUICK, over_database, over_memory
+from tests.places import a_database, a_folder
 
 NAMES = ("memory", "sqlite", "postgresql", "mariadb")
 
@@ -31,60 +29,42 @@ NAMES = ("memory", "sqlite", "postgresql", "mariadb")
 @click.option("--examples", default=300, show_default=True, help="Of the state machine, on each store.")
 @click.option("--seed", type=int, help="That of an earlier run, to choose the same examples again.")
 @click.option("--store", "names", type=click.Choice(NAMES), multiple=True)
+@click.option("--quick", is_flag=True, help="The database gets references into the journal.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where the files are.")
-def main(kills: int, examples: int, seed: int | None, names: tuple[str, ...], folder: Path | None) -> None:
+def main(
+    kills: int, examples: int, seed: int | None, names: tuple[str, ...], folder: Path | None, *, quick: bool
+) -> None:
     seed = random.randrange(10**6) if seed is None else seed
     click.echo(f"seed {seed}")
     logging.disable()
     for name in names or NAMES:
         if kills and name != "memory":
-            _kill(name, kills, folder)
+            _kill(name, kills, folder, quick=quick)
         if examples:
-            _compare(name, examples, seed, folder)
+            _compare(name, examples, seed, folder, QUICK if quick else {})
 
 
-def _kill(name: str, kills: int, folder: Path | None) -> None:
+def _kill(name: str, kills: int, folder: Path | None, *, quick: bool) -> None:
     begin = time.monotonic()
-    with _place(folder) as place, _database(name, place) as database:
-        processes = StoringProcesses(database.url, str(place / "journal"))
+    with a_folder(folder) as place, a_database(name, place) as database:
+        journal = journal_in(place, quick=quick)
+        processes = StoringProcesses(database.url, journal)
         try:
-            said = kill(processes, database, str(place / "journal"), kills).said
+            said = kill(processes, database, journal, kills).said
         finally:
             processes.close()
     click.echo(f"{name}: {kills} kills in {time.monotonic() - begin:.0f} s: {dict(said)}")
 
 
-def _compare(name: str, examples: int, seed: int, folder: Path | None) -> None:
+def _compare(name: str, examples: int, seed: int, folder: Path | None, options: dict[str, Any]) -> None:
     begin = time.monotonic()
-    with _place(folder) as place:
+    with a_folder(folder) as place:
         if name == "memory":
-            run(seeded(seed)(over_memory(place)), examples)
+            run(seeded(seed)(over_memory(place, options)), examples)
         else:
-            with _database(name, place) as database:
-                run(seeded(seed)(over_database(database, place)), examples)
+            with a_database(name, place) as database:
+                run(seeded(seed)(over_database(database, place, options)), examples)
     click.echo(f"{name}: {examples} examples in {time.monotonic() - begin:.0f} s")
-
-
-@contextmanager
-def _place(folder: Path | None) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="jdbcstore-journaled-", dir=folder) as place:
-        yield Path(place)
-
-
-@contextmanager
-def _database(name: str, place: Path) -> Iterator[Database]:
-    """An empty one; on a private server, if it is a server's."""
-    backend = next(backend for backend in BACKENDS if backend.id == name)
-    if backend.private is None:
-        yield SqliteDatabase(place)
-        return
-    server = backend.private()
-    try:
-        database = backend.database(backend.private_url(server))
-        yield database
-        database.close()
-    finally:
-        server.close()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,6 +124,7 @@ def seen(store: Store) -> Seen:
     }
     for name in ("A", "B"):
         found[f"{name} counts"] = store.queue(name).message_count()
+        found[f"{name} sums"] = store.queue(name).statistics()
     for info in store.topic("T").subscriptions():
         subscription = store.topic("T").subscription("c", info.subscription_name)
         found[info.subscription_name] = [str(message.message_id) for message in subscription.recover()]
@@ -164,12 +166,29 @@ class Life:
     """Steps that were acknowledged."""
 
 
-def live(folder: Path, *, stop_at: int | None = None, behind_stop_at: int | None = None) -> Life:
+QUICK: dict[str, Any] = {"use_quick_journal": True, "journal_log_file_size": 4096}
+"""Messages stay in the journal, in so small files that they have to leave it again and again."""
+
+
+@pytest.fixture(params=[{}, QUICK], ids=["whole", "quick"])
+def options(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Of the journal."""
+    given: dict[str, Any] = request.param
+    return given
+
+
+def live(
+    folder: Path,
+    options: dict[str, Any],
+    *,
+    stop_at: int | None = None,
+    behind_stop_at: int | None = None,
+) -> Life:
     """Run the history until the machine, or the store behind, goes down."""
     behind, clock = MemoryStore(CONFIG, clock=FakeClock()), FakeClock()
     world = World(Path(tempfile.mkdtemp(dir=folder)), lambda: behind, clock, closes=False)
     # Each message a transaction of its own: a checkpoint that stops in between has done half of it.
-    world.options["max_checkpoint_message_add_size"] = 300
+    world.options |= {"max_checkpoint_message_add_size": 150 if options else 300, **options}
     done = 0
     try:
         store = world.open(stop_at=stop_at, behind_stop_at=behind_stop_at)
@@ -188,13 +207,13 @@ def check(life: Life, states: list[Seen]) -> None:
 
 
 @pytest.mark.parametrize("seed", [None, 1, 2], ids=["killed", "down", "down too"])
-def test_at_every_write(folder: Path, states: list[Seen], seed: int | None) -> None:
-    whole = live(folder)
+def test_at_every_write(folder: Path, states: list[Seen], options: dict[str, Any], seed: int | None) -> None:
+    whole = live(folder, options)
     operations = whole.world.files.operations
     assert whole.done == len(HISTORY)
     whole.world.crash()
     for stop_at in range(operations):
-        life = live(folder, stop_at=stop_at)
+        life = live(folder, options, stop_at=stop_at)
         crash(life, None if seed is None else random.Random(seed * stop_at))
         life.world.open()
         check(life, states)
@@ -208,13 +227,15 @@ def crash(life: Life, chance: random.Random | None) -> None:
         life.world.lost(chance)
 
 
-def test_at_every_transaction_of_a_checkpoint(folder: Path, states: list[Seen]) -> None:
-    whole = live(folder)
+def test_at_every_transaction_of_a_checkpoint(
+    folder: Path, states: list[Seen], options: dict[str, Any]
+) -> None:
+    whole = live(folder, options)
     steps = whole.world.behind.steps
     whole.world.crash()
     assert steps > 30
     for stop_at in range(steps):
-        life = live(folder, behind_stop_at=stop_at)
+        life = live(folder, options, behind_stop_at=stop_at)
         crash(life, random.Random(stop_at))
         life.world.open()
         check(life, states)
@@ -230,11 +251,13 @@ def test_at_every_transaction_of_a_checkpoint(folder: Path, states: list[Seen]) 
         life.world.close()
 
 
-def test_a_recovery_that_is_interrupted_ends_the_same(folder: Path, states: list[Seen]) -> None:
+def test_a_recovery_that_is_interrupted_ends_the_same(
+    folder: Path, states: list[Seen], options: dict[str, Any]
+) -> None:
     """In so little memory that it has to make checkpoints itself."""
     stop_at = 0
     while True:
-        life = live(folder)
+        life = live(folder, options)
         life.world.crash(random.Random(stop_at))
         life.world.options["memory_limit"] = 3_000
         try:

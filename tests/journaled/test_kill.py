@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import NullPool, create_engine
 
 from tests.crash.ledger import Ledger, Tables
-from tests.crash.work import open_store
+from tests.crash.work import QUICKLY, open_store
 from tests.crash.zygote import StoringProcesses
 from tests.databases import Database
 from tests.polling import wait_until
@@ -26,19 +26,37 @@ KILLS = 6
 
 @pytest.fixture
 def journal(tmp_path: Path) -> str:
-    return str(tmp_path / "journal")
+    return journal_in(tmp_path, quick=False)
 
 
 @pytest.fixture
-def processes(url: str, journal: str) -> Iterator[StoringProcesses]:
-    processes = StoringProcesses(url, journal)
+def quick_journal(tmp_path: Path) -> str:
+    return journal_in(tmp_path, quick=True)
+
+
+@pytest.fixture
+def processes(url: str, request: pytest.FixtureRequest) -> Iterator[StoringProcesses]:
+    directory = "quick_journal" if "quick_journal" in request.fixturenames else "journal"
+    processes = StoringProcesses(url, request.getfixturevalue(directory))
     yield processes
     processes.close()
+
+
+def journal_in(place: Path, *, quick: bool) -> str:
+    """A directory, as the storing process understands it."""
+    return str(place / f"journal{QUICKLY if quick else ''}")
 
 
 @pytest.mark.backends("sqlite", "postgresql")
 def test_a_killed_store_keeps_its_word(processes: StoringProcesses, database: Database, journal: str) -> None:
     kill(processes, database, journal, KILLS)
+
+
+@pytest.mark.backends("sqlite")
+def test_so_does_one_whose_database_has_references(
+    processes: StoringProcesses, database: Database, quick_journal: str
+) -> None:
+    kill(processes, database, quick_journal, KILLS)
 
 
 def kill(processes: StoringProcesses, database: Database, journal: str, kills: int) -> Ledger:

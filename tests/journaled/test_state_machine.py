@@ -13,37 +13,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule, run_state_machine_as_test
+from hypothesis.stateful import rule
 
 import jdbcstore
-from jdbcstore import MemoryStore, Store, StoreConfig, XATransactionId
+from jdbcstore import MemoryStore, Store, StoreConfig
 from jdbcstore.checkpoint import CheckpointedStore
 from jdbcstore.store import JdbcStore
 from tests.clock import FakeClock
 from tests.conformance.conftest import empty
-from tests.conformance.machine import (
-    PLACES,
-    SUBSCRIBERS,
-    Place,
-    StoreMachine,
-    attempt,
-    kinds,
-    messages,
-    names,
-    numbers,
-    places,
-)
+from tests.conformance.machine import attempt, run
+from tests.conformance.xa_machine import XAMachine
 from tests.databases import Database
 from tests.journaled.world import World
 
 EXAMPLES = {"memory": 10, "sqlite": 4}
-XIDS = [XATransactionId(7, bytes([number]), b"b") for number in range(3)]
+QUICK_EXAMPLES = {"memory": 4, "sqlite": 3}
+QUICK: dict[str, Any] = {
+    "use_quick_journal": True,
+    "journal_log_file_size": 4096,
+    "max_checkpoint_message_add_size": 1_000,
+}
+"""In files that are so small that messages have to leave them again and again."""
 
 
-class JournaledMachine(StoreMachine):
-    """With what only a journal has, and with XA, whose branches outlive crashes."""
+class JournaledMachine(XAMachine):
+    """With what only a journal has."""
 
     def __init__(self, model: MemoryStore, world: World, clock: FakeClock) -> None:
         super().__init__(model, world.open(), self.open_again, clock)
@@ -83,37 +78,6 @@ class JournaledMachine(StoreMachine):
         self._world.crash(random.Random(seed))
         self.real = self._opened()
 
-    @rule(
-        steps=st.lists(st.tuples(kinds, places, messages, numbers), max_size=6),
-        who=st.sampled_from(SUBSCRIBERS),
-        by=names,
-        xid=st.sampled_from(XIDS),
-    )
-    def prepare(
-        self,
-        steps: list[tuple[str, Place, dict[str, Any], int]],
-        who: tuple[str, str],
-        by: str,
-        xid: XATransactionId,
-    ) -> None:
-        writes = [self.step(*one, who, by) for one in steps]
-
-        def run(store: Store) -> Any:
-            for place in PLACES:
-                place.on(store)
-            branch = store.xa.start(xid)
-            return [attempt(write, branch) for write in writes], attempt(lambda _: branch.prepare(), None)
-
-        self.both(run)
-
-    @rule(xid=st.sampled_from(XIDS), commits=st.booleans())
-    def decide(self, xid: XATransactionId, commits: bool) -> None:
-        self.both(lambda store: store.xa.commit(xid) if commits else store.xa.rollback(xid))
-
-    @rule()
-    def in_doubt(self) -> None:
-        self.both(lambda store: store.xa.recover())
-
     def teardown(self) -> None:
         self.model.close()
         self._world.close()
@@ -129,33 +93,25 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(place)
 
 
-def run(new_machine: Callable[[], JournaledMachine], examples: int) -> None:
-    run_state_machine_as_test(
-        new_machine,  # type: ignore[arg-type]
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=40,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
-
-
 CONFIG = StoreConfig(cleanup_period=0)
 
 
-def over_memory(folder: Path) -> Callable[[], JournaledMachine]:
+def over_memory(folder: Path, options: dict[str, Any]) -> Callable[[], JournaledMachine]:
     """Makes machines whose store behind is in memory."""
 
     def new_machine() -> JournaledMachine:
         clock = FakeClock()
         behind = MemoryStore(CONFIG, clock=clock)
         world = World(Path(tempfile.mkdtemp(dir=folder)), lambda: behind, clock, closes=False)
+        world.options |= options
         return JournaledMachine(MemoryStore(CONFIG, clock=clock), world, clock)
 
     return new_machine
 
 
-def over_database(database: Database, folder: Path) -> Callable[[], JournaledMachine]:
+def over_database(
+    database: Database, folder: Path, options: dict[str, Any]
+) -> Callable[[], JournaledMachine]:
     """Makes machines of which each has the database for itself, emptied."""
     jdbcstore.open(database.url).close()
 
@@ -167,15 +123,25 @@ def over_database(database: Database, folder: Path) -> Callable[[], JournaledMac
             return JdbcStore(database.url, CONFIG, clock=clock, journaled=True)
 
         world = World(Path(tempfile.mkdtemp(dir=folder)), behind, clock)
+        world.options |= options
         return JournaledMachine(MemoryStore(CONFIG, clock=clock), world, clock)
 
     return new_machine
 
 
 def test_over_memory(folder: Path) -> None:
-    run(over_memory(folder), EXAMPLES["memory"])
+    run(over_memory(folder, {}), EXAMPLES["memory"])
+
+
+def test_references_over_memory(folder: Path) -> None:
+    run(over_memory(folder, QUICK), QUICK_EXAMPLES["memory"])
 
 
 @pytest.mark.backends("sqlite")
 def test_over_a_database(database: Database, folder: Path) -> None:
-    run(over_database(database, folder), EXAMPLES["sqlite"])
+    run(over_database(database, folder, {}), EXAMPLES["sqlite"])
+
+
+@pytest.mark.backends("sqlite")
+def test_references_over_a_database(database: Database, folder: Path) -> None:
+    run(over_database(database, folder, QUICK), QUICK_EXAMPLES["sqlite"])

@@ -7,6 +7,7 @@ many statements that change something. The answer is ``killed`` or ``done``.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -24,6 +25,7 @@ _CHANGE = re.compile(r"\s*(ALTER|CREATE|DELETE|DROP|INSERT|UPDATE)\b")
 
 
 def main() -> None:
+    gc.freeze()
     for line in sys.stdin:
         url, revision, number = line.split()
         make_url(url).get_dialect().import_dbapi()

@@ -12,6 +12,7 @@ from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError
 
 from tests.jdbc import jdbc_engine, jdbc_url
+from tests.jvm import QUICK
 from tests.servers.process import Server, ServerMissing
 
 JARS = Path("/usr/share/java")
@@ -44,8 +45,7 @@ class JavaServer(Server):
         return [
             self._java,
             "-Xmx256m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
+            *QUICK,
             "-cp",
             jars,
             *arguments,

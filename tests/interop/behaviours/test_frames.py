@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.interop.behaviours.conftest import OpenWire
+from tests.interop.behaviours.conftest import OpenWire, RunningBroker
 from tests.interop.stomp import Frame, Wire
 
 
@@ -237,12 +237,14 @@ def test_nul_between_frames_is_ignored(wire: OpenWire, queue: str) -> None:
     _sent(socket, queue)
 
 
-def test_acknowledgement_in_auto_mode_is_refused(wire: OpenWire, queue: str) -> None:
+def test_acknowledgement_in_auto_mode_is_refused(broker: RunningBroker, wire: OpenWire, queue: str) -> None:
     socket = wire()
     _subscribe(socket, queue)
     socket.write("SEND", {"destination": queue}, b"one")
     message = socket.read()
     socket.write("ACK", {"id": message.headers["message-id"], "receipt": "1"})
     error = socket.read()
+    if error.command == "MESSAGE" and broker.either(activemq=True, ours=False):
+        error = socket.read()  # it has been seen to deliver it once more before
     assert error.command == "ERROR"
     assert error.headers["message"].startswith("Unexpected ACK received")
