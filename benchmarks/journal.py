@@ -22,10 +22,11 @@ from typing import Any
 import click
 
 import jdbcstore
-from benchmarks import ours, recovery
-from benchmarks.append import RawAppends
+from benchmarks import ours, quick, recovery
+from benchmarks.append import GroupCommit, RawAppends
 from benchmarks.journaled import Journaled
 from benchmarks.passing import Passing
+from benchmarks.passing_tasks import PassingTasks
 from jdbcstore import Store
 from tests.databases import PostgresqlDatabase
 from tests.faults.proxy import ProxyLine
@@ -34,7 +35,8 @@ from tests.servers.postgresql import PostgresqlServer
 
 _THREADS = (1, 16, 64)
 _UNDER_WAY = 1000
-_PAIRS = 16
+_PAIRS = (1, 4, 16)
+_PASSING: dict[str, type[Passing | PassingTasks]] = {"threads": Passing, "tasks": PassingTasks}
 _ROUND_TRIP = 0.005
 _LEFT = 100_000
 """Messages in the journal that is recovered."""
@@ -94,10 +96,14 @@ class KahaDb:
 @click.command(help=__doc__)
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--seconds", default=3.0, show_default=True, help="Of each measurement.")
-@click.option("--only", type=click.Choice(["sqlite", "postgresql", "far", "recovery"]), multiple=True)
+@click.option(
+    "--only", type=click.Choice(["sqlite", "postgresql", "far", "quick", "recovery"]), multiple=True
+)
 def main(rounds: int, seconds: float, only: tuple[str, ...]) -> None:
-    if set(only) != {"recovery"}:
+    if not only or not {"quick", "recovery"}.issuperset(only):
         _written(rounds, seconds, only)
+    if not only or "quick" in only:
+        _quick(rounds)
     if not only or "recovery" in only:
         _recovered(rounds)
 
@@ -132,6 +138,7 @@ def _near(name: str, mine: str, other: str, brokers: dict[str, KahaDb], rounds: 
         plain = stack.enter_context(jdbcstore.open(other, cleanup_period=0.0))
         raw = RawAppends(folder)
         stack.callback(raw.close)
+        handed = GroupCommit(raw)
         size = journaled.record_size()
         rows = [
             Row(
@@ -139,23 +146,29 @@ def _near(name: str, mine: str, other: str, brokers: dict[str, KahaDb], rounds: 
                 {
                     "journaled": _adds(journaled.store, partial(ours.blocking, threads=threads), seconds),
                     "append and sync": partial(raw.rate, size, threads, seconds),
+                    "ready records, handed over": partial(handed.blocking, size, threads, seconds),
                     "plain store": _adds(plain, partial(ours.blocking, threads=threads), seconds),
                     **{kind: partial(broker.rate, threads) for kind, broker in brokers.items()},
                 },
             )
             for threads in _THREADS
         ]
-        futures = partial(ours.futures, window=_UNDER_WAY)
-        rows.append(
+        many: dict[str, Callable[..., float]] = {
+            f"futures, {_UNDER_WAY:,} under way": partial(ours.futures, window=_UNDER_WAY),
+            f"{_UNDER_WAY:,} tasks of a loop": partial(ours.tasks, count=_UNDER_WAY),
+        }
+        rows += [
             Row(
-                f"futures, {_UNDER_WAY:,} under way",
+                what,
                 {
-                    "journaled": lambda: journaled.counting(_adds(journaled.store, futures, seconds)),
+                    "journaled": partial(journaled.counting, _adds(journaled.store, measure, seconds)),
                     "append and sync": lambda: raw.rate(size, round(journaled.batches[-1]), seconds),
-                    "plain store": _adds(plain, futures, seconds),
+                    "ready records, handed over": partial(handed.futures, size, _UNDER_WAY, seconds),
+                    "plain store": _adds(plain, measure, seconds),
                 },
             )
-        )
+            for what, measure in many.items()
+        ]
         _measure(rows, rounds)
     _print(name, rows, rounds)
     click.echo(f"\nRecords of {size} bytes; {median(journaled.batches):,.0f} futures in one sync.")
@@ -180,15 +193,45 @@ def _far(mine: str, other: str, rounds: int, seconds: float) -> None:
             stack.callback(line.close)
         journaled = stack.enter_context(Journaled(lines[0].url, folder)).store
         plain = stack.enter_context(jdbcstore.open(lines[1].url, cleanup_period=0.0))
-        row = Row(
-            f"{_PAIRS} producers, {_PAIRS} consumers",
-            {
-                "journaled": lambda: Passing(journaled).rate(_PAIRS, seconds),
-                "plain store": lambda: Passing(plain).rate(_PAIRS, seconds),
-            },
-        )
-        _measure([row], rounds)
-    _print("postgresql, 5 ms away", [row], rounds)
+        rows = [
+            Row(
+                f"{pairs} + {pairs} {kind}",
+                {
+                    "journaled": partial(_pass, passing, journaled, pairs, seconds),
+                    "plain store": partial(_pass, passing, plain, pairs, seconds),
+                },
+            )
+            for kind, passing in _PASSING.items()
+            for pairs in _PAIRS
+        ]
+        _measure(rows, rounds)
+    _print("postgresql, 5 ms away", rows, rounds)
+
+
+def _pass(passing: type[Passing | PassingTasks], store: Store, pairs: int, seconds: float) -> float:
+    return passing(store).rate(pairs, seconds)
+
+
+def _quick(rounds: int) -> None:
+    """Messages that are written down whole, and as references."""
+    measured: dict[bool, list[list[tuple[float, int]]]] = {False: [], True: []}
+    with ExitStack() as stack:
+        server = PostgresqlServer()
+        stack.callback(server.close)
+        for _ in range(rounds):
+            for use, rounds_of in measured.items():
+                database = PostgresqlDatabase(server.url)
+                with tempfile.TemporaryDirectory() as folder:
+                    rounds_of.append(quick.costs(database, Path(folder), _LEFT, quick=use))
+                database.close()
+    click.echo(f"\n### references\n\n{rounds} rounds, load {os.getloadavg()[0]:.1f} at the end\n")
+    click.echo(f"| {_LEFT:,} messages | messages, s | MB | references, s | MB |\n{'|---' * 5}|")
+    for index, what in enumerate(quick.WORK):
+        cells = [what]
+        for each in measured.values():
+            seconds, size = (median(column) for column in zip(*(one[index] for one in each), strict=True))
+            cells += [f"{seconds:.2f}", f"{size / 1e6:,.0f}"]
+        click.echo(f"| {' | '.join(cells)} |")
 
 
 def _recovered(rounds: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -49,6 +50,23 @@ def futures(store: Store, window: int, seconds: float = SECONDS) -> float:
             waiting.popleft().result()
 
     return timed(produce, lambda: count)
+
+
+def tasks(store: Store, count: int, seconds: float = SECONDS) -> float:
+    """Adds per second of so many tasks of one event loop, each awaiting each commit."""
+    queue = store.queue("BENCHMARK")
+    counts = [0] * count
+
+    async def produce(number: int, end: float) -> None:
+        while time.perf_counter() < end:
+            await queue.add_message_async(Message(BODY))
+            counts[number] += 1
+
+    async def produce_all() -> None:
+        end = time.perf_counter() + seconds
+        await asyncio.gather(*(produce(number, end) for number in range(count)))
+
+    return timed(lambda: asyncio.run(produce_all()), lambda: sum(counts))
 
 
 def drain(store: Store, batch: int) -> float:

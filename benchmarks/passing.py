@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from benchmarks.ours import BODY, run, timed
 from jdbcstore import Message, Store
 
-_ON_THE_WAY = 1000
+ON_THE_WAY = 1000
 """Messages that were added and not acknowledged: more would say that consumers do not keep up."""
 
 
@@ -23,7 +23,7 @@ class Passing:
 
     def __init__(self, store: Store) -> None:
         self._queue = store.queue("BENCHMARK")
-        self._room = threading.Semaphore(_ON_THE_WAY)
+        self._room = threading.Semaphore(ON_THE_WAY)
         self._added = threading.Event()
         self._ended = False
         self._waiting: SimpleQueue[Message | None] = SimpleQueue()
@@ -60,7 +60,7 @@ class Passing:
         while True:
             self._added.clear()
             ended = self._ended
-            page = self._queue.recover(_ON_THE_WAY, cursor)
+            page = self._queue.recover(ON_THE_WAY, cursor)
             cursor = page.cursor
             for message in page:
                 self._waiting.put(message)
