@@ -117,6 +117,14 @@ class Conversation:
         """How many messages have come while a receipt was waited for, and were not looked at."""
         return len(self._messages)
 
+    def settle(self) -> None:
+        """Return when all that this session asked for is done.
+
+        ActiveMQ sends the receipt of a subscription before it lets it have messages: until then they go
+        to another consumer. What the connection says next is read behind that.
+        """
+        self.abort(self.begin())
+
     def message(self) -> Frame:
         """The next message, in the order in which they came."""
         if self._messages:

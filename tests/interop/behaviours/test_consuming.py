@@ -37,6 +37,7 @@ def test_competing_consumers_share(connect: Connect, queue: str) -> None:
     consumers = [connect(), connect()]
     for consumer in consumers:
         consumer.subscribe(queue, headers={"activemq.prefetchSize": "10"})
+        consumer.settle()
     producer = connect()
     for number in range(20):
         producer.send(queue, str(number))
@@ -62,6 +63,7 @@ def test_consumer_of_higher_priority_comes_first(connect: Connect, queue: str) -
     # As long as it has room, the other gets none.
     for consumer, priority in ((low, "1"), (high, "2")):
         consumer.subscribe(queue, headers={"activemq.priority": priority, "activemq.prefetchSize": "10"})
+        consumer.settle()
     for number in range(10):
         low.send(queue, str(number))
     assert high.bodies(10) == [str(number) for number in range(10)]

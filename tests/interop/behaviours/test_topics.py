@@ -15,6 +15,7 @@ def test_all_subscribers_get_all(connect: Connect, topic: str) -> None:
     sessions = [connect(), connect("1.1"), connect("1.0")]
     for session in sessions:
         session.subscribe(topic)
+        session.settle()
     for body in ("1", "2"):
         sessions[0].send(topic, body, {"persistent": str(body == "1").lower()})
     assert [session.bodies(2) for session in sessions] == [["1", "2"]] * 3
