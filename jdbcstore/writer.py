@@ -164,6 +164,8 @@ class Writer:
         doubtful = self._finish_in_hand()
         _fail(doubtful, OutcomeUnknown("the store was closed while this was being written: look for it"))
         abandoned = self._abandon(StoreClosed("the store was closed before this was written"))
+        if not (doubtful or abandoned):
+            return
         raise StoreClosed(
             f"closed after {timeout} seconds with {len(doubtful)} operations in doubt and {abandoned}"
             " unwritten; their callers were told so",

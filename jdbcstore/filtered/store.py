@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -24,6 +25,8 @@ from jdbcstore.naming import MessageNamer
 
 T = TypeVar("T")
 _THREADS = 4
+_LAST_WORDS = 1.0
+"""Seconds that a commit has to see that its stores were closed."""
 _PRODUCER_LENGTH = 250
 """What MSGID_PROD holds by default."""
 
@@ -54,6 +57,8 @@ class FilteredStore:
         self.namer = MessageNamer(clock or SystemClock(), _PRODUCER_LENGTH)
         self.outcomes = Outcomes(self.routes)
         self._threads = ThreadPoolExecutor(_THREADS, "jdbcstore-filtered")
+        self._running: set[Future[None]] = set()
+        self._lock = threading.Lock()
         self._closed = False
         if not read_only:
             try:
@@ -82,10 +87,13 @@ class FilteredStore:
 
     def run(self, work: Callable[[], T]) -> StoreFuture[T]:
         """Do something that takes several commits in a thread."""
-        if self._closed:
-            raise StoreClosed()
         result: StoreFuture[T] = StoreFuture()
-        self._threads.submit(_fulfil, result, work)
+        with self._lock:
+            if self._closed:
+                raise StoreClosed()
+            running = self._threads.submit(_fulfil, result, work)
+            self._running.add(running)
+        running.add_done_callback(self._running.discard)
         return result
 
     def destinations(self) -> list[Destination]:
@@ -112,18 +120,25 @@ class FilteredStore:
         return sum(store.cleanup(progress) for store in self.routes.stores)
 
     def close(self, timeout: float | None = None) -> None:
-        self._closed = True
-        self.routes.close()
-        self._threads.shutdown()
+        with self._lock:
+            self._closed = True
+            self._threads.shutdown(wait=False)
         deadline = None if timeout is None else time.monotonic() + timeout
+        self.routes.close()
+        late = wait(tuple(self._running), timeout).not_done
         unwritten: list[StoreClosed] = []
         for store in self.routes.stores:
             try:
                 store.close(None if deadline is None else max(0.0, deadline - time.monotonic()))
             except StoreClosed as error:
                 unwritten.append(error)
-        if unwritten:
-            raise StoreClosed(str(unwritten[0]), unwritten=sum(one.unwritten for one in unwritten))
+        wait(late, _LAST_WORDS)
+        if unwritten or late:
+            raise StoreClosed(
+                f"closed after {timeout} seconds; what was not written by then was given up, and its callers"
+                " were told so",
+                unwritten=sum(one.unwritten for one in unwritten) or len(late),
+            )
 
     def __enter__(self) -> Self:
         return self
