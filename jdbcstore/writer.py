@@ -164,13 +164,11 @@ class Writer:
         doubtful = self._finish_in_hand()
         _fail(doubtful, OutcomeUnknown("the store was closed while this was being written: look for it"))
         abandoned = self._abandon(StoreClosed("the store was closed before this was written"))
-        if not (doubtful or abandoned):
-            return
-        raise StoreClosed(
-            f"closed after {timeout} seconds with {len(doubtful)} operations in doubt and {abandoned}"
-            " unwritten; their callers were told so",
-            unwritten=abandoned + len(doubtful),
-        )
+        if doubtful or abandoned:
+            raise StoreClosed(
+                f"closed after {timeout} seconds: {len(doubtful)} operations in doubt, {abandoned} unwritten",
+                unwritten=abandoned + len(doubtful),
+            )
 
     def _finish_in_hand(self) -> list[Unit | Call]:
         """Whoever gets the work in hand completes it: the writer, or a close that waited too long."""

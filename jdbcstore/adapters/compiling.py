@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import Dialect
@@ -12,9 +13,15 @@ from jdbcstore.adapters.sql import Sql, Written
 from jdbcstore.adapters.text import with_marks
 
 
-def compile_sql(statement: ClauseElement, dialect: Dialect, column_keys: list[str] | None = None) -> Sql:
-    """The statement, its parameters in the order in which they stand, each as often as it does."""
-    return Sql(lambda: _compile(statement, dialect, column_keys))
+def compile_sql(
+    statement: Callable[[], ClauseElement], dialect: Dialect, column_keys: list[str] | None = None
+) -> Sql:
+    """The statement, its parameters in the order in which they stand, each as often as it does.
+
+    It is made when it is first needed: SQLAlchemy takes longer to build a store's statements than the store
+    to open.
+    """
+    return Sql(lambda: _compile(statement(), dialect, column_keys))
 
 
 def _compile(statement: ClauseElement, dialect: Dialect, column_keys: list[str] | None) -> Written:

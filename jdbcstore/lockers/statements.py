@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     BindParameter,
-    Select,
     bindparam,
     insert,
     literal_column,
@@ -18,7 +18,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.sql import ClauseElement
+from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.adapters.compiling import compile_sql
 from jdbcstore.adapters.locking import Guard
@@ -42,34 +42,35 @@ class LockStatements:
         self._epoch = state.c.name == bindparam("epoch_row")
         given = session.given
         columns = (lock.c.id, lock.c.time, lock.c.broker_name)
-        own = self._compile(adapter.locked(select(*columns).where(self._row)))
+        own = self._compile(lambda: adapter.locked(select(*columns).where(self._row)))
         self.lock_create = given.take("lockCreateStatement") or own
-        self.lock_touch = self._compile(update(lock).where(self._row).values(id=lock.c.id))
+        self.lock_touch = self._compile(lambda: update(lock).where(self._row).values(id=lock.c.id))
         time = bindparam("time", type_=BigInteger())
         holder: BindParameter[Any] = bindparam("broker_name")
-        own = self._compile(update(lock).where(self._row).values(time=time))
+        own = self._compile(lambda: update(lock).where(self._row).values(time=time))
         self.lock_update = given.take("lockUpdateStatement") or own
         now = bindparam("now", type_=BigInteger())
         free = or_(lock.c.time.is_(None), lock.c.time < now)
         lease = update(lock).values(broker_name=holder, time=time)
-        own = self._compile(lease.where(free, self._row))
+        own = self._compile(lambda: lease.where(free, self._row))
         self.lease_obtain = given.take("leaseObtainStatement") or own
-        own = self._compile(lease.where(lock.c.broker_name == bindparam("holder"), self._row))
+        own = self._compile(lambda: lease.where(lock.c.broker_name == bindparam("holder"), self._row))
         self.lease_update = given.take("leaseUpdateStatement") or own
-        own = self._compile(select(lock.c.broker_name, lock.c.time).where(self._row))
+        own = self._compile(lambda: select(lock.c.broker_name, lock.c.time).where(self._row))
         self.lease_owner = given.take("leaseOwnerStatement") or own
         self.now_ms: Sql | None = given.take("currentDateTimeStatement")
         """The database's clock, to be read by :func:`epoch_ms`; None where it has none."""
         if self.now_ms is None and adapter.now_ms:
-            clock: Select[Any] = select(literal_column(adapter.now_ms)).select_from(lock).where(self._row)
-            self.now_ms = self._compile(clock)
-        self.find_epoch = self._compile(select(state.c.number).where(self._epoch))
+            clock: ColumnElement[Any] = literal_column(adapter.now_ms)
+            self.now_ms = self._compile(lambda: select(clock).select_from(lock).where(self._row))
+        self.find_epoch = self._compile(lambda: select(state.c.number).where(self._epoch))
         self.add_epoch = self._compile(
-            insert(state).values(name=bindparam("epoch_row"), number=literal_column("0"))
+            lambda: insert(state).values(name=bindparam("epoch_row"), number=literal_column("0"))
         )
         new, old = bindparam("new", type_=BigInteger()), bindparam("old", type_=BigInteger())
-        begin = update(state).where(self._epoch, state.c.number == old).values(number=new)
-        self.begin_epoch = self._compile(begin)
+        self.begin_epoch = self._compile(
+            lambda: update(state).where(self._epoch, state.c.number == old).values(number=new)
+        )
 
     def guard(self, epoch: int, holder: str | None) -> Guard:
         """That this epoch has not ended; with a holder, that it holds the lock's row, too."""
@@ -90,11 +91,11 @@ class LockStatements:
         return self._guard(self._adapter.shared(query.where(*conditions)), values, touches=False)
 
     def _guard(self, statement: ClauseElement, values: dict[str, Any], *, touches: bool) -> Guard:
-        sql = self._compile(statement)
+        sql = self._compile(lambda: statement)
         row: Row = sql.row(**values)
         return Guard(sql, row, touches)
 
-    def _compile(self, statement: ClauseElement) -> Sql:
+    def _compile(self, statement: Callable[[], ClauseElement]) -> Sql:
         return compile_sql(statement, self._dialect)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import (
@@ -47,9 +48,12 @@ class Builder:
         self._hinted = hinted
 
     def _here(self, table: Any) -> ColumnElement[bool]:
-        """In this destination. The plain comparison finds the index, the exact one decides."""
+        """In this destination."""
         column: ColumnElement[str] = table.c.container
-        value: ColumnElement[str] = bindparam("container")
+        return self._equal(column, bindparam("container"))
+
+    def _equal(self, column: ColumnElement[str], value: ColumnElement[str]) -> ColumnElement[bool]:
+        """The plain comparison finds the index, the exact one decides."""
         exact = self._adapter.exact(column)
         return column == value if exact is column else and_(column == value, exact == value)
 
@@ -95,19 +99,22 @@ class Builder:
         hint = self._adapter.index_hint.format(index=container_index(self._tables).name)
         return query.with_hint(self._tables.messages, hint)
 
-    def _page(self, query: Select[Any]) -> Sql:
-        return self._page_of(query.order_by(self._tables.messages.c.id))
+    def _page(self, query: Callable[[], Select[Any]]) -> Sql:
+        return self._page_of(lambda: query().order_by(self._tables.messages.c.id))
 
-    def _lanes(self, query: Select[Any]) -> Lanes:
+    def _lanes(self, query: Callable[[], Select[Any]]) -> Lanes:
         priority = self._tables.messages.c.priority
-        lowest = query.where(priority < literal_column("1"))
-        return Lanes(self._page(lowest), self._page(query.where(priority == bindparam("priority"))))
+        return Lanes(
+            self._page(lambda: query().where(priority < literal_column("1"))),
+            self._page(lambda: query().where(priority == bindparam("priority"))),
+        )
 
-    def _page_of(self, query: Select[Any]) -> Sql:
-        return self._compile(query.limit(bindparam("limit", type_=Integer())))
+    def _page_of(self, query: Callable[[], Select[Any]]) -> Sql:
+        return self._compile(lambda: query().limit(bindparam("limit", type_=Integer())))
 
     def _insert(self, table: Any) -> Sql:
-        return compile_sql(insert(table), self._dialect, [column.key for column in table.columns])
+        keys = [column.key for column in table.columns]
+        return compile_sql(lambda: insert(table), self._dialect, keys)
 
-    def _compile(self, statement: ClauseElement) -> Sql:
+    def _compile(self, statement: Callable[[], ClauseElement]) -> Sql:
         return compile_sql(statement, self._dialect)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from operator import itemgetter
+from typing import Any
 
-from sqlalchemy import Dialect, bindparam, exists, func, select
+from sqlalchemy import Dialect, Select, bindparam, exists, func, select
 from sqlalchemy.sql import ColumnElement
 
 from jdbcstore.adapters.base import Adapter
@@ -60,13 +61,14 @@ class ReplacedStatements(Statements):
         return Batch(adds, batch.updates, removes, others)
 
     def _replace_writes(self) -> None:
-        columns = self.add_message.names
+        own = self.add_message
         add = self._given.take("addMessageStatement")
         remove = self._given.take("removeMessageStatement", id="id_")
         self.update_message_by_name = self._given.take("updateMessageStatement", msg="blob")
         self._adds_singly, self.removes_singly = add is not None, remove is not None
-        self.add_message, self.remove_message = add or self.add_message, remove or self.remove_message
-        self._in_order = itemgetter(*map(columns.index, self.add_message.names))
+        self.add_message, self.remove_message = add or own, remove or self.remove_message
+        if add:
+            self._in_order = itemgetter(*map(own.names.index, add.names))
 
     def _replace_messages(self) -> None:
         if find := self._given.take("findMessageSequenceIdStatement"):
@@ -112,34 +114,44 @@ class ReplacedStatements(Statements):
         self.update_durable_last_ack_with_priority = move or self.update_durable_last_ack_with_priority
 
     def _replace_pending(self) -> None:
-        by_lane = self._tables.acks.c.priority == self._tables.messages.c.priority
         page = self._given.take("findDurableSubMessagesStatement", last_id="after")
         if page:
             self.find_durable_sub_messages = Pending(page, self._still_pending())
         page = self._given.take("findDurableSubMessagesByPriorityStatement", last_id="after")
         if page:
-            pending = Pending(page, self._still_pending(by_lane))
+            pending = Pending(page, self._still_pending(by_lane=True))
             self.find_durable_sub_messages_by_priority = Lanes(pending, pending)
         if count := self._given.take("durableSubscriberMessageCountStatement"):
             own = self.durable_subscriber_message_count
             self.durable_subscriber_message_count = self._count_pending(count, own)
         if count := self._given.take("durableSubscriberMessageCountStatementWithPriority"):
             own = self.durable_subscriber_message_count_with_priority
-            self.durable_subscriber_message_count_with_priority = self._count_pending(count, own, by_lane)
+            self.durable_subscriber_message_count_with_priority = self._count_pending(
+                count, own, by_lane=True
+            )
 
-    def _still_pending(self, *lane: ColumnElement[bool]) -> Sql:
+    def _still_pending(self, *, by_lane: bool = False) -> Sql:
         t = self._tables.messages
-        between = t.c.id.between(bindparam("after") + ONE, bindparam("up_to"))
-        here = (self._here(t), t.c.xid.is_(None), between)
-        return self._compile(select(t.c.id).where(*here, self._is_behind_mark(*lane), self._not_ahead()))
 
-    def _count_pending(self, given: Sql, own: Statement, *lane: ColumnElement[bool]) -> PendingCount:
+        def pending() -> Select[Any]:
+            between = t.c.id.between(bindparam("after") + ONE, bindparam("up_to"))
+            here = (self._here(t), t.c.xid.is_(None), between)
+            return select(t.c.id).where(*here, self._is_behind_mark(by_lane), self._not_ahead())
+
+        return self._compile(pending)
+
+    def _count_pending(self, given: Sql, own: Statement, *, by_lane: bool = False) -> PendingCount:
         t = self._tables.messages
-        ahead = select(func.count()).select_from(t)
-        ahead = ahead.where(self._here(t), self._is_behind_mark(*lane), self._ahead_id() == t.c.id)
+
+        def ahead() -> Select[Any]:
+            count = select(func.count()).select_from(t)
+            return count.where(self._here(t), self._is_behind_mark(by_lane), self._ahead_id() == t.c.id)
+
         return PendingCount(given, self._compile(ahead), self.find_in_doubt_messages, own)
 
-    def _is_behind_mark(self, *lane: ColumnElement[bool]) -> ColumnElement[bool]:
-        acks = self._tables.acks
-        mark = select(ONE).where(self._sub(acks), self._behind_mark(acks), *lane)
-        return exists(mark.correlate(self._tables.messages))
+    def _is_behind_mark(self, by_lane: bool) -> ColumnElement[bool]:
+        t, acks = self._tables.messages, self._tables.acks
+        mark = select(ONE).where(self._sub(acks), self._behind_mark(acks))
+        if by_lane:
+            mark = mark.where(acks.c.priority == t.c.priority)
+        return exists(mark.correlate(t))

@@ -26,27 +26,44 @@ class RowStatements(Builder):
 
     def _define_messages(self) -> None:
         t = self._tables.messages
-        behind = t.c.id > bindparam("after")
-        between = and_(behind, t.c.id <= bindparam("up_to"))
-        size = func.coalesce(self._adapter.size(t.c.msg), ZERO)
-        self.count_messages = self._compile(select(func.count()).select_from(t))
-        self.find_sizes = self._page(select(t.c.id, size).where(behind))
-        self.find_messages = self._compile(select(*t.columns).where(between).order_by(t.c.id))
-        names = select(t.c.id, t.c.container, t.c.msgid_prod, t.c.msgid_seq)
-        self.find_names = self._page(names.where(between))
-        here = and_(self._here(t), t.c.xid.is_(None), between)
-        self.find_here = self._page(select(*t.columns).where(here))
-        done = acknowledged(self._tables, self._adapter, ours=self._ours)
-        self.find_acknowledged_here = self._page(select(t.c.id).where(here, done))
+
+        def between() -> ColumnElement[bool]:
+            return and_(t.c.id > bindparam("after"), t.c.id <= bindparam("up_to"))
+
+        def here() -> ColumnElement[bool]:
+            return and_(self._here(t), t.c.xid.is_(None), between())
+
+        self.count_messages = self._compile(lambda: select(func.count()).select_from(t))
+        self.find_sizes = self._page(
+            lambda: select(t.c.id, func.coalesce(self._adapter.size(t.c.msg), ZERO)).where(
+                t.c.id > bindparam("after")
+            )
+        )
+        self.find_messages = self._compile(lambda: select(*t.columns).where(between()).order_by(t.c.id))
+        self.find_names = self._page(
+            lambda: select(t.c.id, t.c.container, t.c.msgid_prod, t.c.msgid_seq).where(between())
+        )
+        self.find_here = self._page(lambda: select(*t.columns).where(here()))
+        self.find_acknowledged_here = self._page(
+            lambda: select(t.c.id).where(here(), acknowledged(self._tables, self._adapter, ours=self._ours))
+        )
 
     def _define_subscriptions(self) -> None:
         acks, ahead = self._tables.acks, self._tables.acknowledged
-        self.find_marks = self._compile(select(*acks.columns).where(self._here(acks)))
+        self.find_marks = self._compile(lambda: select(*acks.columns).where(self._here(acks)))
         self.add_mark = self._insert(acks)
-        sub = (self._adapter.exact(ahead.c.container), ahead.c.client_id, ahead.c.sub_name)
-        self.find_subscriptions_ahead = self._compile(select(*sub).distinct())
-        page: Any = select(*ahead.columns).where(self._sub(ahead), ahead.c.id > bindparam("after"))
-        self.find_ahead = self._page_of(page.order_by(ahead.c.id))
+        self.find_subscriptions_ahead = self._compile(
+            lambda: select(
+                self._adapter.exact(ahead.c.container), ahead.c.client_id, ahead.c.sub_name
+            ).distinct()
+        )
+        self.find_ahead = self._page_of(
+            lambda: (
+                select(*ahead.columns)
+                .where(self._sub(ahead), ahead.c.id > bindparam("after"))
+                .order_by(ahead.c.id)
+            )
+        )
         self.add_ahead = self._insert(ahead)
 
 
