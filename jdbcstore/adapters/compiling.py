@@ -18,8 +18,7 @@ def compile_sql(
 ) -> Sql:
     """The statement, its parameters in the order in which they stand, each as often as it does.
 
-    It is made when it is first needed: SQLAlchemy takes longer to build a store's statements than the store
-    to open.
+    It is made when it is first needed: to build all of a store's takes longer than the rest of opening it.
     """
     return Sql(lambda: _compile(statement(), dialect, column_keys))
 
