@@ -16,9 +16,6 @@ from tests.backends import BACKENDS
 from tests.docker import SERVICE_PASSWORD
 
 ROOT = Path(__file__).parents[2]
-LONGEST_MODULE = 300
-LONGER = {"jdbcstore/abc.py", "jdbcstore/errors.py"}
-"""The contract, most of which is documentation, and the one tree of errors."""
 
 # Imported by whoever asks for them, never by "import jdbcstore".
 OPTIONAL = (
@@ -95,14 +92,6 @@ def test_nothing_names_a_machine_or_an_index() -> None:
         for match in OF_ONE_MACHINE.finditer(path.read_text(errors="replace"))
     ]
     assert named == []
-
-
-def test_modules_are_short() -> None:
-    lengths = {
-        str(path.relative_to(ROOT)): len(path.read_text().splitlines())
-        for path in (ROOT / "jdbcstore").rglob("*.py")
-    }
-    assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE}.keys() <= LONGER
 
 
 def test_compose_services_are_those_of_the_backends() -> None:
