@@ -11,11 +11,10 @@ from typing import NamedTuple
 from jdbcstore import openwire
 from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptJournal, CorruptMessage, StoresDiffer
-from jdbcstore.ids import XATransactionId
 from jdbcstore.journal.api import Record
 from jdbcstore.journal.directory import kept_segments, live_segments
 from jdbcstore.journal.reader import SegmentReader
-from jdbcstore.journaled.operations import COMMIT, PREPARE, ROLLBACK, WRITE, decode_record
+from jdbcstore.journaled.operations import COMMIT, WRITE, decode_record
 from jdbcstore.message import Message
 from jdbcstore.patterns import DestinationPattern
 from jdbcstore.replay import MARKS, Historic
@@ -101,11 +100,10 @@ class JournalHistory:
             segments = segments[[one.journal for one in segments].index(after.journal) :]
         elif segments:
             last = (segments[-1].journal, self._last_record(segments[-1]))
-        prepared: dict[XATransactionId, list[EncodedMessage]] = {}
         for segment, following in zip(segments, [*segments[1:], None], strict=True):
             for record in self._records(segment, following, last):
                 place = _Place(*last, segment.journal, record.number, 0)
-                messages = self._added(record, prepared, after, place)
+                messages = self._added(record, after, place)
                 for index, message in enumerate(messages):
                     found = place._replace(at=index)
                     if found.is_behind(after) and self._matches(message.container):
@@ -202,27 +200,14 @@ class JournalHistory:
                 return one
         raise self._gone()
 
-    def _added(
-        self,
-        record: Record,
-        prepared: dict[XATransactionId, list[EncodedMessage]],
-        after: _Place | None,
-        place: _Place,
-    ) -> list[EncodedMessage]:
-        """The messages that are there since this record."""
-        if record.kind == WRITE:
-            may_be_meant = place.is_behind(after and after._replace(at=-1))
-            return decode_record(record)[1].adds if may_be_meant else []
-        if record.kind not in (PREPARE, COMMIT, ROLLBACK):
-            return []
-        xid, writes = decode_record(record)
-        if xid is None:
-            return []
-        if record.kind == PREPARE:  # a second time, if a checkpoint has written it down again
-            prepared[xid] = writes.adds
-            return []
-        messages = prepared.pop(xid, [])
-        return messages if record.kind == COMMIT else []
+    @staticmethod
+    def _added(record: Record, after: _Place | None, place: _Place) -> list[EncodedMessage]:
+        """The messages that are there since this record.
+
+        The outcome of an XA transaction has all of its messages: what prepared it may be gone by then.
+        """
+        may_be_meant = place.is_behind(after and after._replace(at=-1))
+        return decode_record(record)[1].adds if record.kind in (WRITE, COMMIT) and may_be_meant else []
 
     def _matches(self, container: str) -> bool:
         if container not in self._meant:

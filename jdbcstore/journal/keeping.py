@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from pathlib import Path
 
@@ -62,7 +63,21 @@ class Keeping:
     def _move(self, source: Path, target: Path) -> None:
         """To another file system."""
         making = target.with_suffix(UNFINISHED)
-        file = self._files.create(making)
+        if making.exists():
+            # An earlier try could not even remove what it had made.
+            self._files.remove(making)
+        try:
+            self._copy(source, making)
+            self._files.rename(making, target)
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._files.remove(making)
+            raise
+        self._files.sync_directory(self._place)
+        self._files.remove(source)
+
+    def _copy(self, source: Path, target: Path) -> None:
+        file = self._files.create(target)
         try:
             with source.open("rb") as old:
                 offset = 0
@@ -73,9 +88,6 @@ class Keeping:
             self._files.sync(file)
         finally:
             self._files.close(file)
-        self._files.rename(making, target)
-        self._files.sync_directory(self._place)
-        self._files.remove(source)
 
     def prune(self) -> None:
         """Let go of what was kept long enough, or is too much: the oldest first.

@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import threading
+from functools import partial
 from pathlib import Path
 
 from jdbcstore.clock import Clock
@@ -206,12 +207,16 @@ class Segments:
         What cannot be let go of now, because an archive is full or a disk fails, is with the next ones.
         """
         with self._releasing:
-            try:
-                while self._let_go(up_to):
-                    pass
-                self._keeping.prune()
-            except OSError as error:
-                log.warning("a file of the journal that is needed no more is left for now: %s", error)
+            # What was kept long enough may be in the way of what is to be kept now.
+            for work in (self._keeping.prune, partial(self._let_go_each, up_to), self._keeping.prune):
+                try:
+                    work()
+                except OSError as error:
+                    log.warning("a file of the journal that is needed no more is left for now: %s", error)
+
+    def _let_go_each(self, up_to: int) -> None:
+        while self._let_go(up_to):
+            pass
 
     def _let_go(self, up_to: int) -> bool:
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from jdbcstore.journal import Journal, Record, kept, records, records_of
 from jdbcstore.journal.directory import live_segments, spares
 from tests.clock import FakeClock
 from tests.journal.entries import Item, Told, configured, opened
+from tests.journal.test_faults import FaultyFiles, raises
 
 
 def fill(journal: Journal, told: Told, count: int) -> None:
@@ -111,3 +113,61 @@ def test_an_archive_may_be_on_another_disk(tmp_path: Path) -> None:
         for file in archive.iterdir():
             file.unlink()
         archive.rmdir()
+
+
+class OtherDisk(FaultyFiles):
+    """Nothing can be renamed from one directory to another."""
+
+    def rename(self, source: Path, target: Path) -> None:
+        if source.parent != target.parent:
+            raise OSError(errno.EXDEV, "another file system")
+        super().rename(source, target)
+
+    def remove(self, path: Path) -> None:
+        self._do("remove")
+        super().remove(path)
+
+
+@pytest.mark.parametrize("left_over", [False, True], ids=["removed", "left over"])
+def test_an_archive_that_was_full_once_is_used_again(tmp_path: Path, left_over: bool) -> None:
+    archive = tmp_path / "archive"
+    files, told = OtherDisk(), Told()
+    config = configured(tmp_path / "journal", journal_archive_directory=str(archive))
+    journal = opened(config, told, files=files)
+    fill(journal, told, 4)
+    files.before = {"write": raises(errno.ENOSPC)} | ({"remove": raises(errno.EROFS)} if left_over else {})
+    journal.release(12)
+    assert kept(archive) == []
+    assert [one.suffix for one in archive.iterdir()] == ([".tmp"] if left_over else [])
+    files.before = {}
+
+    journal.release(12)
+
+    assert numbers_kept(archive) == [*range(1, 10)]
+    assert [*live_segments(tmp_path / "journal")] == [4]
+    assert [one.suffix for one in archive.iterdir()] == [".log"] * 3
+    journal.close()
+
+
+def test_what_was_kept_long_enough_makes_room_in_a_full_archive(tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    clock, files, told = FakeClock(), OtherDisk(), Told()
+    config = configured(
+        tmp_path / "journal", journal_archive_directory=str(archive), journal_retention=100.0
+    )
+    journal = opened(config, told, clock=clock, files=files)
+    fill(journal, told, 3)
+    journal.release(6)
+    assert numbers_kept(archive) == [*range(1, 7)]
+    clock.advance(200)
+
+    def full_with_them() -> None:
+        if kept(archive):
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+    fill(journal, told, 2)
+    files.before = {"create": full_with_them}
+    journal.release(12)
+
+    assert numbers_kept(archive) == [*range(7, 10)]
+    journal.close()

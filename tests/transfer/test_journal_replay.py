@@ -117,6 +117,30 @@ def test_a_transaction_is_there_if_it_was_committed(tmp_path: Path, store: Journ
     assert bodies(history(tmp_path)) == ["one", "two", "xa 0"]
 
 
+def test_a_transaction_is_there_whose_prepare_is_kept_no_longer(
+    tmp_path: Path, store: JournaledStore
+) -> None:
+    xid = XATransactionId(1, b"long", b"")
+    branch = store.xa.start(xid)
+    for body in ("first", "second"):
+        branch.queue(ORDERS).add_message(Message(body))
+    assert branch.prepare()
+    send(store, 30)
+    store.checkpoint()
+    store.xa.commit(xid)
+    send(store, 30, first=30)
+    store.checkpoint()
+    file_of(tmp_path, 1).unlink()
+
+    found = list(history(tmp_path).messages(None))
+
+    sent = [one.message.body for one in found if isinstance(one.message, Message)]
+    assert sent == [*texts(62 - len(found), 30), "first", "second", *texts(30, 60)]
+    assert len(sent) < 62, "the prepare was in a file that is gone"
+    first = sent.index("first")
+    assert bodies(history(tmp_path), found[first].position) == sent[first + 1 :]
+
+
 def test_what_comes_after_its_beginning_is_not_replayed(
     tmp_path: Path, store: JournaledStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
