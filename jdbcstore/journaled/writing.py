@@ -10,7 +10,7 @@ from typing import Any, cast
 from jdbcstore.abc import MessageReference
 from jdbcstore.audit import DuplicateAudit
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.errors import StoreClosed, StoreError
+from jdbcstore.errors import JournalFailed, OutcomeUnknown, StoreClosed, StoreError
 from jdbcstore.futures import Promise, StoreFuture, burst
 from jdbcstore.journal.api import Appender, Entry, Written
 from jdbcstore.journaled.operations import Writes
@@ -109,13 +109,29 @@ class JournalWriter:
         return result
 
     def prepare(self, unit: Unit) -> bool:
-        """As :meth:`execute`, unless it does nothing; whether it does anything."""
+        """As :meth:`execute`, unless it does nothing; whether it does anything. Synced, as what is decided."""
         unit = self._audited(unit)
         writes = unit.writes
         if not (writes.adds or writes.removes or writes.acknowledgements):
             return False
         self._execute(unit)
+        self._sync()
         return True
+
+    def decide(self, unit: Unit) -> None:
+        """Write the outcome of what was prepared, as :meth:`write_now` does.
+
+        It is synced, and so is what is prepared, also where the journal's writes are not: other stores, and
+        transaction managers, go by it, and would do one thing here and another there after a crash.
+        """
+        self.write_now(unit)
+        self._sync()
+
+    def _sync(self) -> None:
+        try:
+            self.journal.sync()
+        except JournalFailed as error:
+            raise OutcomeUnknown(f"{error}; nobody knows whether this was written") from error
 
     def write_now(self, unit: Unit) -> None:
         """Write what is in memory as it is, and wait: whether or not there is room, and while others wait."""

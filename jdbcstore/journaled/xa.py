@@ -70,7 +70,7 @@ class JournaledXAResource:
                 if overlay.prepared.get(xid) is not held:
                     raise not_prepared(xid)
                 # With all of its writes: the record that prepared it may be released before this one.
-                writer.write_now(Unit(held.writes, nothing, kind=kind, xid=xid))
+                writer.decide(Unit(held.writes, nothing, kind=kind, xid=xid))
         return held.writes
 
     def _commit_behind(self, xid: XATransactionId) -> None:

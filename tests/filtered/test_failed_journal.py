@@ -1,7 +1,8 @@
-"""A journal that has failed knows nothing of what it was writing; nothing is decided on what it says."""
+"""A journal that failed, or does not sync, cannot be asked what it was writing; nothing is decided on that."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from jdbcstore import Destination, Message, XATransactionId
 from jdbcstore.errors import JournalFailed, OutcomeUnknown
+from jdbcstore.filtered.outcomes import FORMAT
 from tests.clock import FakeClock
 from tests.conformance.messages import content
 from tests.databases import SqliteDatabase
@@ -76,3 +78,51 @@ def test_it_does_not_say_that_a_branch_is_not_prepared(world: FilteredWorld) -> 
     store = world.open()
     store.xa.rollback(xid)
     assert store.queue(JOURNAL).message_count() == 0
+
+
+class Nothing(random.Random):
+    """Of what was not synced, nothing is left."""
+
+    def choice(self, _: object) -> int:  # type: ignore[override]
+        return 0
+
+
+@pytest.mark.parametrize("first", [DATABASE, JOURNAL])
+def test_a_journal_that_does_not_sync_keeps_the_outcome_of_several_stores(
+    first: str, world: FilteredWorld
+) -> None:
+    """The A-MQ guide's mKahaDB has enableJournalDiskSyncs="false" for some of its stores."""
+    world.journal.options["journal_disk_sync_strategy"] = "never"
+    store = world.open()
+    transaction = store.transaction()
+    for name in sorted((DATABASE, JOURNAL), key=lambda name: name != first):
+        transaction.queue(name).add_message(Message("new"))
+    transaction.commit()
+
+    world.crash(Nothing())
+    store = world.open()
+
+    assert [content(store.queue(name)) for name in (DATABASE, JOURNAL)] == [["new"]] * 2
+    assert store.xa.recover() == []
+
+
+@pytest.mark.parametrize("first", [DATABASE, JOURNAL])
+def test_a_journal_that_does_not_sync_keeps_what_was_rolled_back(first: str, world: FilteredWorld) -> None:
+    """Of a branch that is prepared in the database, it alone may know that it was not committed."""
+    world.journal.options["journal_disk_sync_strategy"] = "never"
+    store = world.open()
+    xid = XATransactionId(
+        FORMAT, b"of both", store.routes.name_of(store.routes.store_of(Destination.queue(first)))
+    )
+    for name in (DATABASE, JOURNAL):
+        branch = world.inner[name].xa.start(xid)
+        branch.queue(name).add_message(Message("new"))
+        assert branch.prepare()
+    world.inner[JOURNAL].checkpoint()  # which syncs what was prepared
+    store.outcomes.finish()
+    assert store.xa.recover() == []
+
+    world.crash(Nothing())
+    store = world.open()
+
+    assert [content(store.queue(name)) for name in (DATABASE, JOURNAL)] == [[]] * 2

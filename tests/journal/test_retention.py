@@ -152,9 +152,7 @@ def test_an_archive_that_was_full_once_is_used_again(tmp_path: Path, left_over: 
 def test_what_was_kept_long_enough_makes_room_in_a_full_archive(tmp_path: Path) -> None:
     archive = tmp_path / "archive"
     clock, files, told = FakeClock(), OtherDisk(), Told()
-    config = configured(
-        tmp_path / "journal", journal_archive_directory=str(archive), journal_retention=100.0
-    )
+    config = configured(tmp_path / "journal", journal_archive_directory=str(archive), journal_retention=100.0)
     journal = opened(config, told, clock=clock, files=files)
     fill(journal, told, 3)
     journal.release(6)
