@@ -109,7 +109,7 @@ class JournalWriter:
         return result
 
     def prepare(self, unit: Unit) -> bool:
-        """As :meth:`execute`, unless it does nothing; whether it does anything. Synced, as what is decided."""
+        """As :meth:`execute`, unless it does nothing; whether it does anything. Synced in any case."""
         unit = self._audited(unit)
         writes = unit.writes
         if not (writes.adds or writes.removes or writes.acknowledgements):

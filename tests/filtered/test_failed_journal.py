@@ -1,4 +1,4 @@
-"""A journal that failed, or does not sync, cannot be asked what it was writing; nothing is decided on that."""
+"""A journal that failed, or does not sync, does not know what it was writing; nothing is decided on that."""
 
 from __future__ import annotations
 
