@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -16,7 +17,13 @@ from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.policies import Policies
 from jdbcstore.destination import Destination
-from jdbcstore.errors import CorruptMessage, InvalidDestination, SubscriptionInUse, SubscriptionNotFound
+from jdbcstore.errors import (
+    CorruptMessage,
+    InvalidDestination,
+    InvalidSelector,
+    SubscriptionInUse,
+    SubscriptionNotFound,
+)
 from jdbcstore.message import Message
 from jdbcstore.patterns import DestinationPattern
 from jdbcstore.selector import Selector
@@ -24,6 +31,8 @@ from jdbcstore.selector import Selector
 if TYPE_CHECKING:
     from jdbcstore.broker.feed import DurableFeed
     from jdbcstore.broker.topic import Topic
+
+log = logging.getLogger(__name__)
 
 Key = tuple[str, str]
 """Client id and subscription name."""
@@ -86,7 +95,13 @@ class Durable:
         self.key = key
         self.pattern = DestinationPattern(destination)
         self.selector = selector
-        self._compiled = Selector(selector) if selector else None
+        self.defect: InvalidSelector | None = None
+        """Why its stored selector cannot be understood: nobody can consume it, and others are served."""
+        self._compiled: Selector | None = None
+        try:
+            self._compiled = Selector(selector) if selector else None
+        except InvalidSelector as error:
+            self.defect = error
         self.tracks: dict[Destination, Track] = {}
         """By topic, with the pattern itself: what has a row, or is about to."""
         self.is_in_use = False
@@ -105,6 +120,8 @@ class Durable:
 
     def wants(self, message: Message) -> bool:
         """Whether it is worth keeping for it."""
+        if self.defect is not None:
+            return False
         try:
             return self._compiled is None or self._compiled.matches(message)
         except CorruptMessage:
@@ -132,6 +149,12 @@ class Durables:
             durable = self._by_key.get(key)
             if durable is None:
                 durable = self._by_key[key] = Durable(key, info.subscribed_destination, info.selector)
+                if durable.defect is not None:
+                    log.error(
+                        "%s of %s cannot be consumed, though messages are kept for it: %s; let its client"
+                        " subscribe with another selector, or end it with jdbcstore unsubscribe",
+                        *(durable.name, durable.destination, durable.defect),
+                    )
             durable.tracks[info.destination] = Track(durable)
 
     def _read(self, topics: Iterable[Destination]) -> Iterator[SubscriptionInfo]:

@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from jdbcstore import Store
-from jdbcstore.cli.options import Command, DestinationType, Settings, destination_argument
+from jdbcstore.cli.options import Command, DestinationType, SelectorType, Settings, destination_argument
 from jdbcstore.cli.output import print_table, printable, write_json, write_line
 from jdbcstore.destination import Destination
+from jdbcstore.selector import Selector
 
 
 def subscription_facts(store: Store, topic: Destination) -> list[dict[str, Any]]:
@@ -67,7 +68,7 @@ def _named_subscription(function: Any) -> Any:
 
 @click.command(cls=Command)
 @_named_subscription
-@click.option("--selector", metavar="SQL", help="Kept for the broker; jdbcstore does not apply it.")
+@click.option("--selector", type=SelectorType(), metavar="SQL", help="Which messages the broker delivers.")
 @click.option("--retroactive", is_flag=True, help="Start at the first message still stored.")
 @click.pass_obj
 def subscribe(
@@ -75,13 +76,14 @@ def subscribe(
     destination: Destination,
     client_id: str,
     subscription: str,
-    selector: str | None,
+    selector: Selector | None,
     retroactive: bool,
 ) -> None:
     """Create a durable subscription to a topic, or find it there."""
     with settings.open() as store:
         topic = store.topic(_topic(destination))
-        made = topic.subscribe(client_id, subscription, selector=selector, retroactive=retroactive)
+        text = None if selector is None else selector.text
+        made = topic.subscribe(client_id, subscription, selector=text, retroactive=retroactive)
         pending = made.message_count()
     _tell(settings, "subscribed", destination, client_id, subscription, {"pending": pending})
 

@@ -582,3 +582,27 @@ def test_a_damaged_row_is_told_and_not_delivered(
     asyncio.run(main())
     assert database.rows("SELECT ID FROM ACTIVEMQ_MSGS WHERE ID = 2") == [(2,)]
     assert caplog.text.count("a message is not delivered: cannot decode a message (ID 2") == 1
+
+
+def test_one_stored_selector_that_cannot_be_read_does_not_stop_the_others(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.topic("T").subscribe("theirs", "s", selector="XPATH '//a'")
+    store.topic("T").subscribe("c", "s", selector="a = 1")
+
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await subscribe(engine, selector="a = 1")
+            await send(engine, topic("1", properties={"a": 1}), topic("2", persistent=False))
+            await consumer.got(1)
+            assert consumer.bodies == ["1"]
+            with pytest.raises(InvalidSelector):
+                await subscribe(engine, client="theirs", selector="XPATH '//a'")
+            assert pending(store, client="theirs") == 1
+            renewed = await subscribe(engine, client="theirs", selector="a = 2")
+            await send(engine, topic("3", properties={"a": 2}))
+            await renewed.got(1)
+
+    asyncio.run(main())
+    [told] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert all(part in told for part in ("topic://T", "theirs", "subscription s", "XPATH"))

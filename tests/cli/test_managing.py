@@ -155,6 +155,7 @@ def test_a_subscription_with_another_selector_is_refused(invoke: Invoke) -> None
         ["subscribe", "queue://Q", *SUBSCRIPTION],
         ["unsubscribe", "Q", *SUBSCRIPTION],
         ["subscribe", "topic://T", "--client-id", "c"],
+        ["subscribe", "topic://T", *SUBSCRIPTION, "--selector", "a =="],
         ["subscriptions", "queue://Q"],
         ["purge"],
         ["nonsense"],

@@ -26,6 +26,8 @@ _MOST_OUTPUT = 4 * 1024 * 1024
 """Beyond which nothing is read from it either, for that makes answers."""
 _TOLERANCE = 2.0
 """How many times the interval a client's heart-beat may take."""
+_PUNCTUALITY = 0.9
+"""After what part of the interval the broker's own is sent: it must not arrive later than agreed."""
 _LINGER = 2.0
 """Seconds that a client has to take its last words."""
 _MOST_DISCARDED = 4 * 1024 * 1024
@@ -181,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
         if heart_beats.from_client:
             self._expect_life(heart_beats.from_client / 1000 * _TOLERANCE)
         if heart_beats.from_broker:
-            self._give_life(heart_beats.from_broker / 2000)
+            self._give_life(heart_beats.from_broker / 1000 * _PUNCTUALITY)
 
     # What the connector wants.
 
@@ -287,9 +289,10 @@ class Connection(asyncio.BufferedProtocol):
         self.abort()
 
     def _give_life(self, interval: float) -> None:
-        if self._loop.time() - self._written_at >= interval / 2 and not self.paused:
+        silent = self._loop.time() - self._written_at
+        if silent >= interval and not self.paused:
             self.write(b"\n")
-        self._replace_timer(interval, self._give_life, interval)
+        self._replace_timer(interval - silent if silent < interval else interval, self._give_life, interval)
 
     def _replace_timer(self, delay: float, what: Callable[..., None], *arguments: float) -> None:
         now = self._loop.time()

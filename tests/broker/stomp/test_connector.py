@@ -98,6 +98,7 @@ def test_a_client_that_is_silent_is_dropped_and_told_of_life(store: Store) -> No
         while data := client.socket.recv(100):
             beats += data
         assert set(beats) == {ord("\n")}
+        assert len(beats) <= 7  # in 600 ms: one in each 100, and not one in each 50
 
 
 def output_of(served: Served) -> int:
