@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
+import secrets
+import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.config.users import UserEntry, read_users
 from jdbcstore.destination import Destination
 from jdbcstore.errors import ConfigurationError, NotAuthorized
@@ -21,6 +25,8 @@ log = logging.getLogger(__name__)
 
 _THREADS = 2
 """That verify passwords: each takes about a fiftieth of a second, and 19 MiB."""
+REMEMBERED = 300.0
+"""Seconds that a login which was right needs not be verified again."""
 _WRONG_LOGIN = "the user name or the password is wrong"
 
 
@@ -89,15 +95,48 @@ class User:
         return all(_is_covered(one, self._write) for one in destination.members)
 
 
+class _Remembered:
+    """Logins that were right a while ago: of each user the last one.
+
+    What is kept is a hash under a key that only this object has, and drops the passwords with: neither
+    is ever written down. One that is asked for with another entry of the users file is not known.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+        self._logins: dict[str, tuple[bytes, UserEntry, float]] = {}
+        """By name: the hash, the entry that it was verified with, and until when it counts."""
+
+    def has(self, name: str, password: str, entry: UserEntry) -> bool:
+        found = self._logins.get(name)
+        if found is None:
+            return False
+        known, verified_with, until = found
+        if verified_with != entry or self._clock.monotonic() >= until:
+            self._logins.pop(name, None)
+            return False
+        return hmac.compare_digest(known, self._hash(password))
+
+    def add(self, name: str, password: str, entry: UserEntry) -> None:
+        until = self._clock.monotonic() + REMEMBERED
+        self._logins[name] = (self._hash(password), entry, until)
+
+    def _hash(self, password: str) -> bytes:
+        return hmac.digest(self._key, password.encode(errors="surrogatepass"), "sha256")
+
+
 class Users:
     """The users file. It is read again when it has changed, so that a new password counts at once.
 
-    Passwords are verified by threads of its own: it takes a while, by intent.
+    Passwords are verified by threads of its own: it takes a while, by intent. A login that was right is
+    remembered for :data:`REMEMBERED` seconds, so that many clients are let in soon when they come back
+    at once. They are verified in the order they came; who has given up meanwhile is not.
 
     :raises ConfigurationError: the file cannot be read, or is not one
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, clock: Clock | None = None) -> None:
         self._path = path
         self._hasher = _make_hasher()
         self._no_user = self._hasher.hash("")
@@ -105,20 +144,55 @@ class Users:
         self._changed = self._last_change()
         self._users: Mapping[str, UserEntry] = read_users(path)
         self._threads = ThreadPoolExecutor(_THREADS, "jdbcstore-login")
+        self._reader = ThreadPoolExecutor(1, "jdbcstore-users")
+        self._places = asyncio.Semaphore(_THREADS)
+        self._remembered = _Remembered(clock or SystemClock())
+        self._reading = threading.Lock()
 
     async def login(self, name: str | None, password: str | None) -> Principal:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._login, name or "", password or "")
+        loop, login = asyncio.get_running_loop(), (name or "", password or "")
+        # Past those who wait: there may be many whose passwords are wrong.
+        user = await loop.run_in_executor(self._reader, self._recall, *login)
+        if user is not None:
+            return user
+        async with self._places:  # a client that goes away while it waits here is not verified
+            verified = loop.run_in_executor(self._threads, self._login, *login)
+            try:
+                return await asyncio.shield(verified)
+            except asyncio.CancelledError:
+                # Its thread is busy for as long.
+                await asyncio.gather(verified, return_exceptions=True)
+                raise
 
     def close(self) -> None:
         """End the threads; nobody may be logging in."""
+        self._reader.shutdown(wait=False, cancel_futures=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
+    def _recall(self, name: str, password: str) -> User | None:
+        """Who this is, if that was verified not long ago."""
+        with self._reading:
+            self._read_again()
+            entry = self._users.get(name)
+            if entry is not None and self._remembered.has(name, password, entry):
+                return User(name, entry)
+        return None
+
     def _login(self, name: str, password: str) -> User:
+        user = self._recall(name, password)
+        if user is not None:
+            return user
+        entry = self._users.get(name)
+        self._verify(name, password, entry)
+        if entry is None:
+            raise NotAuthorized(_WRONG_LOGIN)
+        with self._reading:
+            self._remembered.add(name, password, entry)
+        return User(name, entry)
+
+    def _verify(self, name: str, password: str, entry: UserEntry | None) -> None:
         from argon2.exceptions import InvalidHashError, VerificationError
 
-        self._read_again()
-        entry = self._users.get(name)
         try:
             self._hasher.verify(self._no_user if entry is None else entry.password_hash, password)
         except InvalidHashError:
@@ -127,9 +201,6 @@ class Users:
             raise NotAuthorized(_WRONG_LOGIN) from None
         except VerificationError:
             raise NotAuthorized(_WRONG_LOGIN) from None
-        if entry is None:
-            raise NotAuthorized(_WRONG_LOGIN)
-        return User(name, entry)
 
     def _read_again(self) -> None:
         changed = self._last_change()

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from jdbcstore.broker.security import OpenDoor, Principal, Security, Users, hash_password, make_security
+from jdbcstore.broker.security import (
+    REMEMBERED,
+    OpenDoor,
+    Principal,
+    Security,
+    Users,
+    hash_password,
+    make_security,
+)
 from jdbcstore.config.users import EVERYTHING, read_users, write_user
 from jdbcstore.destination import Destination
 from jdbcstore.errors import ConfigurationError, NotAuthorized
+from tests.clock import FakeClock
 
 SECRET = "two pints, please"
 
@@ -183,3 +194,88 @@ def test_a_login_of_nobody_takes_as_long(users: Users) -> None:
         return time.perf_counter() - began
 
     assert min(seconds("nobody") for _ in range(3)) > min(seconds("alice") for _ in range(3)) / 10
+
+
+class Counted:
+    """A hasher that counts what it verifies, and can be told to wait."""
+
+    def __init__(self, users: Users) -> None:
+        self._hasher = users._hasher
+        users._hasher = self  # type: ignore[assignment]
+        self.passwords: list[str] = []
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    def verify(self, known: str, password: str) -> bool:
+        self.passwords.append(password)
+        assert self.go_on.wait(60)
+        return self._hasher.verify(known, password)
+
+
+def test_a_login_that_was_right_is_remembered_for_a_while(file: Path) -> None:
+    clock = FakeClock()
+    users = Users(file, clock=clock)
+    counted = Counted(users)
+    try:
+        for _ in range(5):
+            assert login(users, "alice", SECRET).name == "alice"
+        assert counted.passwords == [SECRET]
+        for _ in range(2):
+            with pytest.raises(NotAuthorized):
+                login(users, "alice", "wrong")
+        assert counted.passwords == [SECRET, "wrong", "wrong"]
+        login(users, "alice", SECRET)
+        clock.advance(REMEMBERED)
+        login(users, "alice", SECRET)
+        assert counted.passwords == [SECRET, "wrong", "wrong", SECRET]
+        remembered = repr(vars(users._remembered))
+        assert SECRET not in remembered
+        assert hashlib.sha256(SECRET.encode()).digest() not in users._remembered._logins["alice"]
+    finally:
+        users.close()
+
+
+def test_what_was_remembered_is_forgotten_with_the_password(users: Users, file: Path) -> None:
+    assert login(users, "alice", SECRET).name == "alice"
+    write_user(file, "alice", hash_password("another"), ["A"])
+    with pytest.raises(NotAuthorized):
+        login(users, "alice", SECRET)
+    assert login(users, "alice", "another").may_read(Destination.parse("A"))
+
+
+def test_logins_of_clients_that_have_given_up_are_not_verified(users: Users) -> None:
+    counted = Counted(users)
+    counted.go_on.clear()
+
+    async def main() -> None:
+        waiting = [asyncio.create_task(users.login("alice", f"wrong {n}")) for n in range(20)]
+        while len(counted.passwords) < 2:
+            await asyncio.sleep(0.001)
+        for one in waiting:
+            one.cancel()
+        last = [asyncio.create_task(users.login("alice", SECRET)) for _ in range(20)]
+        counted.go_on.set()
+        assert [user.name for user in await asyncio.gather(*last)] == ["alice"] * 20
+        await asyncio.wait(waiting)
+
+    asyncio.run(main())
+    # Two had begun; of those who came then, two are verified at a time, and the others are known.
+    assert {*counted.passwords[:2]} == {"wrong 0", "wrong 1"}
+    assert 1 <= len(counted.passwords[2:]) <= 2
+
+
+def test_who_is_known_does_not_wait_for_those_who_are_not(users: Users) -> None:
+    counted = Counted(users)
+
+    async def main() -> None:
+        await users.login("alice", SECRET)
+        counted.go_on.clear()
+        wrong = [asyncio.create_task(users.login("alice", f"wrong {n}")) for n in range(20)]
+        while len(counted.passwords) < 3:
+            await asyncio.sleep(0.001)
+        async with asyncio.timeout(60):
+            assert (await users.login("alice", SECRET)).name == "alice"
+        counted.go_on.set()
+        assert {type(one) for one in await asyncio.gather(*wrong, return_exceptions=True)} == {NotAuthorized}
+
+    asyncio.run(main())

@@ -105,7 +105,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._closing or self._transport.get_extra_info("sslcontext") is not None:
             return False
         self._peer_is_done = True
-        self._session.end(b"")
+        session = self._session
+        if session.takes_frames or (session.is_logging_in and not self.reader.held):
+            session.end(b"")
         return True
 
     def pause_writing(self) -> None:
@@ -207,6 +209,8 @@ class Connection(asyncio.BufferedProtocol):
             while session.takes_frames and not self._is_choked:
                 frame = reader.read()
                 if frame is None:
+                    if self._peer_is_done:
+                        session.end(b"")
                     break
                 session.handle(frame)
             self._count_held()
@@ -223,8 +227,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _update_reading(self) -> None:
         session = self._session
-        reads = self._closing or session.ended or (session.takes_frames and not self._is_choked)
-        if reads is self._reading or self._transport.is_closing():
+        # A little is read of a client that has to wait, too: its end would not be seen otherwise.
+        takes = (session.takes_frames or self.reader.held < _HELD_BY_ONE) and not self._is_choked
+        reads = self._closing or session.ended or takes
+        if reads is self._reading or self._peer_is_done or self._transport.is_closing():
             return
         self._reading = reads
         if reads:

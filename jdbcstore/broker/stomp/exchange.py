@@ -203,7 +203,8 @@ class Exchange:
         self, then: Callable[[_Answer], Any], receipt: str | None, fatal: bool, done: Future[_Answer]
     ) -> None:
         if done.cancelled():
-            self.link.abort()
+            if not self.ended:  # else its last words are on their way
+                self.link.abort()
             return
         error = done.exception()
         if error is not None:

@@ -53,7 +53,13 @@ class Session(Exchange):
         self._subscriptions = Subscriptions(self.connection_id, config.max_subscriptions)
         self._written: list[StompConsumer] = []
         self._transactions = Transactions(self._broker, self.connection_id)
+        self._login: Future[Principal] | None = None
         self._opening: Future[Subscription] | None = None
+
+    @property
+    def is_logging_in(self) -> bool:
+        """Whether the client waits until it is let in."""
+        return self._login is not None and not self._login.done()
 
     def handle(self, frame: Frame) -> None:
         """Do what a frame says; what is wrong with it is told to the client."""
@@ -94,6 +100,8 @@ class Session(Exchange):
         client_id, self._client_id = self._client_id, None
         if client_id is not None:
             self.service.give_back_client_id(client_id)
+        if self._login is not None:  # nobody is verified for a connection that is gone
+            self._login.cancel()
         self._transactions.rollback_all()
         for consumer in self._subscriptions.take_all():
             consumer.close()
@@ -127,7 +135,7 @@ class Session(Exchange):
         self.version = choose_version(headers)
         check_host(headers, self._config.virtual_hosts)
         heart_beats = HeartBeats.parse(headers.get("heart-beat"))
-        login = asyncio.ensure_future(
+        login = self._login = asyncio.ensure_future(
             self.service.security.login(headers.get("login"), headers.get("passcode"))
         )
         self.wait_for(login, partial(self._logged_in, headers, heart_beats), receipt, fatal=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from jdbcstore import Store
 from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.destination import Destination
 from jdbcstore.errors import NotAuthorized, ReplySuppressed, StoreError
-from tests.broker.stomp.serving import Client, Served, talking
+from tests.broker.stomp.serving import PATIENCE, Client, Served, talking
 from tests.polling import wait_until
 
 pytestmark = pytest.mark.backends("memory")
@@ -70,6 +72,26 @@ def test_frames_that_follow_connect_wait_for_the_login(store: Store) -> None:
         )
         assert [client.expect(one).command for one in ("CONNECTED", "RECEIPT")]
         assert store.queue("Q").recover()[0].properties["x"] == "a:b"
+
+
+def test_the_login_of_a_connection_that_is_gone_is_given_up(store: Store) -> None:
+    begun, given_up = threading.Event(), threading.Event()
+
+    class Slow(OnlyQ):
+        async def login(self, name: str | None, password: str | None) -> OnlyQ:  # noqa: ARG002
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                given_up.set()
+                raise
+            return self
+
+    with Served(store, security=Slow()) as served:
+        with Client(served.port, None) as client:
+            client.write("CONNECT", {"accept-version": "1.2"})
+            assert begun.wait(PATIENCE)
+        assert given_up.wait(10)  # and not only when it has had its time to log in
 
 
 def test_connections_are_limited_and_strangers_make_room(store: Store) -> None:
