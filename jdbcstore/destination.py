@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -20,6 +21,14 @@ class DestinationKind(StrEnum):
 
 
 _SCHEMES = {f"{kind.value}://": kind for kind in DestinationKind}
+_STOMP = {"/queue/": DestinationKind.QUEUE, "/topic/": DestinationKind.TOPIC}
+_LOOKS_QUALIFIED = re.compile(
+    r"(?:/(?:remote-)?(?P<stomp>(?:temp-)?(?:queue|topic))/"
+    r"|(?P<scheme>[a-z][a-z0-9+-]*)://"
+    r"|(?P<prefix>(?:temp-)?(?:queue|topic)):)",
+    re.IGNORECASE,
+)
+"""What a name begins with that means something elsewhere, and would silently be a part of the name here."""
 _TOPICS = (DestinationKind.TOPIC, DestinationKind.TEMPORARY_TOPIC)
 _TEMPORARY = (DestinationKind.TEMPORARY_QUEUE, DestinationKind.TEMPORARY_TOPIC)
 
@@ -61,8 +70,32 @@ class Destination:
         return cls(DestinationKind.TOPIC, clean_name(name))
 
     @classmethod
+    def named(cls, text: str, default: DestinationKind = DestinationKind.QUEUE) -> Destination:
+        """The destination that a person or a program names: by a qualified name, by STOMP's ``/queue/ORDERS``
+        and ``/topic/NEWS``, or by a bare name, which is a ``default``.
+
+        :raises InvalidDestination: it is no name, or looks as if it were qualified and is not:
+            ``topic:NEWS``, ``QUEUE://ORDERS``
+        """
+        name = clean_name(text)
+        if "," in name:
+            parts = (part.strip(_BLANK) for part in name.split(","))
+            first, *others = [cls.named(part, default) for part in parts if part] or [cls(default, name)]
+            return cls(first.kind, ",".join((first.name, *map(str, others)))) if others else first
+        for prefix, kind in _STOMP.items():
+            if name.startswith(prefix):
+                return cls(kind, clean_name(name[len(prefix) :]))
+        looks = _LOOKS_QUALIFIED.match(name)
+        if looks is not None and looks.group() not in _SCHEMES:
+            raise InvalidDestination(_advice(name, looks))
+        return cls.parse(name, default)
+
+    @classmethod
     def parse(cls, text: str, default: DestinationKind = DestinationKind.QUEUE) -> Destination:
-        """The destination of a qualified name, or of a bare one, which is a ``default``."""
+        """The destination of a qualified name, as tables hold it, or of a bare one, which is a ``default``.
+
+        What looks qualified and is not is a name like any other, as in ActiveMQ: a row can have it.
+        """
         name = clean_name(text)
         for scheme, kind in _SCHEMES.items():
             if name.startswith(scheme):
@@ -108,6 +141,15 @@ def clean_name(text: str) -> str:
     if not isinstance(text, str):
         raise InvalidDestination(f"a destination is named by a text, not by {type(text).__name__}")
     return text.partition("?")[0].strip(_BLANK)
+
+
+def _advice(name: str, looks: re.Match[str]) -> str:
+    kind = (looks["stomp"] or looks["scheme"] or looks["prefix"]).lower()
+    rest = name[looks.end() :].lstrip("/") or "NAME"
+    exact = f"for a queue of this very name, queue://{name}"
+    if f"{kind}://" in _SCHEMES:
+        return f"{name!r} is not how a destination is written: write {kind}://{rest}, or {exact}"
+    return f"{name!r} has no kind of destination in front: write queue://{rest} or topic://{rest}, or {exact}"
 
 
 def _check_name(name: str) -> None:

@@ -41,6 +41,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 
 class StoreError(Exception):
     """Base of all errors of this library; a driver's own error is its ``__cause__``."""
@@ -63,16 +65,22 @@ class ConfigurationError(StoreError, ValueError):
         return f"{self.place}: {text}" if self.place else text
 
 
+_LISTED = 6
+"""Databases that an error lists: those that have servers and drivers today."""
+
+
 class UnknownDatabase(ConfigurationError):
     """No adapter serves this URL scheme."""
 
     def __init__(self, scheme: str, known: tuple[str, ...]) -> None:
         self.scheme = scheme
         self.known = known
+        near = get_close_matches(scheme.removeprefix("jdbc:").lower(), known, 1)
         super().__init__(
-            f"no adapter for database {scheme!r}; use one of {', '.join(known)}, in a"
-            " SQLAlchemy URL (postgresql://user@host/db) or a JDBC URL (jdbc:postgresql://host/db); for"
-            " a database that is none of them, set the option adapter to default, blob, bytes or image",
+            f"no adapter for database {scheme!r}; {f'did you mean {near[0]}? ' if near else ''}"
+            f"use one of {', '.join(known[:_LISTED])} or another that jdbcstore doctor lists, in a SQLAlchemy"
+            " URL (postgresql://user@host/db) or a JDBC URL (jdbc:postgresql://host/db); for a database that"
+            " has no adapter, set the option adapter to default, blob, bytes or image",
             option="url",
         )
 

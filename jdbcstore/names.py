@@ -28,7 +28,7 @@ _S = TypeVar("_S", bound=MessageStore)
 
 def queue_named(name: str | Destination, lengths: NameLengths) -> Destination:
     """The queue that a caller means; :class:`InvalidDestination` if it is none, or no row can hold it."""
-    parsed = name if isinstance(name, Destination) else Destination.parse(name)
+    parsed = name if isinstance(name, Destination) else Destination.named(name)
     destination = _check(parsed, "CONTAINER", lengths.container)
     if destination.is_topic:
         raise InvalidDestination(f"{destination} is a topic; use topic()")
@@ -37,7 +37,7 @@ def queue_named(name: str | Destination, lengths: NameLengths) -> Destination:
 
 def topic_named(name: str | Destination, lengths: NameLengths) -> Destination:
     """The topic that a caller means; :class:`InvalidDestination` if it is none, or no row can hold it."""
-    parsed = name if isinstance(name, Destination) else Destination.parse(name, DestinationKind.TOPIC)
+    parsed = name if isinstance(name, Destination) else Destination.named(name, DestinationKind.TOPIC)
     destination = _check(parsed, "CONTAINER", lengths.container)
     if not destination.is_topic:
         raise InvalidDestination(f"{destination} is a queue; use queue()")

@@ -187,7 +187,7 @@ class JdbcStore:
 
     def forget_acknowledgements(self, topic: str) -> None:
         """Drop what is remembered of the acknowledgements of a topic; for the writers of this package."""
-        found = self._topics.get(Destination.parse(topic, DestinationKind.TOPIC))
+        found = self._topics.get(Destination.named(topic, DestinationKind.TOPIC))
         if found is not None:
             found.reset_trackers()
 

@@ -189,7 +189,7 @@ class JdbcTopicMessageStore(JdbcMessageStore):
     def _info(self, row: Row) -> SubscriptionInfo:
         client_id, name, _, _, selector, pattern = row
         here = self._destination
-        subscribed = here if pattern is None else Destination.parse(pattern, here.kind)
+        subscribed = here if pattern is None else Destination.named(pattern, here.kind)
         return SubscriptionInfo(client_id, name, here, subscribed, selector)
 
 

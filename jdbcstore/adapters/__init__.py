@@ -12,7 +12,8 @@ from jdbcstore.adapters.registry import (
     adapter_of_scheme,
     adapter_of_subprotocol,
 )
-from jdbcstore.adapters.urls import is_jdbc, parse, subprotocol, without_secrets
+from jdbcstore.adapters.urls import is_jdbc, subprotocol, without_secrets
+from jdbcstore.config.urls import parse_url
 from jdbcstore.errors import ConfigurationError
 
 __all__ = [
@@ -39,7 +40,7 @@ def adapter_for(text: str, override: str | None = None) -> tuple[Adapter, URL]:
         kind = chosen or adapter_of_subprotocol(subprotocol(text))
         url = kind.url_from_jdbc(text)
     else:
-        url = parse(text)
+        url = parse_url(text)
         kind = chosen or adapter_of_scheme(url.get_backend_name())
         url = kind.with_driver(url)
     adapter = kind()

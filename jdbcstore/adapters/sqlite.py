@@ -53,7 +53,7 @@ class SqliteAdapter(Adapter):
         if not url.database or url.database == ":memory:":
             raise ConfigurationError(
                 "SQLite needs a file that several connections share: sqlite:///path/to/file.db;"
-                " for a store without a file use the URL memory:"
+                " for a store that ends with its process, jdbcstore.open('memory:')"
             )
         folder = Path(url.database).parent
         if not folder.is_dir():

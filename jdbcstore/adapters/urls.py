@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qsl, unquote
 
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import URL
 
 from jdbcstore.errors import ConfigurationError
 
@@ -25,21 +24,6 @@ _JDBC = re.compile(
 _SUBPROTOCOL = re.compile(r"jdbc:([a-z0-9_-]+):", re.IGNORECASE)
 URL_PROPERTY = "url"
 """In the query of a URL that goes through the Java bridge: the JDBC URL."""
-
-
-def parse(text: str) -> URL:
-    """A SQLAlchemy URL.
-
-    :raises ConfigurationError: the text is none
-    """
-    try:
-        return make_url(text)
-    except (ArgumentError, ValueError):
-        # The text may hold a password, and SQLAlchemy's own error quotes all of it.
-        raise ConfigurationError(
-            "the database URL cannot be parsed; write dialect://user:password@host:port/database,"
-            " with @ : / in the password percent-encoded, or sqlite:///file.db"
-        ) from None
 
 
 def is_jdbc(text: str) -> bool:

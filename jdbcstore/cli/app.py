@@ -9,6 +9,7 @@ import traceback
 from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 
 from jdbcstore.cli.archiving import archive, restore
 from jdbcstore.cli.asking import sql
@@ -24,7 +25,7 @@ from jdbcstore.cli.managing import cleanup, init, purge, status
 from jdbcstore.cli.migrating import migrate, schema
 from jdbcstore.cli.moving import audit, copy
 from jdbcstore.cli.options import DEFAULT_FILE, URL_VARIABLE, Settings, common_options
-from jdbcstore.cli.output import note, prepare_streams
+from jdbcstore.cli.output import note, prepare_streams, write_line
 from jdbcstore.cli.reading import browse, consume
 from jdbcstore.cli.replaying import replay
 from jdbcstore.cli.reporting import report
@@ -41,6 +42,14 @@ class Group(click.Group):
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return [*self.commands]
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click does, with the first sentence of each command's help whole."""
+        rows = [
+            (name, self.commands[name].get_short_help_str(_ANY_LENGTH)) for name in self.list_commands(ctx)
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
     def invoke(self, ctx: click.Context) -> Any:
         if ctx.ensure_object(Settings).debug:
             logging.basicConfig(level=logging.INFO)
@@ -52,6 +61,8 @@ class Group(click.Group):
         return code
 
 
+_ANY_LENGTH = 1_000
+
 _EXIT_CODES = "\n".join(f"  {code:>3}  {code.text}" for code in ExitCode)
 
 
@@ -61,7 +72,7 @@ _EXIT_CODES = "\n".join(f"  {code:>3}  {code.text}" for code in ExitCode)
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=f"\b\nExit codes:\n{_EXIT_CODES}",
 )
-@click.version_option(package_name="jdbcstore")
+@click.version_option(None, "-V", "--version", package_name="jdbcstore")
 def commands() -> None:
     """A message store on ActiveMQ's own tables, in any SQL database."""
 
@@ -78,16 +89,53 @@ working directory.
 --url, --config, --json and --debug may stand before the command or behind it.
 """
 
+
+@click.command
+@click.argument("names", metavar="[COMMAND]...", nargs=-1)
+@click.pass_context
+def help_(context: click.Context, names: tuple[str, ...]) -> None:
+    """Show the help of a command: "jdbcstore help send" is "jdbcstore send --help"."""
+    root = context.find_root()
+    found: click.Command = root.command
+    for name in names:
+        context = click.Context(found, parent=root, info_name=" ".join(("jdbcstore", *names)))
+        inner = found.get_command(root, name) if isinstance(found, click.Group) else None
+        if inner is None:
+            raise click.UsageError(f"there is no command {' '.join(names)!r}", root)
+        found = inner
+    write_line(found.get_help(click.Context(found, info_name=" ".join(("jdbcstore", *names)))))
+
+
+@click.command
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes command lines in SHELL.
+
+    \b
+    bash:  eval "$(jdbcstore completion bash)"         in ~/.bashrc
+    zsh:   eval "$(jdbcstore completion zsh)"          in ~/.zshrc
+    fish:  jdbcstore completion fish | source          in ~/.config/fish/config.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None  # noqa: S101 - the choices are click's own
+    write_line(kind(commands, {}, "jdbcstore", "_JDBCSTORE_COMPLETE").source())
+
+
 for _command in (
     init, status, broker, passwd, send, browse, consume, purge, subscriptions, subscribe, unsubscribe, dlq,
     cleanup, xa, migrate, schema, copy, audit, archive, restore, replay, journal, lock, wait_master, config,
-    sql, report, doctor, demo,
+    sql, report, doctor, demo, completion,
 ):  # fmt: skip
     commands.add_command(_command)
+commands.add_command(help_, "help")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command line; returns its exit code, having said on stderr what went wrong."""
+    if sys.stdout is None:
+        # What is consumed is acknowledged once it is printed.
+        note("standard output is closed; nothing was done. Open it, or send it to a file")
+        return ExitCode.FAILED
     prepare_streams()
     logging.getLogger("jdbcstore").addHandler(logging.NullHandler())
     settings = Settings()
@@ -100,8 +148,7 @@ def main(arguments: list[str] | None = None) -> int:
         note("interrupted")
         return ExitCode.INTERRUPTED
     except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "jdbcstore"
-        note(f"{error.format_message()} (see: {command} --help)")
+        _explain(error)
         return ExitCode.USAGE
     except click.ClickException as error:
         note(error.format_message())
@@ -118,6 +165,14 @@ def main(arguments: list[str] | None = None) -> int:
         text = f"this is a defect in jdbcstore: {type(error).__name__}: {error}"
         return _failed(error, f"{text}; run again with --debug and report it", ExitCode.FAILED, settings)
     return code or ExitCode.DONE
+
+
+def _explain(error: click.UsageError) -> None:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)  # the help of the group
+        return
+    command = error.ctx.command_path if error.ctx else "jdbcstore"
+    note(f"{error.format_message()} (see: {command} --help)")
 
 
 def _give_up_output() -> None:

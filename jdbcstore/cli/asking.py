@@ -28,10 +28,11 @@ from jdbcstore.cli.shell import converse
 def sql(
     settings: Settings, query: str | None, listing: bool, shell: bool, as_csv: bool, output: Path | None
 ) -> None:
-    """Ask Spark SQL about the messages: 'SELECT ... FROM messages', or a question by its name.
+    """Ask Spark SQL about the messages: a SELECT of your own, or a question by its name.
 
-    The views are messages, messages_decoded, destinations, subscriptions, in_doubt and lock. All are read
-    as of one moment where the database can do that.
+    Such as 'SELECT destination, count(*) FROM messages GROUP BY 1'. The views are messages, messages_decoded,
+    destinations, subscriptions, in_doubt and lock. All are read as of one moment where the database can do
+    that.
     """
     from jdbcstore.analytics.named import named, purpose
 

@@ -89,7 +89,7 @@ def _rows(transaction: PreparedTransaction) -> list[tuple[str, ...]]:
 @click.pass_obj
 def commit(settings: Settings, xid: XATransactionId) -> None:
     """Do what a prepared transaction holds."""
-    with settings.open() as store:
+    with settings.open(must_exist=True) as store:
         store.xa.commit(xid)
     _tell(settings, xid, "committed")
 
@@ -99,7 +99,7 @@ def commit(settings: Settings, xid: XATransactionId) -> None:
 @click.pass_obj
 def rollback(settings: Settings, xid: XATransactionId) -> None:
     """Drop what a prepared transaction adds, and give back what it takes."""
-    with settings.open() as store:
+    with settings.open(must_exist=True) as store:
         store.xa.rollback(xid)
     _tell(settings, xid, "rolled back")
 

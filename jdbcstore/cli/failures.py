@@ -44,7 +44,7 @@ class ExitCode(IntEnum):
     CORRUPT = 7, "some messages do not decode and were skipped; the others were handled"
     LOCKED = 8, "another broker or store is the master"
     INTERRUPTED = 130, "interrupted from the keyboard"
-    PIPE_CLOSED = 141, "who was reading the output went away"
+    PIPE_CLOSED = 141, "the reader of the output went away"
 
 
 _CODES: tuple[tuple[type[StoreError], ExitCode], ...] = (

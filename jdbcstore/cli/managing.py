@@ -127,7 +127,7 @@ def _master_text(master: dict[str, Any]) -> str:
 @click.pass_obj
 def purge(settings: Settings, destination: Destination, expired: bool) -> None:
     """Remove the messages of a destination; a topic's subscriptions stay."""
-    with settings.open() as store:
+    with settings.open(must_exist=True) as store:
         messages = store.topic(destination) if destination.is_topic else store.queue(destination)
         with progress("purging", None if expired else messages.message_count()) as done:
             removed = (messages.remove_expired if expired else messages.remove_all_messages)(done)
@@ -141,7 +141,7 @@ def purge(settings: Settings, destination: Destination, expired: bool) -> None:
 @click.pass_obj
 def cleanup(settings: Settings) -> None:
     """Remove the topic messages that every durable subscription has acknowledged."""
-    with settings.open() as store, progress("cleaning up") as done:
+    with settings.open(must_exist=True) as store, progress("cleaning up") as done:
         removed = store.cleanup(done)
     if settings.json:
         write_json({"removed": removed})

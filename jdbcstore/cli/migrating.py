@@ -33,7 +33,7 @@ def migrate(settings: Settings, target: str, dry_run: bool, sql: bool) -> None:
     """
     from jdbcstore.ddl import migration_of
 
-    database = settings.database()
+    database = settings.database(must_exist=dry_run or sql)
     watch = None if settings.json or sql else _watch
     with migration_of(database, target, only_look=dry_run or sql, watch=watch) as migration:
         if sql:

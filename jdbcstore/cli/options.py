@@ -18,6 +18,7 @@ from jdbcstore.database import Database
 from jdbcstore.destination import Destination
 from jdbcstore.errors import ConfigurationError, InvalidDestination, InvalidSelector
 from jdbcstore.opening import Opening
+from jdbcstore.patterns import is_wildcard
 from jdbcstore.selector import Selector
 
 DEFAULT_FILE = Path("activemq-data", "jdbcstore.db")
@@ -68,12 +69,23 @@ class Settings:
         locker = None if directory is None else SharedFileLockerConfig(directory=directory)
         return replace(configuration, locker=locker)
 
-    def open(self, *, read_only: bool = False, guarded: bool = False, audited: bool = True) -> Store:
+    def open(
+        self,
+        *,
+        read_only: bool = False,
+        guarded: bool = False,
+        audited: bool = True,
+        must_exist: bool = False,
+    ) -> Store:
         """The store that they name.
 
         Read-only, it is used as it was found: nothing is created in it. Guarded, it is opened only while no
         broker serves it. Not audited, it takes messages that it has had before, whatever is configured.
+        With ``must_exist``, a database that opening would create is a :class:`SchemaError`: there is nothing
+        in it to work on, and its name was mistyped.
         """
+        if must_exist:
+            self._check_exists()
         configuration = self.guarded() if guarded else self.watched() if read_only else self.configuration()
         if not audited:
             configuration = configuration.replace(enable_audit=False)
@@ -81,6 +93,11 @@ class Settings:
             store = self._opening(configuration, read_only=read_only, progress=done).open()
         self._tell(configuration, store, read_only=read_only)
         return store
+
+    def _check_exists(self) -> None:
+        configuration = self.configuration()
+        if not configuration.stores and configuration.data_source.url not in (None, "memory:"):
+            self._database(configuration, must_exist=True)
 
     def open_database(self, *, read_only: bool = False) -> JdbcStore:
         """The database that they name, and not the journal in front of it."""
@@ -139,6 +156,8 @@ def make_folder(folder: Path) -> None:
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     settings = context.ensure_object(Settings)
+    if isinstance(value, str) and not value.strip():
+        raise click.BadParameter("it is empty; name a store, or leave the option out", context, parameter)
     if value:
         setattr(settings, str(parameter.name), value)
 
@@ -170,17 +189,41 @@ class Command(click.Command):
 
 
 class DestinationType(click.ParamType[Destination]):
-    """``queue://X``, ``topic://X``, or the bare name of a queue."""
+    """``queue://X``, ``topic://X``, or the bare name of a queue: one destination.
+
+    With ``takes_messages``, one that messages can be stored in and found again.
+    """
 
     name = "destination"
+
+    def __init__(self, *, takes_messages: bool = False) -> None:
+        self._takes_messages = takes_messages
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Destination:
         if isinstance(value, Destination):
             return value
         try:
-            return Destination.parse(value)
+            destination = Destination.named(value)
         except InvalidDestination as error:
             self.fail(str(error), param, ctx)
+        reason = self._unfit(destination)
+        return destination if reason is None else self.fail(reason, param, ctx)
+
+    def _unfit(self, destination: Destination) -> str | None:
+        if destination.is_composite:
+            return f"{destination} names several destinations; run the command once for each"
+        if not self._takes_messages:
+            return None
+        if is_wildcard(destination):
+            return (
+                f"{destination} is a pattern of many destinations; name the one that is to have the message"
+            )
+        if destination.is_temporary:
+            return (
+                f"{destination} is temporary: it ends with the connection of the client that made it, and"
+                " nobody could take the message from a store; name a queue or a topic"
+            )
+        return None
 
 
 class SelectorType(click.ParamType[Selector]):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _WIDTH_OF_A_PIPE = 160
+_NARROWEST = 12
+"""Characters of a column below which its words are cut into letters."""
 READING_JOURNAL = "reading the journal"
 """What takes a store long to open."""
 
@@ -50,10 +53,19 @@ def printable(text: str, *, keep: str = "") -> str:
 
 
 def console() -> Console:
+    """Of the terminal's width; of a pipe, as wide as COLUMNS says.
+
+    Where the reader of a pipe goes away, that is a BrokenPipeError as with any other output.
+    """
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
-    return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+    class Output(Console):
+        def on_broken_pipe(self) -> None:  # rich ends the process there
+            raise BrokenPipeError
+
+    columns = os.environ.get("COLUMNS", "")
+    width = None if sys.stdout.isatty() else int(columns) if columns.isdecimal() else _WIDTH_OF_A_PIPE
+    return Output(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
 
 
 def new_table(*, header: bool = True) -> Table:
@@ -63,17 +75,32 @@ def new_table(*, header: bool = True) -> Table:
 
 
 def print_table(title: str, columns: dict[str, str], rows: list[tuple[str, ...]]) -> None:
-    """A table, under a title if there is one; ``columns`` says of each whether it goes "left" or "right"."""
+    """A table, under a title if there is one; ``columns`` says of each whether it goes "left" or "right".
+
+    Where columns would become so narrow that words are cut, each row is a paragraph of its own.
+    """
     table = new_table()
     for name, side in columns.items():
-        table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(printable(cell) for cell in row))
+        justify: Literal["left", "right"] = "right" if side == "right" else "left"
+        table.add_column(name, justify=justify, overflow="fold")
+    cells = [tuple(map(printable, row)) for row in rows]
+    for row in cells:
+        table.add_row(*row)
     out = console()
     if title:
         out.print()
         out.print(title, style="bold")
-    out.print(table)
+    narrowest = [min(_NARROWEST, max(map(len, column))) for column in zip(columns, *cells, strict=True)]
+    if sum(narrowest) + 2 * len(narrowest) <= out.width:
+        out.print(table)
+        return
+    for row in cells:
+        out.print(_paragraph([*columns], row), soft_wrap=True)
+
+
+def _paragraph(names: list[str], row: tuple[str, ...]) -> str:
+    width = max(map(len, names))
+    return "\n".join(f"{name:{width}}  {cell}".rstrip() for name, cell in zip(names, row, strict=True)) + "\n"
 
 
 def counted(count: int, what: str = "message") -> str:

@@ -55,6 +55,7 @@ def browse(
     Of a topic, every stored message; with --client-id and --subscription, what that durable
     subscription has not acknowledged.
     """
+    _check_options(destination, client_id, subscription)
     reader = _Reader(selector=selector)
     printer: Printer = JsonPrinter() if settings.json else TablePrinter()
     shown = 0
@@ -112,11 +113,12 @@ def consume(
 
     Expired messages are left; "purge --expired" removes them. Does not wait for messages to come.
     """
+    _check_options(destination, client_id, subscription)
     if destination.is_topic and subscription is None:
         raise click.UsageError(
             "a topic is consumed by its durable subscriptions; name one with --client-id and --subscription"
         )
-    with settings.open() as store:
+    with settings.open(must_exist=True) as store:
         source = _source(store, destination, client_id, subscription)
         reader = _Reader(skip_expired=True)
         printer: Printer = JsonPrinter() if settings.json else BlockPrinter()
@@ -142,16 +144,19 @@ def consume(
 def _source(
     store: Store, destination: Destination, client_id: str | None, subscription: str | None
 ) -> Consumable:
-    if (client_id is None) != (subscription is None):
-        raise click.UsageError("--client-id and --subscription belong together; give both")
     if not destination.is_topic:
-        if client_id is not None:
-            raise click.UsageError(f"{destination} is a queue; durable subscriptions are on topics")
         return store.queue(destination)
     topic = store.topic(destination)
     if client_id is None or subscription is None:
         return topic
     return topic.subscription(client_id, subscription)
+
+
+def _check_options(destination: Destination, client_id: str | None, subscription: str | None) -> None:
+    if (client_id is None) != (subscription is None):
+        raise click.UsageError("--client-id and --subscription belong together; give both")
+    if client_id is not None and not destination.is_topic:
+        raise click.UsageError(f"{destination} is a queue; durable subscriptions are on topics")
 
 
 class _Reader:

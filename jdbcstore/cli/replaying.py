@@ -52,8 +52,8 @@ class TimeType(click.ParamType[int]):
 @click.command(cls=Command)
 @click.argument("folder", metavar="[FOLDER", required=False, type=click.Path(path_type=Path, file_okay=False))
 @click.argument("target", metavar="DST]", required=False, type=PlaceType())
-@click.option("--to-destination", "to", type=DestinationType(), metavar="DEST", required=True,
-              help="Where the messages go.")  # fmt: skip
+@click.option("--to-destination", "to", type=DestinationType(takes_messages=True), metavar="DEST",
+              required=True, help="Where the messages go.")  # fmt: skip
 @click.option("--from", "since", type=TimeType(), metavar="TIME",
               help="Only messages of this time (UTC) or later: 2026-11-21, 2026-11-21T14:30.")  # fmt: skip
 @click.option("--to", "until", type=TimeType(), metavar="TIME", help="Only messages before this time.")

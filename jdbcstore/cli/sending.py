@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from jdbcstore.abc import MessageReference, MessageStore
-from jdbcstore.cli.options import Command, DestinationType, Settings, destination_argument
+from jdbcstore.cli.options import Command, DestinationType, Settings
 from jdbcstore.cli.output import counted, note, printable, progress, write_json, write_line
 from jdbcstore.destination import Destination
 from jdbcstore.errors import InvalidMessage, StoreError
@@ -71,7 +71,7 @@ def _in_range(kind: str, value: Any) -> Any:
 
 
 @click.command(cls=Command)
-@destination_argument
+@click.argument("destination", metavar="DEST", type=DestinationType(takes_messages=True))
 @click.argument("body", required=False)
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="Send the message N times.")
 @click.option("--property", "properties", type=PropertyType(), multiple=True, metavar="NAME=VALUE",

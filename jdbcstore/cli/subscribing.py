@@ -93,7 +93,7 @@ def subscribe(
 @click.pass_obj
 def unsubscribe(settings: Settings, destination: Destination, client_id: str, subscription: str) -> None:
     """Delete a durable subscription."""
-    with settings.open() as store:
+    with settings.open(must_exist=True) as store:
         store.topic(_topic(destination)).unsubscribe(client_id, subscription)
     _tell(settings, "unsubscribed", destination, client_id, subscription, {})
 

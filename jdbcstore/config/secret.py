@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote_plus
 
-from sqlalchemy import make_url
-from sqlalchemy.exc import ArgumentError
-
+from jdbcstore.config.urls import parse_url
 from jdbcstore.errors import ConfigurationError
 
 PASSWORD_OPTIONS = ("password", "password_file", "password_env", "password_keyring")
@@ -25,14 +23,7 @@ def split_login(url: str) -> tuple[str, str | None, str | None]:
         return url, None, None
     if url.lower().startswith("jdbc:"):
         return _split_jdbc(url)
-    try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError):
-        raise ConfigurationError(
-            "the database URL cannot be parsed; write dialect://user:password@host:port/database,"
-            " with @ : / in the password percent-encoded, or sqlite:///file.db",
-            option="url",
-        ) from None
+    parsed = parse_url(url)
     if parsed.password is None:
         return url, None, None
     return parsed._replace(password=None).render_as_string(hide_password=False), None, str(parsed.password)

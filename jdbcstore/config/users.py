@@ -69,7 +69,7 @@ def _patterns(values: Any, place: str) -> tuple[Destination, ...]:
     if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
         raise ConfigurationError(f"a list of texts is needed, such as {[*EVERYTHING]}", place=place)
     try:
-        return tuple(map(Destination.parse, values))
+        return tuple(map(Destination.named, values))
     except InvalidDestination as error:
         raise ConfigurationError(str(error), place=place) from error
 

@@ -221,4 +221,4 @@ class FilteredTopic(FilteredQueue):
 
 def destination_named(name: str | Destination, kind: DestinationKind) -> Destination:
     """The destination to be routed. Whether it is of the kind is for its store to say."""
-    return name if isinstance(name, Destination) else Destination.parse(name, kind)
+    return name if isinstance(name, Destination) else Destination.named(name, kind)

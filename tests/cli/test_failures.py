@@ -5,13 +5,14 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import make_url
 
-from jdbcstore import JdbcStore
+from jdbcstore import JdbcStore, Message
 from jdbcstore.cli.app import commands
 from jdbcstore.cli.failures import ExitCode
 from tests.cli.command_line import CommandLine, Result
@@ -218,3 +219,82 @@ def test_the_documents_name_every_command_and_exit_code() -> None:
                 assert not option.startswith("-") or f"`{option}" in document, f"{name} {option}"
     for code in ExitCode:
         assert f"| {int(code)} | {code.text} |" in document
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("purge", "Q"),
+        ("consume", "Q"),
+        ("cleanup",),
+        ("unsubscribe", "topic://T", "--client-id", "c", "--subscription", "s"),
+        ("dlq", "purge"),
+        ("xa", "commit", "XID:[86,globalId=01020304,branchId=0902]"),
+        ("migrate", "--dry-run"),
+        ("migrate", "--sql"),
+    ],
+)
+def test_a_mistyped_file_is_not_made(invoke: Invoke, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    result = invoke(*arguments, "--url", "sqlite:///mistyped.db")
+
+    assert result.code == 5
+    assert "there is no SQLite file mistyped.db" in result.err
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_an_empty_url_is_not_the_default_store(invoke: Invoke, tmp_path: Path) -> None:
+    result = invoke("send", "--url", "", "Q", "x")
+
+    assert result.code == 2
+    assert "--url" in result.err
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("url", "advice"),
+    [
+        ("mq.db", "for the SQLite file mq.db, write sqlite:///mq.db"),
+        ("memory:", "a store that ends with its process"),
+        ("sqlite:///:memory:", "jdbcstore.open('memory:')"),
+        ("postgras://u@h/d", "did you mean postgresql?"),
+    ],
+)
+def test_a_url_that_nearly_works(invoke: Invoke, url: str, advice: str) -> None:
+    result = invoke("status", "--url", url)
+
+    assert result.code == 3
+    assert advice in result.err
+
+
+def test_the_url_of_a_hosting_service(invoke: Invoke, closed_port: int) -> None:
+    result = invoke("status", "--url", f"postgres://u:{SECRET}@127.0.0.1:{closed_port}/d")
+
+    assert result.code == 4
+    assert f"cannot reach postgresql+psycopg://u:***@127.0.0.1:{closed_port}/d" in result.err
+
+
+def test_a_closed_output_loses_no_message(local: CommandLine, local_store: OpenLocal) -> None:
+    with local_store() as store:
+        store.queue("Q").add_message(Message("x"))
+
+    done = subprocess.run(
+        ["bash", "-c", f"'{sys.executable}' -m jdbcstore consume Q >&-"],
+        cwd=local.folder,
+        env=local.environment,
+        capture_output=True,
+        text=True,
+    )
+
+    assert (done.returncode, done.stderr.partition(";")[0]) == (1, "jdbcstore: standard output is closed")
+    with local_store() as store:
+        assert store.queue("Q").message_count() == 1
+
+
+def test_the_end_of_a_pipe_is_no_failure(local: CommandLine, local_store: OpenLocal) -> None:
+    with local_store() as store:
+        store.queue("Q").add_messages([Message("x" * 100) for _ in range(2_000)])
+
+    piped = f"'{sys.executable}' -m jdbcstore browse Q | head -n 3 >/dev/null; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", piped], cwd=local.folder, env=local.environment, capture_output=True)
+
+    assert done.returncode == 141

@@ -178,3 +178,29 @@ def test_what_is_sent_is_browsed_and_consumed(cli: CommandLine, database: Databa
     assert browsed["body"] == body
     assert browsed["destination"] == "queue://ORDERS ü"
     assert database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("destination", "complaint"),
+    [
+        ("topic:NEWS", "write topic://NEWS"),
+        ("QUEUE://ORDERS", "write queue://ORDERS"),
+        ("temp-queue://x", "is temporary"),
+        ("ORDERS.>", "is a pattern"),
+        ("topic://NEWS.*.EU", "is a pattern"),
+        ("A,B", "names several destinations; run the command once for each"),
+    ],
+)
+def test_nothing_is_sent_where_nobody_would_look(invoke: Invoke, destination: str, complaint: str) -> None:
+    assert invoke("init").code == 0
+
+    result = invoke("send", destination, "x")
+
+    assert result.code == 2
+    assert complaint in result.err
+    assert invoke("status", "--json").json["destinations"] == []
+
+
+def test_stomp_names_are_understood(invoke: Invoke) -> None:
+    assert invoke("send", "/queue/ORDERS", "x").out.endswith(" to queue://ORDERS\n")
+    assert invoke("send", "/topic/NEWS", "x").out.endswith(" to topic://NEWS\n")

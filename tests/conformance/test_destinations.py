@@ -153,6 +153,23 @@ def test_composites_are_taken_apart_by_the_broker(store: Store, name: str) -> No
     assert store.destinations() == []
 
 
+@pytest.mark.ours
+@pytest.mark.parametrize("name", ["topic:NEWS", "QUEUE://ORDERS", "/temp-queue/x"])
+def test_what_looks_like_a_kind_makes_no_queue(store: Store, name: str) -> None:
+    for named in (store.queue, store.topic, store.transaction().queue):
+        with pytest.raises(InvalidDestination, match="queue://"):
+            named(name)
+
+    assert store.destinations() == []
+
+
+@pytest.mark.ours
+def test_stomp_names_are_understood(store: Store) -> None:
+    assert store.queue("/queue/ORDERS") is store.queue("ORDERS")
+    assert store.topic("/topic/NEWS").destination == Destination.topic("NEWS")
+    assert store.queue("queue:///queue/ORDERS").destination.name == "/queue/ORDERS"
+
+
 def test_names_as_long_as_the_column(store: Store) -> None:
     longest = "\N{SNOWMAN}" * (250 - len("queue://"))
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from jdbcstore.destination import Destination, DestinationKind
@@ -25,6 +27,43 @@ from tests.recordings import all_messages
 def test_parse(text: str, kind: DestinationKind, name: str) -> None:
     destination = Destination.parse(text)
     assert (destination.kind, destination.name) == (kind, name)
+
+
+@pytest.mark.parametrize(
+    ("text", "qualified"),
+    [
+        ("ORDERS", "queue://ORDERS"),
+        ("queue://ORDERS", "queue://ORDERS"),
+        ("/queue/ORDERS", "queue://ORDERS"),
+        ("/topic/NEWS?consumer.priority=1", "topic://NEWS"),
+        ("queue:///queue/ORDERS", "queue:///queue/ORDERS"),  # exactly this one, which other programs made
+        ("queue://topic:NEWS", "queue://topic:NEWS"),
+        ("a:b/c", "queue://a:b/c"),
+        ("queue", "queue://queue"),
+        ("/queue/A, topic://B", "A,topic://B"),
+    ],
+)
+def test_named(text: str, qualified: str) -> None:
+    assert str(Destination.named(text)) == qualified
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("topic:NEWS", "write topic://NEWS, or for a queue of this very name, queue://topic:NEWS"),
+        ("queue:ORDERS", "write queue://ORDERS"),
+        ("QUEUE://ORDERS", "write queue://ORDERS"),
+        ("Temp-Topic://x", "write temp-topic://x"),
+        ("/temp-queue/x", "write temp-queue://x"),
+        ("/Topic/NEWS", "write topic://NEWS"),
+        ("amqp://ORDERS", "write queue://ORDERS or topic://ORDERS"),
+        ("A,topic:B", "write topic://B"),
+        ("/queue/", "needs a name"),
+    ],
+)
+def test_what_looks_like_a_kind_and_is_none_is_refused(text: str, advice: str) -> None:
+    with pytest.raises(InvalidDestination, match=re.escape(advice)):
+        Destination.named(text)
 
 
 def test_a_bare_name_is_of_the_default_kind() -> None:

@@ -61,7 +61,7 @@ def read_options(given: Mapping[str, str]) -> StreamOptions:
         user,
         password,
         store=configuration.store,
-        destination=None if destination is None else Destination.parse(destination).qualified_name,
+        destination=None if destination is None else Destination.named(destination).qualified_name,
         decoded=_flag(own.get("decoded", "true")),
         starting=_starting(own.get("startingoffsets", LATEST)),
         rows=int(_number("maxRowsPerTrigger", own.get("maxrowspertrigger", "100000"), 1)),

@@ -1,0 +1,93 @@
+"""What somebody meets who types for the first time: help, the version, completion, narrow terminals."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jdbcstore.cli.app import commands
+from tests.cli.command_line import CommandLine
+from tests.cli.conftest import Invoke
+
+
+@pytest.mark.parametrize("group", [[], ["config"], ["schema"], ["dlq"], ["journal"], ["xa"]])
+def test_a_group_alone_prints_its_help(invoke: Invoke, group: list[str]) -> None:
+    result = invoke(*group)
+
+    assert result.code == 2
+    assert result.out == ""
+    assert (
+        result.err.splitlines()[0] == f"Usage: {' '.join(['jdbcstore', *group])} [OPTIONS] COMMAND [ARGS]..."
+    )
+    assert "\n\nCommands:\n" in result.err
+
+
+def test_help_is_a_command(invoke: Invoke) -> None:
+    assert invoke("help").out.strip() == invoke("--help").out.strip()
+    assert invoke("help", "send").out.strip() == invoke("send", "--help").out.strip()
+    assert invoke("help", "schema", "check").out.strip() == invoke("schema", "check", "--help").out.strip()
+
+    unknown = invoke("help", "schema", "chek")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "there is no command 'schema chek'" in unknown.err
+
+
+def test_no_sentence_of_the_list_of_commands_is_cut(invoke: Invoke) -> None:
+    listed = " ".join(invoke("--help").out.split())
+
+    for name, command in commands.commands.items():
+        sentence = " ".join((command.help or "").split("\n\n")[0].split()).rstrip(".")
+        assert f"{name} {sentence.partition('. ')[0]}" in listed
+
+
+def test_the_version_has_a_short_option(invoke: Invoke) -> None:
+    assert invoke("-V").out == invoke("--version").out == "jdbcstore, version 0.1.0\n"
+
+
+def test_bash_completes_a_command(tmp_path: Path, invoke: Invoke) -> None:
+    script = tmp_path / "completion.bash"
+    script.write_text(invoke("completion", "bash").out)
+    # What bash itself does when somebody presses the tab key behind "jdbcstore subsc".
+    pressed = (
+        f"source {script}; COMP_WORDS=(jdbcstore subsc); COMP_CWORD=1;"
+        " _jdbcstore_completion jdbcstore; echo ${COMPREPLY[@]}"
+    )
+    local = CommandLine(tmp_path)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{local.environment['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", pressed],
+        env={**local.environment, "PATH": path},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+
+    assert done.stdout.split() == ["subscriptions", "subscribe"]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_have_a_script(invoke: Invoke, shell: str) -> None:
+    assert f"_JDBCSTORE_COMPLETE={shell}_complete" in invoke("completion", shell).out
+
+
+def test_a_narrow_terminal_cuts_no_word(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert invoke("send", "topic://NEWS", "x").code == 0
+    options = ("--client-id", "reader", "--subscription", "evening")
+    assert invoke("subscribe", "topic://NEWS", *options, "--selector", "region = 'north'").code == 0
+    monkeypatch.setenv("COLUMNS", "40")
+
+    lines = invoke("status").out.splitlines()
+
+    for whole in ("topic://NEWS", "reader", "evening", "region = 'north'"):
+        assert any(whole in line for line in lines), lines
+
+
+def test_a_pipe_is_as_wide_as_columns_says(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert invoke("send", "Q", "x" * 300).code == 0
+    for columns in (80, 240):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert {len(line) for line in invoke("browse", "Q").out.splitlines()} == {columns}
