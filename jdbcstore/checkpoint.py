@@ -49,8 +49,8 @@ class Changes:
     """Sequence and message, in the order of sequences, all higher than any in the store."""
     updates: Sequence[tuple[int, EncodedMessage]] = ()
     """New contents of messages of the store, by their sequence; one that is gone is left out."""
-    removes: Sequence[int] = ()
-    """Sequences of messages to remove; one that is gone is no error."""
+    removes: Sequence[tuple[str, int]] = ()
+    """Container and sequence of messages to remove; one that is gone, or elsewhere, is no error."""
     acknowledgements: Mapping[SubscriptionKey, Sequence[tuple[int, int]]] = field(default_factory=dict)
     """(sequence, priority) of what durable subscriptions have consumed; one that is gone is left out."""
     bodies: Sequence[tuple[int, bytes]] = ()

@@ -66,7 +66,7 @@ class _Topic:
             def remove(connection: Connection, ids: list[int] = ids) -> int:
                 floors = _floors(connection.fetch(self._sql.find_all_marks, container=self._container))
                 up_to = min(floors) if priority is None else floors[priority]
-                passed = [id_ for id_ in ids if id_ <= up_to]
+                passed = [(self._container, id_) for id_ in ids if id_ <= up_to]
                 connection.remove_messages(passed)
                 return len(passed)
 
@@ -85,12 +85,12 @@ class _Topic:
 
                 def remove(connection: Connection, page: dict[str, Any] = page) -> int:
                     rows = connection.fetch(self._sql.find_acknowledged, **page)
-                    ids = [id_ for id_, _, done in rows if done]
-                    connection.remove_messages(ids)
+                    done = [(self._container, id_) for id_, _, is_done in rows if is_done]
+                    connection.remove_messages(done)
                     up_to = rows[-1][0] if rows else page["after"]
                     stale = self._sql.remove_stale_acknowledged
                     connection.execute(stale, **sub, after=page["after"], up_to=up_to)
-                    return len(ids)
+                    return len(done)
 
                 yield self._writer.call(remove)
             after = rows[-1][0]

@@ -219,7 +219,7 @@ class _Attempts:
         batch = Batch(
             adds=[add.row(sequence) for sequence, add in enumerate(adds, first)],
             updates=[row for sql, row in updates if sql is own],
-            removes=[id_ for unit in units for id_ in unit.removes],
+            removes=[key for unit in units for key in unit.removes],
             others=[*((sql, [row]) for sql, row in updates if sql is not own), *plan.statements],
         )
         self._sent = True

@@ -8,7 +8,7 @@ from typing import Any
 
 from jdbcstore.adapters.base import Adapter
 from jdbcstore.adapters.locking import Guard
-from jdbcstore.adapters.sql import Batch, Row, Sql
+from jdbcstore.adapters.sql import Batch, Key, Row, Sql
 from jdbcstore.errors import LockLost
 from jdbcstore.statements import Query, Statement, Statements
 
@@ -49,13 +49,13 @@ class Connection:
         for sql, singly in batch.others:
             self.execute_many(sql, singly)
 
-    def remove_messages(self, ids: Sequence[int]) -> None:
+    def remove_messages(self, keys: Sequence[Key]) -> None:
         """Delete rows of ACTIVEMQ_MSGS in the fastest way there is."""
         remove = self._statements.remove_message
         if self._statements.removes_singly:
-            self.execute_many(remove, [(id_,) for id_ in ids])
-        elif ids:
-            self._adapter.delete_messages(self.cursor, remove, ids)
+            self.execute_many(remove, [(id_,) for _, id_ in keys])
+        elif keys:
+            self._adapter.delete_messages(self.cursor, remove, keys)
 
     def change(self, sql: Sql, **values: Any) -> int:
         """Run a statement that writes; how many rows it found."""

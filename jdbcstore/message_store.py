@@ -114,7 +114,7 @@ class JdbcMessageStore:
 
     def remove_in(self, unit: Unit, messages: Sequence[Reference]) -> None:
         """Let the unit remove messages; for the writers of this package."""
-        unit.removes.extend([id_ for message in messages for id_, _ in self.resolve(message)])
+        unit.removes.extend([(self._container, id_) for one in messages for id_, _ in self.resolve(one)])
 
     def update_message(self, message: Message) -> None:
         self._parts.writer.execute(Unit(nothing, updates=[self.encode_update(message)]))
@@ -224,7 +224,7 @@ class JdbcMessageStore:
 
     def remove_rows(self, connection: Connection, ids: Sequence[int]) -> None:
         """Delete rows on the writer's connection."""
-        connection.remove_messages(ids)
+        connection.remove_messages([(self._container, id_) for id_ in ids])
 
     def _fetch(self, sql: Statement, **values: Any) -> list[Row]:
         return self._session.fetch(sql, container=self._container, **values)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from jdbcstore import openwire
 from jdbcstore.abc import MessageReference, Outcome
-from jdbcstore.adapters.sql import Row, Sql
+from jdbcstore.adapters.sql import Key, Row, Sql
 from jdbcstore.errors import LockLost, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.message import MessageId
 
@@ -125,7 +125,7 @@ class Unit:
     """Set by the writer."""
     adds: list[EncodedMessage] = field(default_factory=list)
     updates: list[Write] = field(default_factory=list)
-    removes: list[int] = field(default_factory=list)
+    removes: list[Key] = field(default_factory=list)
     acknowledgements: list[Acknowledgement] = field(default_factory=list)
     committed: list[Callable[[], None]] = field(default_factory=list)
     """Called once it is committed, before the writer begins anything else."""

@@ -44,10 +44,14 @@ class XaStatements(Builder):
         self._own_flags = self._compile(flags)
         self.find_flags: Statement = self._own_flags
         self.find_flagged = self._compile(
-            lambda: select(t.c.id, t.c.msgid_prod, t.c.msgid_seq).where(self._has_xid(t)).order_by(t.c.id)
+            lambda: (
+                select(t.c.id, t.c.msgid_prod, t.c.msgid_seq, self._adapter.exact(t.c.container))
+                .where(self._has_xid(t))
+                .order_by(t.c.id)
+            )
         )
         self.update_xid_flag = self._compile(
-            lambda: update(t).where(one, t.c.xid.is_(None)).values(xid=bindparam("xid_"))
+            lambda: update(t).where(self._found_here(t), one, t.c.xid.is_(None)).values(xid=bindparam("xid_"))
         )
         self.find_xid_by_id = self._compile(lambda: select(t.c.xid).where(one))
         self.release_xid_flag = self._compile(lambda: update(t).where(one).values(xid=null()))

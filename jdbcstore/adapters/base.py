@@ -12,7 +12,7 @@ from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.adapters.locking import Guard, Locking
-from jdbcstore.adapters.sql import Batch, Row, Sql, WriteStatements
+from jdbcstore.adapters.sql import Batch, Key, Row, Sql, WriteStatements
 from jdbcstore.adapters.urls import from_jdbc
 from jdbcstore.config.placeholders import Template
 from jdbcstore.errors import ConfigurationError, MissingDriver
@@ -242,9 +242,9 @@ class Adapter(Locking):
         """The vendor's fastest way to insert many rows."""
         self.execute_many(cursor, sql, rows)
 
-    def delete_messages(self, cursor: Any, sql: Sql, ids: Sequence[int]) -> None:
-        """The vendor's fastest way to delete many rows by ID."""
-        self.execute_many(cursor, sql, [(id_,) for id_ in ids])
+    def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
+        """The vendor's fastest way to delete many rows by their keys."""
+        self.execute_many(cursor, sql, [sql.row(container=container, id_=id_) for container, id_ in keys])
 
     def execute_many(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
         """One statement for each row."""

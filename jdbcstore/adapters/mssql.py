@@ -12,9 +12,9 @@ from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.adapters.base import Adapter, Failure
-from jdbcstore.adapters.sql import Row, Sql
+from jdbcstore.adapters.sql import Key, Row, Sql
 from jdbcstore.adapters.sqlstate import failure_of
-from jdbcstore.adapters.text import in_list, multi_row
+from jdbcstore.adapters.text import by_container, in_list, multi_row
 from jdbcstore.adapters.urls import take_login
 from jdbcstore.errors import ConfigurationError
 
@@ -120,11 +120,9 @@ class MssqlAdapter(Adapter):
             chunk = rows[start : start + step]
             cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
 
-    def delete_messages(self, cursor: Any, sql: Sql, ids: Sequence[int]) -> None:
-        ordered = sorted(ids)  # one order for all: concurrent deletes cannot deadlock
-        for start in range(0, len(ordered), _PARAMETERS):
-            chunk = ordered[start : start + _PARAMETERS]
-            cursor.execute(in_list(sql.text, len(chunk)), chunk)
+    def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
+        for container, ids in by_container(keys, _PARAMETERS - 1):
+            cursor.execute(in_list(sql.text, len(ids)), [container, *ids])
 
     def max_message_size(self, cursor: Any) -> int:  # noqa: ARG002
         return 2**31 - 1

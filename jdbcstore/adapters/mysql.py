@@ -13,8 +13,8 @@ from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.adapters.base import Adapter, Failure
-from jdbcstore.adapters.sql import Batch, Row, Sql
-from jdbcstore.adapters.text import count_columns, in_list, multi_row
+from jdbcstore.adapters.sql import Batch, Key, Row, Sql
+from jdbcstore.adapters.text import by_container, count_columns, in_lists, multi_row
 from jdbcstore.config.placeholders import Template
 
 _ROWS = 250
@@ -163,11 +163,12 @@ class MysqlAdapter(Adapter):
         for chunk in self._chunks(rows):
             cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
 
-    def delete_messages(self, cursor: Any, sql: Sql, ids: Sequence[int]) -> None:
-        ordered = sorted(ids)  # one order for all: concurrent deletes cannot deadlock
-        for start in range(0, len(ordered), _ROWS):
-            chunk = ordered[start : start + _ROWS]
-            cursor.execute(in_list(sql.text, len(chunk)), chunk)
+    def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
+        # One statement, however many destinations: each would be a round trip.
+        for start in range(0, len(keys), _ROWS):
+            groups = [*by_container(keys[start : start + _ROWS], _ROWS)]
+            text = in_lists(sql.text, [len(ids) for _, ids in groups])
+            cursor.execute(text, [value for container, ids in groups for value in (container, *ids)])
 
     def _chunks(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
         limit = self._packet // 2 - _OVERHEAD

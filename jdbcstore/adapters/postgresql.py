@@ -20,7 +20,7 @@ from sqlalchemy.types import TypeEngine
 from jdbcstore.adapters import libpq
 from jdbcstore.adapters.base import Adapter, Failure
 from jdbcstore.adapters.locking import DEPOSED, Guard
-from jdbcstore.adapters.sql import Batch, Row, Sql, WriteStatements
+from jdbcstore.adapters.sql import Batch, Key, Row, Sql, WriteStatements
 from jdbcstore.config.placeholders import Template
 from jdbcstore.errors import LockLost
 
@@ -154,9 +154,9 @@ class PostgresqlAdapter(Adapter):
         elif not batch.adds:
             self.delete_messages(cursor, statements.remove_message, batch.removes)
         else:
-            delete = _delete_any(statements.remove_message.text, len(_COLUMNS) + 1)
+            delete = _delete_arrays(statements.remove_message.text, len(_COLUMNS) + 1)
             insert = _insert_arrays(statements.add_message.text)
-            parameters = [*_column_arrays(batch.adds), _numbers(batch.removes)]
+            parameters = [*_column_arrays(batch.adds), *_key_arrays(batch.removes)]
             self._execute(cursor, f"WITH removed AS ({delete}) {insert}", parameters)
 
     def _write_guarded(self, cursor: Any, statements: WriteStatements, batch: Batch, guard: Guard) -> None:
@@ -166,9 +166,9 @@ class PostgresqlAdapter(Adapter):
             parts.append(f"added AS ({_insert_arrays(statements.add_message.text)} WHERE {_HELD})")
             parameters += _column_arrays(batch.adds)
         if batch.removes:
-            delete = _delete_any(statements.remove_message.text, len(parameters) + 1)
+            delete = _delete_arrays(statements.remove_message.text, len(parameters) + 1)
             parts.append(f"removed AS ({delete} AND {_HELD})")
-            parameters.append(_numbers(batch.removes))
+            parameters += _key_arrays(batch.removes)
         if not parts:
             return
         held = _with_numbers(guard.sql.text, len(parameters) + 1)
@@ -181,8 +181,8 @@ class PostgresqlAdapter(Adapter):
         if rows:
             self._execute(cursor, _insert_arrays(sql.text), _column_arrays(rows))
 
-    def delete_messages(self, cursor: Any, sql: Sql, ids: Sequence[int]) -> None:
-        self._execute(cursor, _delete_any(sql.text, 1), [_numbers(ids)])
+    def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
+        self._execute(cursor, _delete_arrays(sql.text, 1), _key_arrays(keys))
 
     def _execute(self, cursor: Any, text: str, parameters: list[bytes]) -> int:
         """Run a statement of binary parameters, prepared at its first use on this connection.
@@ -256,9 +256,17 @@ def _binary(value: int | str) -> bytes:
     return struct.pack("!q", value) if isinstance(value, int) else value.encode()
 
 
-def _delete_any(text: str, number: int) -> str:
-    """The DELETE of one ID, as a DELETE of an array of them."""
-    return text.replace("= %s::BIGINT", f"= ANY(${number}::BIGINT[])")
+def _delete_arrays(text: str, number: int) -> str:
+    """The DELETE of one message, as a DELETE of what arrays of containers and of IDs hold together."""
+    head, condition = text.split(" WHERE ", 1)
+    for column in ("container", "id"):
+        condition = condition.replace("%s", f"key.{column}", 1)
+    arrays = f"unnest(${number}::VARCHAR[], ${number + 1}::BIGINT[]) AS key (container, id)"
+    return f"{head} USING {arrays} WHERE {condition}"
+
+
+def _key_arrays(keys: Sequence[Key]) -> list[bytes]:
+    return [_array(_VARCHAR, (name.encode() for name, _ in keys)), _numbers([id_ for _, id_ in keys])]
 
 
 def _column_arrays(rows: Sequence[Row]) -> list[bytes]:

@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import Any
 
 Row = tuple[Any, ...]
+Key = tuple[str, int]
+"""CONTAINER and ID of a message: who has an ID may be mistaken about whose it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Batch:
     adds: list[Row]
     """Rows of ACTIVEMQ_MSGS in the column order of :attr:`WriteStatements.add_message`."""
     updates: list[Row]
-    removes: list[int]
+    removes: list[Key]
     others: list[tuple[Sql, list[Row]]]
 
 

@@ -12,8 +12,8 @@ from sqlalchemy import URL, Integer
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.adapters.base import Adapter, Failure
-from jdbcstore.adapters.sql import Row, Sql
-from jdbcstore.adapters.text import count_columns, in_list, multi_row
+from jdbcstore.adapters.sql import Key, Row, Sql
+from jdbcstore.adapters.text import by_container, count_columns, in_list, multi_row
 from jdbcstore.config.placeholders import Template
 from jdbcstore.errors import ConfigurationError, SchemaError
 
@@ -73,10 +73,9 @@ class SqliteAdapter(Adapter):
             chunk = rows[start : start + _ROWS]
             cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
 
-    def delete_messages(self, cursor: Any, sql: Sql, ids: Sequence[int]) -> None:
-        for start in range(0, len(ids), _ROWS):
-            chunk = ids[start : start + _ROWS]
-            cursor.execute(in_list(sql.text, len(chunk)), chunk)
+    def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
+        for container, ids in by_container(keys, _ROWS):
+            cursor.execute(in_list(sql.text, len(ids)), [container, *ids])
 
     def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:
         text = template.render(lambda *_: "?")

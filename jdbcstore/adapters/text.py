@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import count
+from itertools import count, groupby
+from operator import itemgetter
 from typing import Any
 
+from jdbcstore.adapters.sql import Key
 from jdbcstore.config.placeholders import Template
 
 _MARK = re.compile(r"\?|'(?:[^']|'')*'|\"[^\"]*\"")
@@ -40,6 +43,23 @@ def in_list(text: str, count: int) -> str:
     """A statement about one key, ``... = ?`` at its end, as one about so many."""
     head, mark = text.rsplit(" = ", 1)
     return f"{head} IN ({', '.join([mark] * count)})"
+
+
+def in_lists(text: str, counts: Sequence[int]) -> str:
+    """As :func:`in_list`, for several groups, of each a list of so many: its other parameters come first."""
+    head, condition = text.split(" WHERE ", 1)
+    return f"{head} WHERE {' OR '.join(in_list(condition, count) for count in counts)}"
+
+
+def by_container(keys: Sequence[Key], most: int) -> Iterator[tuple[str, list[int]]]:
+    """The IDs of each container, at most so many at a time.
+
+    In one order for all: concurrent deletes cannot deadlock.
+    """
+    for container, group in groupby(sorted(keys), key=itemgetter(0)):
+        ids = [id_ for _, id_ in group]
+        for start in range(0, len(ids), most):
+            yield container, ids[start : start + most]
 
 
 def count_columns(cursor: Any, template: Template) -> int:

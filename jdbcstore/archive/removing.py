@@ -76,7 +76,7 @@ class _Remover:
             if self._window.acknowledged:
                 acknowledged = self._acknowledged(connection, container, page)
                 allowed = [id_ for id_ in same if id_ in acknowledged]
-            connection.remove_messages(allowed)
+            connection.remove_messages([(container, id_) for id_ in allowed])
         self._result.messages += len(allowed)
         self._result.changed += len(there) - len(same)
         return len(allowed) == len(there)

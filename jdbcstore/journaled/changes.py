@@ -29,11 +29,11 @@ def changes_of(
             yield from batches.add(sequence, message)
         else:
             yield from batches.refer(sequence, message, *found)
-    for place in layer.places.values():
+    for container, place in layer.places.items():
         for sequence, message in place.updates.items():
             yield from batches.update(sequence, message)
         for sequence in place.removes:
-            yield from batches.remove(sequence)
+            yield from batches.remove(container, sequence)
     for key, consumed in layer.acknowledged.items():
         for sequence, priority in consumed.items():
             if sequence not in left_out:
@@ -54,7 +54,7 @@ class _Batches:
     def _begin(self) -> None:
         self._adds: list[tuple[int, EncodedMessage]] = []
         self._updates: list[tuple[int, EncodedMessage]] = []
-        self._removes: list[int] = []
+        self._removes: list[tuple[str, int]] = []
         self._acknowledged: dict[SubscriptionKey, list[tuple[int, int]]] = {}
         self._size = 0
 
@@ -75,8 +75,8 @@ class _Batches:
         self._updates.append((sequence, message))
         return self._grow(len(message.blob))
 
-    def remove(self, sequence: int) -> Iterator[Changes]:
-        self._removes.append(sequence)
+    def remove(self, container: str, sequence: int) -> Iterator[Changes]:
+        self._removes.append((container, sequence))
         return self._grow(SMALL)
 
     def acknowledge(self, key: SubscriptionKey, sequence: int, priority: int) -> Iterator[Changes]:

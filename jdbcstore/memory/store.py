@@ -134,8 +134,9 @@ class MemoryStore:
             for sequence, blob in changes.bodies:
                 for place in self._places():
                     place.put_body(sequence, blob)
-            for shelf in self._shelves.values():
-                for sequence in changes.removes:
+            for container, sequence in changes.removes:
+                shelf = self._shelves.get(Destination.parse(container))
+                if shelf is not None:
                     shelf.remove(sequence)
             self._acknowledge(changes)
             shared.mark = replace(mark, written=max(mark.written, stored.written))

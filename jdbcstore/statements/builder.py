@@ -57,6 +57,12 @@ class Builder:
         exact = self._adapter.exact(column)
         return column == value if exact is column else and_(column == value, exact == value)
 
+    def _found_here(self, table: Any) -> ColumnElement[bool]:
+        """As :meth:`_here`, of what is looked for by its key: no planner takes it for the better index."""
+        column: ColumnElement[str] = table.c.container
+        exact = self._adapter.exact(column)
+        return (column.concat(literal_column("''")) if exact is column else exact) == bindparam("container")
+
     def _sub(self, table: Any) -> ColumnElement[bool]:
         return and_(
             self._here(table),

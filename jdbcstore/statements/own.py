@@ -78,7 +78,9 @@ class Statements(Builder):
         self.add_message = self._insert(t)
         self.update_message = self._compile(lambda: update(t).where(one).values(msg=bindparam("blob")))
         # What a prepared transaction holds is not acknowledged. The key stands last, for lists of keys.
-        self.remove_message = self._compile(lambda: delete(t).where(t.c.xid.is_(None), one))
+        self.remove_message = self._compile(
+            lambda: delete(t).where(t.c.xid.is_(None), self._found_here(t), one)
+        )
         self.find_message_sequence_id: Statement = self._compile(
             lambda: (
                 select(t.c.id, t.c.priority)

@@ -53,7 +53,7 @@ class ReplacedStatements(Statements):
         """Bulk paths rewrite the store's own text; the user's is run once for each row."""
         adds, removes, others = batch.adds, batch.removes, list(batch.others)
         if self.removes_singly and removes:
-            others.insert(0, (self.remove_message, [(id_,) for id_ in removes]))
+            others.insert(0, (self.remove_message, [(id_,) for _, id_ in removes]))
             removes = []
         if self._adds_singly and adds:
             others.insert(0, (self.add_message, [self._in_order(row) for row in adds]))

@@ -43,18 +43,20 @@ class Prepare:
         added, acknowledged = (encode_flag(tag, self._xid) for tag in (ADDED, ACKNOWLEDGED))
         connection.add_messages([add.row(id_, added) for id_, add in enumerate(self._unit.adds, first)])
         flag = self._sql.update_xid_flag
-        free = (id_ for id_ in self._unit.removes if self._may_flag(connection, id_))
-        rows = [flag.row(id_=id_, xid_=acknowledged) for id_ in free]
+        free = (key for key in self._unit.removes if self._may_flag(connection, *key))
+        rows = [flag.row(container=container, id_=id_, xid_=acknowledged) for container, id_ in free]
         connection.execute_many(flag, rows)
         for tracker, messages in by_subscription(self._unit.acknowledgements).items():
             self._acknowledge(connection, tracker, messages)
         self._tried = True
         return self._is_there(connection)
 
-    def _may_flag(self, connection: Connection, id_: int) -> bool:
+    def _may_flag(self, connection: Connection, container: str, id_: int) -> bool:
         if not self._sql.looks_before_flagging:
             return True
-        return all(xid is None for (xid,) in connection.fetch(self._sql.find_xid_by_id, id_=id_))
+        here = self._session.statements.find_priority_by_id
+        free = all(xid is None for (xid,) in connection.fetch(self._sql.find_xid_by_id, id_=id_))
+        return free and bool(connection.fetch(here, id_=id_, container=container))
 
     def _is_there(self, connection: Connection) -> bool:
         return self._xid in find_prepared(self._session, connection.fetch).branches
@@ -98,13 +100,13 @@ class _Outcome:
         self._branch = found or Branch(xid)
 
     def _flagged(self, connection: Connection, tag: bytes) -> list[Row]:
-        """ID, MSGID_PROD and MSGID_SEQ of the messages with this tag, in their order."""
+        """ID, MSGID_PROD, MSGID_SEQ and CONTAINER of the messages with this tag, in their order."""
         sql = self._sql.find_flagged
         return sorted(row for text in self._branch.texts(tag) for row in connection.fetch(sql, xid_=text))
 
-    def _release(self, connection: Connection, ids: list[int]) -> None:
+    def _release(self, connection: Connection, rows: list[Row]) -> None:
         release = self._sql.release_xid_flag
-        connection.execute_many(release, [release.row(id_=id_) for id_ in ids])
+        connection.execute_many(release, [release.row(id_=row[0]) for row in rows])
 
     def _clear_marks(self, connection: Connection) -> None:
         for mark in self._branch.marks:
@@ -129,9 +131,9 @@ class Commit(_Outcome):
         clear = self._sql.clear_xid_flag
         renumbered = [clear.row(new_id=new, id_=id_) for new, id_ in enumerate(self._added, first)]
         connection.execute_many(clear, renumbered)
-        gone = [row[0] for row in self._flagged(connection, ACKNOWLEDGED)]
+        gone = self._flagged(connection, ACKNOWLEDGED)
         self._release(connection, gone)
-        connection.remove_messages(gone)
+        connection.remove_messages([(container, id_) for id_, _, _, container in gone])
         self._clear_marks(connection)
         for subscription, texts in self._branch.acknowledged.items():
             self._acknowledge(connection, subscription, texts)
@@ -165,10 +167,9 @@ class Rollback(_Outcome):
 
     def run(self, connection: Connection, _first: int) -> tuple[tuple[str, int], ...]:
         added = self._flagged(connection, ADDED)
-        self._names = tuple((producer, sequence) for _, producer, sequence in added) or self._names
-        gone = [row[0] for row in added]
-        self._release(connection, gone + [row[0] for row in self._flagged(connection, ACKNOWLEDGED)])
-        connection.remove_messages(gone)
+        self._names = tuple((producer, sequence) for _, producer, sequence, _ in added) or self._names
+        self._release(connection, added + self._flagged(connection, ACKNOWLEDGED))
+        connection.remove_messages([(container, id_) for id_, _, _, container in added])
         self._clear_marks(connection)
         for subscription, texts in self._branch.acknowledged.items():
             for text in texts:

@@ -45,7 +45,11 @@ def test_all_of_it_is_there_with_its_mark(base: CheckpointedStore) -> None:
             mark(3, first + 7),
             adds=[(first, queue.encode(Message("c"))), (first + 7, topic.encode(Message("news")))],
             updates=[(a.sequence or 0, queue.encode(a.replace(body="A")))],
-            removes=[b.sequence or 0, first + 5],
+            removes=[
+                ("queue://Q", b.sequence or 0),
+                ("queue://Q", first + 5),
+                (NEWS.qualified_name, a.sequence or 0),
+            ],
         )
     )
 
@@ -58,7 +62,9 @@ def test_all_of_it_is_there_with_its_mark(base: CheckpointedStore) -> None:
 def test_twice_is_once(base: CheckpointedStore) -> None:
     queue = base.queue("Q")
     first = Changes(mark(1, 12), adds=[(10 + n, queue.encode(Message(f"m{n}"))) for n in range(3)])
-    second = Changes(mark(2, 13), adds=[(13, queue.encode(Message("m3")))], removes=[10, 12])
+    second = Changes(
+        mark(2, 13), adds=[(13, queue.encode(Message("m3")))], removes=[("queue://Q", 10), ("queue://Q", 12)]
+    )
 
     for changes in (first, first, second, second, first):
         base.apply(changes)
@@ -78,7 +84,7 @@ def test_no_sequence_is_given_again(base: CheckpointedStore) -> None:
     queue = base.queue("Q")
     for last in (20, 25_000, 25_001):
         base.apply(Changes(mark(1, last), adds=[(last, queue.encode(Message("x")))]))
-        base.apply(Changes(mark(1, last), removes=[last]))
+        base.apply(Changes(mark(1, last), removes=[("queue://Q", last)]))
         assert base.last_sequence() >= last
     base.apply(Changes(mark(1, 25_001, journal=0)))
 
@@ -91,7 +97,7 @@ def test_a_store_that_is_opened_again_gives_none_again(open_store: OpenStore) ->
     before = base_of(open_store(cleanup_period=0))
     queue = before.queue("Q")
     before.apply(Changes(mark(1, 777, journal=0), adds=[(777, queue.encode(Message("x")))]))
-    before.apply(Changes(mark(1, 777, journal=0), removes=[777]))
+    before.apply(Changes(mark(1, 777, journal=0), removes=[("queue://Q", 777)]))
     before.close()
 
     again = open_store(cleanup_period=0)
@@ -125,7 +131,7 @@ def test_subscriptions_get_on(base: CheckpointedStore, prioritized: bool) -> Non
     assert one.message_count() == 2
     assert bodies(topic.recover()) == [f"m{n}" for n in range(6)]
     one.acknowledge(topic.recover()[3])
-    base.apply(Changes(mark(2, first + 3), removes=[first + 3]))
+    base.apply(Changes(mark(2, first + 3), removes=[(NEWS.qualified_name, first + 3)]))
     other.acknowledge(*topic.recover())
     assert (content(one), content(other)) == ([], [])
     base.cleanup()

@@ -285,6 +285,42 @@ def test_another_queue_s_messages_are_not_here(store: Store) -> None:
     assert here.recover().messages == ()
 
 
+@pytest.mark.one_writer
+def test_a_sequence_of_another_destination_acknowledges_nothing(store: Store) -> None:
+    orders, prices = store.queue("ORDERS"), store.topic("PRICES")
+    ticker = prices.subscribe("client", "ticker")
+    here, there = store.queue("HERE"), store.topic("THERE")
+    reader = there.subscribe("client", "reader")
+    theirs = [*fill(orders, "a", "b", "c"), *fill(prices, "d", "e", "f")]
+    numbers = [reference.sequence for reference in theirs]
+    fill(here, "mine")
+    fill(there, "mine")
+
+    for wrong in (here, there, reader):
+        wrong.acknowledge(*theirs, *numbers)
+        wrong.acknowledge_async(*theirs, *numbers).result()
+    with store.transaction() as transaction:
+        transaction.queue("HERE").acknowledge(*theirs, *numbers)
+        transaction.topic("THERE").acknowledge(*theirs, *numbers)
+        transaction.topic("THERE").acknowledge_subscription("client", "reader", *theirs, *numbers)
+
+    assert content(orders) == ["a", "b", "c"]
+    assert content(prices) == content(ticker) == ["d", "e", "f"]
+    assert [orders.message_count(), here.message_count(), reader.message_count()] == [3, 1, 1]
+    assert content(here) == content(there) == content(reader) == ["mine"]
+
+
+def test_sequences_of_several_queues_acknowledged_in_one_commit(store: Store) -> None:
+    names = [f"Q{number}" for number in range(5)]
+    references = {name: fill(store.queue(name), "a", "b", "c") for name in names}
+
+    with store.transaction() as transaction:
+        for name in names:
+            transaction.queue(name).acknowledge(*references[name][:2], references[names[0]][2])
+
+    assert [content(store.queue(name)) for name in names] == [[], *[["c"]] * 4]
+
+
 def test_a_message_that_is_gone_is_not_found(store: Store) -> None:
     queue = store.queue("ORDERS")
     [reference] = fill(queue, "a")

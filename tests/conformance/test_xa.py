@@ -236,6 +236,27 @@ def test_nothing_else_touches_what_is_in_doubt(open_store: OpenStore, clock: Fak
     assert store.cleanup() == 0
 
 
+def test_a_sequence_of_another_destination_is_not_taken(store: Store) -> None:
+    orders, events = store.queue("ORDERS"), store.topic("EVENTS")
+    reader = events.subscribe("client", "reader")
+    theirs = [*fill(store.queue("THEIRS"), "a"), *fill(store.topic("THEIRS"), "b")]
+    [mine] = fill(orders, "mine")
+
+    def write(transaction: XATransaction) -> None:
+        transaction.queue("ORDERS").acknowledge(mine, *theirs, theirs[0].sequence)
+        transaction.topic("EVENTS").acknowledge_subscription("client", "reader", *theirs)
+
+    prepared(store, write)
+
+    [branch] = store.xa.recover()
+    assert branch.writes == (PreparedWrites(orders.destination, acknowledged=1),)
+    assert content(store.queue("THEIRS")) == ["a"]
+    store.xa.commit(XID)
+    assert content(store.queue("THEIRS")) == ["a"]
+    assert content(store.topic("THEIRS")) == ["b"]
+    assert content(orders) == content(reader) == []
+
+
 def test_what_is_added_comes_behind_what_readers_have_seen(store: Store) -> None:
     queue, topic = store.queue("ORDERS"), store.topic("EVENTS")
     subscription = topic.subscribe("client", "reader")

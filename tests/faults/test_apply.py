@@ -52,7 +52,7 @@ def begin(store: CheckpointedStore) -> Changes:
             (first + 2, queue.encode(Message("d"))),
         ],
         updates=[(a.sequence or 0, queue.encode(a.replace(body="A")))],
-        removes=[b.sequence or 0],
+        removes=[(queue.destination.qualified_name, b.sequence or 0)],
         acknowledgements={
             SubscriptionKey(NEWS, "client", "reader"): [(topic.recover()[1].sequence or 0, 0), (first + 1, 0)]
         },

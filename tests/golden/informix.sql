@@ -365,8 +365,8 @@ DELETE FROM jdbcstore_acks WHERE jdbcstore_acks.container = ? AND jdbcstore_acks
 -- remove_destination_acknowledged(container)
 DELETE FROM jdbcstore_acks WHERE jdbcstore_acks.container = ?;
 
--- remove_message(id_)
-DELETE FROM activemq_msgs WHERE activemq_msgs.xid IS NULL AND activemq_msgs.id = ?;
+-- remove_message(container, id_)
+DELETE FROM activemq_msgs WHERE activemq_msgs.xid IS NULL AND (activemq_msgs.container || '') = ? AND activemq_msgs.id = ?;
 
 -- remove_stale_acknowledged(container, client_id, sub_name, after, up_to)
 DELETE FROM jdbcstore_acks WHERE jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ? AND jdbcstore_acks.id > ? AND jdbcstore_acks.id <= ? AND jdbcstore_acks.xid IS NULL AND NOT (EXISTS (SELECT 1

@@ -387,8 +387,8 @@ DELETE FROM `JDBCSTORE_ACKS` WHERE `JDBCSTORE_ACKS`.`CONTAINER` = %s AND (conver
 -- remove_destination_acknowledged(container, container)
 DELETE FROM `JDBCSTORE_ACKS` WHERE `JDBCSTORE_ACKS`.`CONTAINER` = %s AND (convert(`JDBCSTORE_ACKS`.`CONTAINER` USING utf8mb4) COLLATE utf8mb4_bin) = %s;
 
--- remove_message(id_)
-DELETE FROM `ACTIVEMQ_MSGS` WHERE `ACTIVEMQ_MSGS`.`XID` IS NULL AND `ACTIVEMQ_MSGS`.`ID` = %s;
+-- remove_message(container, id_)
+DELETE FROM `ACTIVEMQ_MSGS` WHERE `ACTIVEMQ_MSGS`.`XID` IS NULL AND (convert(`ACTIVEMQ_MSGS`.`CONTAINER` USING utf8mb4) COLLATE utf8mb4_bin) = %s AND `ACTIVEMQ_MSGS`.`ID` = %s;
 
 -- remove_stale_acknowledged(container, container, client_id, sub_name, after, up_to)
 DELETE FROM `JDBCSTORE_ACKS` WHERE `JDBCSTORE_ACKS`.`CONTAINER` = %s AND (convert(`JDBCSTORE_ACKS`.`CONTAINER` USING utf8mb4) COLLATE utf8mb4_bin) = %s AND `JDBCSTORE_ACKS`.`CLIENT_ID` = %s AND `JDBCSTORE_ACKS`.`SUB_NAME` = %s AND `JDBCSTORE_ACKS`.`ID` > %s AND `JDBCSTORE_ACKS`.`ID` <= %s AND `JDBCSTORE_ACKS`.`XID` IS NULL AND NOT (EXISTS (SELECT 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jdbcstore import JournaledStore, MemoryStore, Message, Page, StoreConfig
+from jdbcstore import JournaledStore, MemoryStore, Message, Page, StoreConfig, XATransactionId
 from jdbcstore.checkpoint import Changes
 from jdbcstore.errors import JournalFailed, JournalInUse, LockLost, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.journal.lock import DirectoryLock
@@ -76,6 +76,31 @@ INSERTS = {
     " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'ACTIVEMQ_MSGS'",
 }
 """Rows that were ever written there, as the database counts them."""
+
+
+@pytest.mark.backends("sqlite")
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_sequence_of_another_destination_removes_nothing(
+    database: Database, tmp_path: Path, in_memory: bool
+) -> None:
+    config = StoreConfig(cleanup_period=0)
+    behind = MemoryStore(config) if in_memory else JdbcStore(database.url, config, journaled=True)
+    with JournaledStore(behind, small_journal(tmp_path / "journal")) as store:
+        theirs = [*fill(store.queue("ORDERS"), "a"), *fill(store.topic("NEWS"), "b")]
+        store.checkpoint()
+
+        store.queue("HERE").acknowledge(*theirs)
+        store.topic("THERE").acknowledge(*[one.sequence for one in theirs])
+        transaction = store.xa.start(XATransactionId(1, b"a", b"b"))
+        transaction.queue("HERE").acknowledge(*theirs)
+        assert not transaction.prepare()
+        store.checkpoint()
+
+        assert content(store.queue("ORDERS")) == ["a"]
+        assert content(store.topic("NEWS")) == ["b"]
+        assert store.queue("ORDERS").message_count() == 1
+        if not in_memory:
+            assert database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS") == [(2,)]
 
 
 def test_at_times(open_journaled: Open) -> None:
