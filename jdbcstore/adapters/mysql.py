@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Iterator, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Any, ClassVar
 
 from sqlalchemy import URL, Connection, Select, bindparam, collate, func, literal_column, text
@@ -14,7 +16,7 @@ from sqlalchemy.types import TypeEngine
 
 from jdbcstore.adapters.base import Adapter, Failure
 from jdbcstore.adapters.sql import Batch, Key, Row, Sql
-from jdbcstore.adapters.text import by_container, count_columns, in_lists, multi_row
+from jdbcstore.adapters.text import count_columns, in_pairs, multi_row
 from jdbcstore.config.placeholders import Template
 
 _ROWS = 250
@@ -164,11 +166,12 @@ class MysqlAdapter(Adapter):
             cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
 
     def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
-        # One statement, however many destinations: each would be a round trip.
-        for start in range(0, len(keys), _ROWS):
-            groups = [*by_container(keys[start : start + _ROWS], _ROWS)]
-            text = in_lists(sql.text, [len(ids) for _, ids in groups])
-            cursor.execute(text, [value for container, ids in groups for value in (container, *ids)])
+        # In one order for all: concurrent deletes cannot deadlock.
+        ordered = sorted(keys, key=itemgetter(1))
+        for start in range(0, len(ordered), _ROWS):
+            chunk = ordered[start : start + _ROWS]
+            parameters = [*(id_ for _, id_ in chunk), *chain.from_iterable(chunk)]
+            cursor.execute(in_pairs(sql.text, len(chunk)), parameters)
 
     def _chunks(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
         limit = self._packet // 2 - _OVERHEAD

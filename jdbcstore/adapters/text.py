@@ -45,10 +45,16 @@ def in_list(text: str, count: int) -> str:
     return f"{head} IN ({', '.join([mark] * count)})"
 
 
-def in_lists(text: str, counts: Sequence[int]) -> str:
-    """As :func:`in_list`, for several groups, of each a list of so many: its other parameters come first."""
-    head, condition = text.split(" WHERE ", 1)
-    return f"{head} WHERE {' OR '.join(in_list(condition, count) for count in counts)}"
+@lru_cache(maxsize=1024)
+def in_pairs(text: str, count: int) -> str:
+    """A statement about one message, ``... AND container = ? AND key = ?`` at its end, as one about so many.
+
+    It takes all the keys, to find them by, and then container and key of each.
+    """
+    head, *conditions = text.rsplit(" AND ", 2)
+    (container, _), (key, mark) = [condition.rsplit(" = ", 1) for condition in conditions]
+    pairs = ", ".join([f"({mark}, {mark})"] * count)
+    return f"{in_list(f'{head} AND {key} = {mark}', count)} AND ({container}, {key}) IN ({pairs})"
 
 
 def by_container(keys: Sequence[Key], most: int) -> Iterator[tuple[str, list[int]]]:
