@@ -7,12 +7,28 @@ Everything here runs on one event loop and returns at once: what takes a while i
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from jdbcstore.destination import Destination
 from jdbcstore.message import Message
+
+
+class Promise(Future[None]):
+    """The future of a send or a commit, which can say that it has succeeded before anybody gets the message.
+
+    Callbacks of a future run when the loop comes round, and consumers may have been served by then.
+    """
+
+    at_once: Callable[[], None] | None = None
+    """Called once when it succeeds, in the middle of the broker's work: it may only write something down."""
+
+    def tell(self) -> None:
+        """It is about to succeed."""
+        at_once, self.at_once = self.at_once, None
+        if at_once is not None:
+            at_once()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,7 +161,8 @@ class Engine:
         if room.done() and room.exception() is not None:
             transaction.rollback()
             return room
-        return all_done(self._parts.loop, [transaction.commit(), room])
+        commit = transaction.commit()
+        return commit if room.done() else all_done(self._parts.loop, [commit, room])
 
     def begin(self, connection_id: str) -> BrokerTransaction:
         return EngineTransaction(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from jdbcstore.broker.api import Promise
 from jdbcstore.broker.subscription import pass_on
 
 
@@ -39,13 +40,16 @@ class Gates:
 
     def send(self, connection_id: str, send: Callable[[], Future[None]]) -> Future[None]:
         """Send something once the gate, which is closed, is open for it."""
-        promise: Future[None] = self._loop.create_future()
+        promise = Promise(loop=self._loop)
 
         def begin(error: BaseException | None) -> None:
             if error is not None:
                 promise.cancel()
             elif not promise.done():
-                send().add_done_callback(partial(pass_on, promise))
+                sent = send()
+                if isinstance(sent, Promise):
+                    sent.at_once = promise.tell
+                sent.add_done_callback(partial(pass_on, promise))
 
         self._closed[connection_id].append(Step(_ready, begin))
         return promise

@@ -6,6 +6,7 @@ from asyncio import Future
 from typing import Protocol
 
 from jdbcstore.abc import MessageStore
+from jdbcstore.broker.api import Promise
 from jdbcstore.broker.concurrent import ConcurrentSends
 from jdbcstore.broker.cursors import MessageCursor
 from jdbcstore.broker.memory import FlowControl, MemoryUsage
@@ -64,7 +65,7 @@ class Intake:
         if not stored:
             self._queue.arrive(message, None, connection_id)
             return self._parts.done()
-        promise: Future[None] = self._parts.loop.create_future()
+        promise = Promise(loop=self._parts.loop)
         if self.concurrent is not None:
             if not self._ahead and not self._parts.commits and self.concurrent.send(message, promise):
                 return promise

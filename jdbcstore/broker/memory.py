@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from jdbcstore.broker.api import Promise
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.destination import Destination
 from jdbcstore.errors import DestinationFull
@@ -102,7 +103,7 @@ class FlowControl:
 
     def hold(self, message: Message, connection_id: str) -> Future[None]:
         """Let it wait; the future is that of its send. Refused at once, or later, as the policy says."""
-        promise: Future[None] = self._loop.create_future()
+        promise = Promise(loop=self._loop)
         if self._policy.send_fail_if_no_space:
             promise.set_exception(self._full())
             return promise

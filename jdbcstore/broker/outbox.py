@@ -115,8 +115,8 @@ class Outbox:
         settle = self._parts.settle
         for letter, outcome in zip(letters, outcomes or repeat(error), strict=False):
             if isinstance(outcome, MessageReference):
+                settle(letter.promise, None)  # whoever has sent it may be the one who gets it
                 letter.receiver.arrive(letter.message, outcome, letter.connection_id)
-                settle(letter.promise, None)
             else:
                 if isinstance(outcome, OutcomeUnknown):
                     letter.receiver.lose_sight()

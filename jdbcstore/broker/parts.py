@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from jdbcstore.abc import Store
+from jdbcstore.broker.api import Promise
 from jdbcstore.broker.completions import StoreLine
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.clock import Clock
@@ -113,6 +114,8 @@ class Parts:
         if promise.done():
             return
         if error is None:
+            if isinstance(promise, Promise):
+                promise.tell()
             promise.set_result(None)
         else:
             promise.set_exception(error)

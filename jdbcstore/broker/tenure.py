@@ -157,10 +157,16 @@ class Tenure:
         if self._service is not None:
             self._service.broker = engine
             return
+        broker = self._configuration.broker
         self._service = Service(
-            engine, self._security, clock=self._clock, on_store_error=self._on_store_error
+            engine,
+            self._security,
+            server=broker.server,
+            populate_user_id=broker.populate_jmsx_user_id,
+            clock=self._clock,
+            on_store_error=self._on_store_error,
         )
-        connectors = self._configuration.broker.serving
+        connectors = broker.serving
         self._connectors = [Connector(self._service, one) for one in connectors]
 
     async def _stop_serving(self, reason: str, *, at_once: bool = False) -> None:

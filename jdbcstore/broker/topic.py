@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from jdbcstore.abc import MessageReference, TopicMessageStore, Transaction
+from jdbcstore.broker.api import Promise
 from jdbcstore.broker.durable import Track
 from jdbcstore.broker.durable_subscriber import DurableSubscriber
 from jdbcstore.broker.feed import DurableFeed
@@ -111,11 +112,11 @@ class Topic:
             return self._flow.hold(message, connection_id)
         if self._write_rows is None and not self._behind:
             if self.is_stored(message):
-                return self._store_message(message, self._parts.loop.create_future())
+                return self._store_message(message, Promise(loop=self._parts.loop))
             if self._submitted == self._completed:
                 self.arrive(message, None, connection_id)
                 return self._parts.done()
-        promise: Future[None] = self._parts.loop.create_future()
+        promise = Promise(loop=self._parts.loop)
         if self.when_ready(partial(self._send_later, message, promise)):
             self._send(message, promise)
         return promise
@@ -168,8 +169,8 @@ class Topic:
         while self._behind and self._behind[0][0] <= self._completed:
             _, message, promise = self._behind.popleft()
             if not promise.done():
+                self._parts.settle(promise, None)
                 self.arrive(message, None, "")
-                promise.set_result(None)
 
     def before(self, connection_id: str) -> list[Future[None]]:
         """What has to be done before the connection commits anything that it sends here."""

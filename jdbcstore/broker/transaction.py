@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol, cast
 
 from jdbcstore.abc import MessageReference, Transaction
-from jdbcstore.broker.api import Delivery, Subscription
+from jdbcstore.broker.api import Delivery, Promise, Subscription
 from jdbcstore.broker.entry import Entry, size_of
 from jdbcstore.broker.gates import Step
 from jdbcstore.broker.outbox import Receiver
@@ -83,7 +83,7 @@ class EngineTransaction:
             return self._parts.failed(TransactionError(_OVER))
         written, self._written = self._written, None
         parts = self._parts
-        promise: Future[None] = parts.loop.create_future()
+        promise = Promise(loop=parts.loop)
         begin = partial(self._begin, written, promise)
         if self._sends:
             parts.gates.commit(self._connection_id, Step(self._ready, begin))
@@ -131,10 +131,11 @@ class EngineTransaction:
     ) -> None:
         self._parts.commits -= 1
         if error is None:
+            self._parts.settle(promise, None)  # whoever has sent something may be the one who gets it
             self._committed(references)
         else:
             self._failed(error)
-        self._parts.settle(promise, error)
+            self._parts.settle(promise, error)
 
     def _committed(self, references: list[MessageReference]) -> None:
         stored = iter(references)

@@ -130,6 +130,10 @@ class BrokerConfig:
     """Whether a message of a queue is given out while it is being written."""
     become_slave: bool = False
     """Whether a broker that has lost the lock waits for it again; else it stops."""
+    server: str | None = None
+    """What clients are told as ``server``; None is jdbcstore with its version, and ActiveMQ behind it."""
+    populate_jmsx_user_id: bool = False
+    """Whether each message says in JMSXUserID whose login has sent it."""
     answer_as_slave: bool = False
     """Whether a broker that waits takes connections, to answer that it is not the master."""
     log_format: str = option("text", choices=LOG_FORMATS)

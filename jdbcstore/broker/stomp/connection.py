@@ -159,7 +159,10 @@ class Connection(asyncio.BufferedProtocol):
         self._cancel_timers()
         if self._transport.can_write_eof() and not self._peer_is_done:
             # Its last words would get lost if it closed with something unread: the client is to close.
-            self._transport.write_eof()
+            try:
+                self._transport.write_eof()
+            except OSError:  # the client is gone, and the loop has not seen it yet
+                self._transport.abort()
             self._update_reading()
         else:
             self._transport.close()

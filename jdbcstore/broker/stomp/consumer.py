@@ -7,7 +7,6 @@ import itertools
 import logging
 from asyncio import Future
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import Protocol
 
 from jdbcstore.broker.api import Delivery, Subscription, SubscriptionRequest
@@ -45,7 +44,7 @@ class StompConsumer:
     """
 
     __slots__ = (
-        "_auto", "_frames", "_line", "_numbers", "_owner", "_pending",
+        "_auto", "_frames", "_lent", "_line", "_numbers", "_owner", "_pending",
         "_subscription", "_version", "ack_prefix", "mode", "request", "subscription_id",
     )  # fmt: skip
 
@@ -70,6 +69,8 @@ class StompConsumer:
         self._numbers = itertools.count(1)
         self._subscription: Subscription | None = None
         self._pending: OrderedDict[str, Delivery] = OrderedDict()
+        self._lent: dict[str, str] = {}
+        """The open transaction that each has been acknowledged in."""
         self._auto: list[Delivery] = []
 
     @property
@@ -124,12 +125,15 @@ class StompConsumer:
         deliveries, self._auto = self._auto, []
         return self.subscription.acknowledge(deliveries) if deliveries else None
 
-    def has(self, key: str) -> bool:
-        return key in self._pending
+    def has(self, key: str, transaction: str | None = None) -> bool:
+        """Whether it is with the client, who has not acknowledged it but in this transaction."""
+        return key in self._pending or (transaction is not None and self._lent.get(key) == transaction)
 
     def take(self, key: str) -> Taken:
         """What an ACK is for: this one, or in mode ``client`` all up to it. They are not pending any more."""
         pending = self._pending
+        if key not in pending:
+            return []
         if self.mode is not AckMode.CLIENT:
             return [(key, pending.pop(key))]
         taken = []
@@ -145,8 +149,18 @@ class StompConsumer:
             raise ProtocolError("Cannot NACK a message of a browser, which consumes nothing")
         return self._pending.pop(key)
 
-    def put_back(self, taken: Sequence[tuple[str, Delivery]]) -> None:
-        """A transaction was rolled back: they are pending again, before the others."""
+    def lend(self, taken: Taken, transaction: str) -> None:
+        """A transaction acknowledges them, which may be rolled back."""
+        self._lent.update((key, transaction) for key, _ in taken)
+
+    def settle(self, taken: Taken) -> None:
+        """The transaction has come to its end."""
+        for key, _ in taken:
+            self._lent.pop(key, None)
+
+    def put_back(self, taken: Taken) -> None:
+        """It was rolled back: they are pending again, before the others."""
+        self.settle(taken)
         for key, delivery in reversed(taken):
             self._pending[key] = delivery
             self._pending.move_to_end(key, last=False)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from jdbcstore.broker.api import Promise
 from jdbcstore.broker.stomp.frames import FrameReader, Version, encode, escape
 from jdbcstore.broker.stomp.requests import HeartBeats
 from jdbcstore.broker.stomp.service import Service
@@ -18,6 +19,8 @@ log = logging.getLogger(__name__)
 
 _Answer = TypeVar("_Answer")
 
+END = b"\n"
+"""Behind each frame, as from ActiveMQ: some clients wait for it."""
 _MOST_UNDER_WAY = 1000
 _MOST_UNDER_WAY_BYTES = 8 * 1024 * 1024
 """Sends and acknowledgements of a connection that are not done; beyond that it is not read."""
@@ -100,6 +103,8 @@ class Exchange:
         if done.done():
             self._settle(done, receipt, fatal, self.link.write)
             return
+        if receipt is not None and isinstance(done, Promise):
+            done.at_once = partial(self._answer_at_once, receipt)
         self._under_way += 1
         self._under_way_bytes += size
         if self._under_way >= _MOST_UNDER_WAY or self._under_way_bytes >= _MOST_UNDER_WAY_BYTES:
@@ -166,10 +171,16 @@ class Exchange:
         elif self._failed:
             self._loop.call_later(_LONGEST_END, self._say_last_words)
 
+    def _answer_at_once(self, receipt: str) -> None:
+        write = self.link.write if self._under_way > 1 else self.link.write_now
+        write(self._receipt(receipt))
+
     def _is_done(self, receipt: str | None, size: int, fatal: bool, done: Future[None]) -> None:
         self._under_way -= 1
         self._under_way_bytes -= size
-        self._settle(done, receipt, fatal, self.link.write if self._under_way else self.link.write_now)
+        write = self.link.write if self._under_way else self.link.write_now
+        is_told = isinstance(done, Promise) and done.at_once is None
+        self._settle(done, receipt, fatal, None if is_told else write)
         if self._under_way == 0 and self._last_words is not None:
             self._say_last_words()
         elif (
@@ -181,7 +192,7 @@ class Exchange:
             self.link.wake()
 
     def _settle(
-        self, done: Future[None], receipt: str | None, fatal: bool, write: Callable[[bytes], None]
+        self, done: Future[None], receipt: str | None, fatal: bool, write: Callable[[bytes], None] | None
     ) -> None:
         if done.cancelled():
             self.link.abort()
@@ -189,7 +200,7 @@ class Exchange:
         error = done.exception()
         if error is not None:
             self.fail(error, receipt, fatal=fatal)
-        elif receipt is not None:
+        elif receipt is not None and write is not None:
             write(self._receipt(receipt))
 
     def _wake_for(
@@ -222,10 +233,11 @@ class Exchange:
             self.link.close()
 
     def _receipt(self, receipt: str) -> bytes:
-        return f"RECEIPT\nreceipt-id:{escape(receipt, self.version)}\n\n\0\n".encode()
+        return f"RECEIPT\nreceipt-id:{escape(receipt, self.version)}\n\n\0".encode() + END
 
     def _error(self, text: str, receipt: str | None) -> bytes:
         headers = [("message", text.partition("\n")[0]), ("content-type", "text/plain")]
         if receipt is not None:
             headers.append(("receipt-id", receipt))
-        return encode("ERROR", headers, self.version, text.encode(errors="replace").replace(b"\0", b"?"))
+        body = text.encode(errors="replace").replace(b"\0", b"?")
+        return encode("ERROR", headers, self.version, body) + END

@@ -62,6 +62,9 @@ class Frame:
 _BETWEEN = re.compile(rb"[\r\n\0]*")
 """Heart-beats, and what some clients write behind a frame: ActiveMQ skips a NUL there too."""
 _FIRST_OF_BETWEEN = frozenset(b"\r\n\0")
+_WITH_BODY = frozenset(("SEND", "MESSAGE", "ERROR"))
+"""Only of these does a content-length count, as in ActiveMQ: some clients send others with the headers of the
+message that they are about."""
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
 _UNESCAPES = {
@@ -211,7 +214,7 @@ class FrameReader:
 
     def _content_length(self) -> int | None:
         text = self._headers.get("content-length")
-        if text is None:
+        if text is None or self._command not in _WITH_BODY:
             return None
         text = text.strip()
         if not (text.isascii() and text.isdigit()):

@@ -30,7 +30,12 @@ _LONGEST_NUMBER = 19
 
 
 def to_message(
-    frame: Frame, destination: Destination, message_id: MessageId, now_ms: int, names: DestinationNames
+    frame: Frame,
+    destination: Destination,
+    message_id: MessageId,
+    now_ms: int,
+    names: DestinationNames,
+    user_id: str | None = None,
 ) -> Message:
     """The message of a SEND; takes the headers that are not properties out of the frame's.
 
@@ -42,7 +47,7 @@ def to_message(
     body = _body(frame)
     for name in _DROPPED:
         headers.pop(name, None)
-    fields: dict[str, Any] = {"timestamp_ms": now_ms}
+    fields: dict[str, Any] = {"timestamp_ms": now_ms, "user_id": user_id}
     fields["persistent"] = headers.pop("persistent", None) == "true"
     if headers:
         _take_rare(headers, fields, names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import secrets
 import socket
@@ -13,6 +14,8 @@ from jdbcstore.broker.api import Broker
 from jdbcstore.broker.security import Security
 from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.errors import NotAuthorized, StoreError
+
+log = logging.getLogger(__name__)
 
 _LONGEST_HOST = 64
 _READ_BUFFER = 128 * 1024
@@ -26,6 +29,8 @@ def answer_with(error: StoreError) -> None:
 class Service:
     """The broker as its connectors have it: theirs to share, so that a client id is used once among all.
 
+    :param server: what CONNECTED says as ``server``; None is jdbcstore with its version
+    :param populate_user_id: whether messages say in JMSXUserID whose login has sent them
     :param on_store_error: decides about an error of the broker by raising: ``ReplySuppressed`` closes the
         client's connection without an answer, everything else it is told
     """
@@ -36,18 +41,21 @@ class Service:
         security: Security,
         *,
         server: str | None = None,
+        populate_user_id: bool = False,
         clock: Clock | None = None,
         on_store_error: Callable[[StoreError], None] = answer_with,
     ) -> None:
         self.broker = broker
         self.security = security
         self.server = server or _name_and_version()
+        self.populate_user_id = populate_user_id
         self.clock = clock or SystemClock()
         self.on_store_error = on_store_error
         self.read_buffer = memoryview(bytearray(_READ_BUFFER))
         self.held = 0
         """Bytes of frames that have not arrived whole."""
         self._client_ids: set[str] = set()
+        self._noted: set[str] = set()
         host = (socket.gethostname().replace(":", "-") or "localhost")[:_LONGEST_HOST]
         self._prefix = f"ID:{host}-{os.getpid()}-{self.clock.now_ms()}-{secrets.randbelow(10**9)}"
         self._numbers = itertools.count(1)
@@ -65,12 +73,19 @@ class Service:
             raise NotAuthorized(f"a client {client_id!r} is connected already; choose another client-id")
         self._client_ids.add(client_id)
 
+    def note_once(self, text: str) -> None:
+        """Log what the clients cannot know, the first time that one of them would have to."""
+        if text not in self._noted:
+            self._noted.add(text)
+            log.warning("%s", text)
+
     def give_back_client_id(self, client_id: str) -> None:
         self._client_ids.discard(client_id)
 
 
 def _name_and_version() -> str:
+    """Some clients choose the headers that they send by it: they look for ActiveMQ in it."""
     try:
-        return f"jdbcstore/{version('jdbcstore')}"
+        return f"jdbcstore/{version('jdbcstore')} (ActiveMQ)"
     except PackageNotFoundError:
-        return "jdbcstore"
+        return "jdbcstore (ActiveMQ)"

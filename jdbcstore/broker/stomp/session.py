@@ -12,7 +12,7 @@ from jdbcstore.broker.api import Subscription
 from jdbcstore.broker.security import Principal
 from jdbcstore.broker.stomp.consumer import StompConsumer
 from jdbcstore.broker.stomp.destinations import DestinationNames
-from jdbcstore.broker.stomp.exchange import Exchange, Link
+from jdbcstore.broker.stomp.exchange import END, Exchange, Link
 from jdbcstore.broker.stomp.frames import Frame, Version, encode
 from jdbcstore.broker.stomp.messages import MessageFrames, to_message
 from jdbcstore.broker.stomp.requests import (
@@ -30,10 +30,21 @@ from jdbcstore.config.broker import ConnectorConfig
 from jdbcstore.destination import Destination
 from jdbcstore.errors import NotAuthorized, ProtocolError
 from jdbcstore.ids import MessageId, ProducerId
+from jdbcstore.patterns import DestinationPattern
 
 log = logging.getLogger(__name__)
 
 _MOST_DESTINATIONS = 1000
+_VIRTUAL = DestinationPattern(Destination.topic("VirtualTopic.>"))
+_OF_VIRTUAL = DestinationPattern(Destination.queue("Consumer.*.VirtualTopic.>"))
+_NO_GROUPS = (
+    "a client sends messages with JMSXGroupID, and jdbcstore does not keep a group with one consumer:"
+    " each message goes to whoever has room"
+)
+_NO_VIRTUAL_TOPICS = (
+    "a client uses VirtualTopic.>, and jdbcstore has no virtual topics: queues Consumer.NAME.VirtualTopic.X"
+    " get nothing of what is sent to the topic; consume it by durable subscriptions"
+)
 
 
 class Session(Exchange):
@@ -45,6 +56,8 @@ class Session(Exchange):
         self._config = config
         self._principal: Principal | None = None
         self._client_id: str | None = None
+        self._user_id: str | None = None
+        """What its messages say of who sent them."""
         self._names = DestinationNames(self.connection_id)
         self._frames = MessageFrames(self._names, self.version)
         self._writable: set[Destination] = set()
@@ -63,13 +76,16 @@ class Session(Exchange):
 
     def handle(self, frame: Frame) -> None:
         """Do what a frame says; what is wrong with it is told to the client."""
-        receipt = frame.headers.get("receipt")
+        receipt, transaction = frame.headers.get("receipt"), frame.headers.get("transaction")
+        command = None
         try:
             command = _COMMANDS.get(frame.command) or _find_command(frame.command)
             if self._principal is None and command is not Session._connect:
                 raise ProtocolError("Not connected. Begin with CONNECT", fatal=True)
             command(self, frame, receipt)
         except Exception as error:
+            if transaction is not None and command in _TRANSACTED:
+                self._transactions.doom(transaction, error)
             self.fail(error, receipt)
 
     # What the network tells.
@@ -146,6 +162,8 @@ class Session(Exchange):
             self.service.take_client_id(client_id)
             self._client_id = client_id
         self._principal = principal
+        if self.service.populate_user_id:
+            self._user_id = headers.get("login") or None
         self._frames = MessageFrames(self._names, self.version)
         self.link.reader.version = self.version
         answer = [
@@ -157,7 +175,7 @@ class Session(Exchange):
         request = headers.get("request-id", headers.get("receipt"))
         if request is not None:  # so has ActiveMQ answered since before the specification
             answer += [("response-id", request), ("receipt-id", request)]
-        self.link.write(encode("CONNECTED", answer, self.version))
+        self.link.write(encode("CONNECTED", answer, self.version) + END)
         self.link.logged_in(heart_beats)
         log.info(
             "connection %s of %s: %r is logged in, STOMP %s, client-id %r",
@@ -174,7 +192,11 @@ class Session(Exchange):
         name = headers.pop("transaction", None)
         self._sent += 1
         message_id = MessageId(self._producer, self._sent)
-        message = to_message(frame, destination, message_id, self.service.clock.now_ms(), self._names)
+        message = to_message(
+            frame, destination, message_id, self.service.clock.now_ms(), self._names, self._user_id
+        )
+        if message.group_id is not None:
+            self.service.note_once(_NO_GROUPS)
         if name is None:
             done = self._broker.send(message, self.connection_id)
         else:
@@ -184,6 +206,8 @@ class Session(Exchange):
     def _check_may_write(self, destination: Destination) -> None:
         if self._principal is None or not self._principal.may_write(destination):
             raise NotAuthorized(f"{self._who} may not send to {destination}; ask who runs the broker")
+        if destination.is_topic and any(_VIRTUAL.matches(member) for member in destination.members):
+            self.service.note_once(_NO_VIRTUAL_TOPICS)
         if len(self._writable) < _MOST_DESTINATIONS:
             self._writable.add(destination)
 
@@ -199,6 +223,8 @@ class Session(Exchange):
         )
         if self._principal is None or not self._principal.may_read(request.destination):
             raise NotAuthorized(f"{self._who} may not consume from {request.destination}")
+        if any(_OF_VIRTUAL.matches(member) for member in request.destination.members):
+            self.service.note_once(_NO_VIRTUAL_TOPICS)
         consumer = StompConsumer(
             self, request, ack_mode(headers), subscription_id, self._frames, self.version, prefix
         )
@@ -241,7 +267,7 @@ class Session(Exchange):
         name = frame.headers.get("transaction")
         if name is not None:
             self._transactions.check(name)
-        consumer, key = self._subscriptions.acknowledged(frame, self.version)
+        consumer, key = self._subscriptions.acknowledged(frame, self.version, name)
         taken = consumer.take(key)
         if name is not None:
             self._transactions.acknowledge(name, consumer, taken)
@@ -293,6 +319,9 @@ _COMMANDS: dict[str, Callable[[Session, Frame, str | None], None]] = {
     "ABORT": Session._abort,
     "DISCONNECT": Session._disconnect,
 }
+
+_TRANSACTED = (Session._send, Session._ack)
+"""What may be a part of a transaction: if one of them is refused, all of it is."""
 
 
 def _find_command(text: str) -> Callable[[Session, Frame, str | None], None]:

@@ -62,8 +62,12 @@ class Subscriptions:
         matching = (one for one in self._consumers.values() if one.request.destination == destination)
         return next(matching, None)
 
-    def acknowledged(self, frame: Frame, version: Version) -> tuple[StompConsumer, str]:
+    def acknowledged(
+        self, frame: Frame, version: Version, transaction: str | None = None
+    ) -> tuple[StompConsumer, str]:
         """Whose message an ACK or NACK is for, and what the consumer calls it.
+
+        It may be one that the same transaction has acknowledged already, with a later one in mode ``client``.
 
         :raises ProtocolError: nobody's, or it does not say
         """
@@ -80,7 +84,7 @@ class Subscriptions:
             elif version is Version.V1_1:
                 raise ProtocolError(f"{command} needs the subscription; add the header")
             else:
-                consumer = next((one for one in self._consumers.values() if one.has(key)), None)
-        if consumer is None or not consumer.has(key):
+                consumer = next((one for one in self._consumers.values() if one.has(key, transaction)), None)
+        if consumer is None or not consumer.has(key, transaction):
             raise ProtocolError(f"Unexpected {command} received for message-id [{ack[:200]}]")
         return consumer, key

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from asyncio import Future
+from functools import partial
 
 from jdbcstore.broker.api import Broker, BrokerTransaction
 from jdbcstore.broker.stomp.consumer import StompConsumer, Taken
@@ -15,11 +17,17 @@ _MOST = 1000
 class _Open:
     """A transaction, and what it has taken from consumers."""
 
-    __slots__ = ("acknowledged", "broker")
+    __slots__ = ("acknowledged", "broker", "doom")
 
     def __init__(self, broker: BrokerTransaction) -> None:
         self.broker = broker
         self.acknowledged: list[tuple[StompConsumer, Taken]] = []
+        self.doom: BaseException | None = None
+        """Why it cannot be committed any more: the broker's is rolled back already."""
+
+    def put_back(self) -> None:
+        for consumer, taken in reversed(self.acknowledged):
+            consumer.put_back(taken)
 
 
 class Transactions:
@@ -41,25 +49,64 @@ class Transactions:
         self._open[name] = _Open(self._broker.begin(self._connection_id))
 
     def send(self, name: str, message: Message) -> Future[None]:
-        return self._find(name).broker.send(message)
+        transaction = self._find(name)
+        if transaction.doom is not None:
+            done: Future[None] = asyncio.get_running_loop().create_future()
+            done.set_result(None)
+            return done
+        done = transaction.broker.send(message)
+        if not done.done():
+            done.add_done_callback(partial(self._sent, transaction))
+        else:
+            self._sent(transaction, done)
+        return done
+
+    def _sent(self, transaction: _Open, done: Future[None]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if error is not None and transaction in self._open.values():
+            self._doom(transaction, error)
 
     def acknowledge(self, name: str, consumer: StompConsumer, taken: Taken) -> None:
         transaction = self._find(name)
-        transaction.broker.acknowledge(consumer.subscription, [delivery for _, delivery in taken])
+        if transaction.doom is None:
+            transaction.broker.acknowledge(consumer.subscription, [delivery for _, delivery in taken])
+        consumer.lend(taken, name)
         transaction.acknowledged.append((consumer, taken))
 
+    def doom(self, name: str, error: BaseException) -> None:
+        """Something of a transaction, if there is one of this name, was refused: nothing of it happens."""
+        transaction = self._open.get(name)
+        if transaction is not None:
+            self._doom(transaction, error)
+
+    def _doom(self, transaction: _Open, error: BaseException) -> None:
+        if transaction.doom is None:
+            transaction.doom = error
+            transaction.broker.rollback()
+
     def commit(self, name: str) -> Future[None]:
-        """Done once it is durable."""
+        """Done once it is durable.
+
+        :raises ProtocolError: also if something of it was refused; it is rolled back
+        """
         transaction = self._find(name)
         del self._open[name]
+        if transaction.doom is not None:
+            transaction.put_back()
+            raise ProtocolError(
+                f"The transaction {name[:80]} is rolled back, for a part of it was refused:"
+                f" {transaction.doom}"
+            )
+        for consumer, taken in transaction.acknowledged:
+            consumer.settle(taken)
         return transaction.broker.commit()
 
     def rollback(self, name: str) -> None:
         transaction = self._find(name)
         del self._open[name]
-        transaction.broker.rollback()
-        for consumer, taken in reversed(transaction.acknowledged):
-            consumer.put_back(taken)
+        if transaction.doom is None:
+            transaction.broker.rollback()
+        transaction.put_back()
 
     def rollback_all(self) -> None:
         for name in [*self._open]:

@@ -76,7 +76,7 @@ def _read_broker(document: Document) -> Section:
 def _take_of_broker(document: Document, name: str, value: Value, section: Section) -> bool:
     """Whether the broker of jdbcstore has this, too; then it is taken."""
     match name:
-        case "persistent" | "tmpDataDirectory":
+        case "persistent" | "tmpDataDirectory" | "populateJMSXUserID":
             section[name] = document.scalar(name, value)
         case "transportConnectors":
             connectors = [*read_connectors(document, value)]
@@ -85,6 +85,9 @@ def _take_of_broker(document: Document, name: str, value: Value, section: Sectio
             section |= read_usage(document, value)
         case "sslContext":
             tell_tls(document, value)
+        case "useAuthenticatedPrincipalForJMSXUserID":
+            text = "the name of who has logged in is the login, which populateJMSXUserID puts there"
+            document.note(Kind.IGNORED, value.line, name, text)
         case _:
             return False
     return True

@@ -36,12 +36,14 @@ class Served:
         *policies: PolicyEntry,
         security: Security | None = None,
         on_store_error: Callable[[StoreError], None] | None = None,
+        populate_user_id: bool = False,
         **config: Any,
     ) -> None:
         self._store = store
         self._policies = policies
         self._security = security or OpenDoor()
         self._on_store_error = on_store_error
+        self._populate_user_id = populate_user_id
         self._config = ConnectorConfig(**{"uri": "stomp://127.0.0.1:0", **config})
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="broker", daemon=True)
@@ -82,8 +84,10 @@ class Served:
     async def _start(self) -> None:
         self.engine = Engine(self._store, Policies(self._policies))
         await self.engine.start()
-        more = {} if self._on_store_error is None else {"on_store_error": self._on_store_error}
-        self.service = Service(self.engine, self._security, server="jdbcstore/test", **more)  # type: ignore[arg-type]
+        more: dict[str, Any] = {"populate_user_id": self._populate_user_id}
+        if self._on_store_error is not None:
+            more["on_store_error"] = self._on_store_error
+        self.service = Service(self.engine, self._security, **more)
         self.connector = Connector(self.service, self._config)
         await self.connector.start()
 

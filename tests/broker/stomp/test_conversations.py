@@ -54,7 +54,8 @@ def frame(draw: random.Random, acks: list[str], version: Version) -> tuple[str, 
         headers.setdefault("id", "1")
     if draw.random() < 0.7:
         headers.pop("transaction", None)
-    return command, headers, b"\0abc" if headers.get("content-length") == "4" else b""
+    has_body = command == "SEND" and headers.get("content-length") == "4"
+    return command, headers, b"\0abc" if has_body else b""
 
 
 @pytest.mark.parametrize("version", [*Version])

@@ -46,10 +46,11 @@ def frames(draw: st.DrawFn, version: Version) -> Frame:
             name.strip(): value.replace("\n", "").strip() for name, value in plain.items() if name.strip()
         }
     headers.pop("content-length", None)
-    body = draw(_BODIES)
+    command = draw(st.sampled_from(["SEND", "ACK", "MESSAGE"]))
+    body = b"" if command == "ACK" else draw(_BODIES)
     if b"\0" in body or draw(st.booleans()):
-        headers["content-length"] = str(len(body))
-    return Frame(draw(st.sampled_from(["SEND", "ACK", "MESSAGE"])), headers, body)
+        headers["content-length"] = "1000" if command == "ACK" else str(len(body))
+    return Frame(command, headers, body)
 
 
 @_many

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import select
+import socket
+import struct
+
 import pytest
 
 from jdbcstore import Store
@@ -104,3 +109,144 @@ def test_a_client_id_is_used_once(store: Store) -> None:
         client.request("DISCONNECT")
         assert client.ends()
         Client(served.port, client_id="me").socket.close()
+
+
+@pytest.mark.parametrize("destination", [QUEUE, "/topic/T", f"{QUEUE},/queue/R", "/topic/T,/queue/R"])
+@pytest.mark.parametrize("how", ["alone", "committed"])
+def test_a_receipt_comes_before_the_message_that_it_is_for(store: Store, destination: str, how: str) -> None:
+    """Some clients read one frame after the other, and wait for the receipt."""
+    with Served(store) as served, Client(served.port, client_id="c") as client:
+        wanted = destination.partition(",")[0]
+        durable = {"activemq.subscriptionName": "s"} if wanted == "/topic/T" else {}
+        client.request("SUBSCRIBE", {"id": "1", "destination": wanted, **durable})
+        send = {"destination": destination, "persistent": "true"}
+        for number in range(20):
+            if how == "alone":
+                client.write("SEND", {**send, "receipt": f"{number}"})
+            else:
+                client.request("BEGIN", {"transaction": "t"})
+                client.request("SEND", {**send, "transaction": "t"})
+                client.write("COMMIT", {"transaction": "t", "receipt": f"{number}"})
+            assert client.expect("RECEIPT").headers["receipt-id"] == f"{number}"
+            assert client.expect("MESSAGE").headers["destination"] == wanted
+
+
+def test_each_receipt_of_many_comes_before_its_message(store: Store) -> None:
+    with Served(store) as served, Client(served.port) as client:
+        client.subscribe(QUEUE)
+        sends = 200
+        for number in range(sends):
+            client.write("SEND", {"destination": QUEUE, "persistent": "true", "receipt": "r"}, b"%d" % number)
+        receipts = 0
+        for _ in range(2 * sends):
+            frame = client.read()
+            assert frame is not None
+            if frame.command == "RECEIPT":
+                receipts += 1
+            else:
+                assert int(frame.body) < receipts
+        assert receipts == sends
+
+
+def test_a_refused_send_ends_its_transaction(store: Store) -> None:
+    with talking(store) as (_, client):
+        client.send(QUEUE, "question")
+        client.subscribe(QUEUE, ack="client-individual")
+        question = client.expect("MESSAGE").headers["ack"]
+        client.request("BEGIN", {"transaction": "t"})
+        client.request("BEGIN", {"transaction": "other"})
+        client.send("/queue/A", "before", transaction="t")
+        client.send("/queue/A", "other", transaction="other")
+        client.request("ACK", {"id": question, "transaction": "t"})
+        client.write("SEND", {"destination": "/queue/", "transaction": "t"})
+        client.expect("ERROR")
+        client.send("/queue/A", "behind", transaction="t")
+        client.write("COMMIT", {"transaction": "t", "receipt": "c"})
+        error = client.expect("ERROR")
+        assert "The transaction t is rolled back" in error.headers["message"]
+        assert error.headers["receipt-id"] == "c"
+        client.request("COMMIT", {"transaction": "other"})
+        assert [message.body for message in store.queue("A").recover()] == ["other"]
+        assert store.queue("Q").message_count() == 1
+        client.request("ACK", {"id": question})  # it is the client's again
+        assert store.queue("Q").message_count() == 0
+
+
+def test_a_refused_acknowledgement_ends_its_transaction(store: Store) -> None:
+    with talking(store) as (_, client):
+        client.request("BEGIN", {"transaction": "t"})
+        client.send(QUEUE, "answer", transaction="t")
+        client.write("ACK", {"id": "unknown", "transaction": "t"})
+        client.expect("ERROR")
+        client.write("COMMIT", {"transaction": "t"})
+        assert "Unexpected ACK" in client.expect("ERROR").headers["message"]
+        assert store.queue("Q").message_count() == 0
+
+
+def test_what_a_transaction_has_acknowledged_can_be_acknowledged_in_it_again(store: Store) -> None:
+    with talking(store) as (_, client):
+        for body in "abcd":
+            client.send(QUEUE, body)
+        client.subscribe(QUEUE, ack="client")
+        acks = [frame.headers["ack"] for frame in client.messages(4)]
+        for transaction in ("t", "u"):
+            client.request("BEGIN", {"transaction": transaction})
+        client.request("ACK", {"id": acks[2], "transaction": "t"})
+        client.request("ACK", {"id": acks[0], "transaction": "t"})
+        client.write("ACK", {"id": acks[0]})
+        client.expect("ERROR")
+        client.write("ACK", {"id": acks[1], "transaction": "u"})
+        client.expect("ERROR")
+        client.request("COMMIT", {"transaction": "t"})
+        assert [message.body for message in store.queue("Q").recover()] == ["d"]
+        client.request("BEGIN", {"transaction": "t"})
+        client.write("ACK", {"id": acks[0], "transaction": "t"})
+        client.expect("ERROR")
+
+
+def test_a_client_that_is_gone_when_it_is_to_be_told_the_end(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Served(store) as served, Client(served.port) as client:
+        [connection] = served.connector._connections
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+        def end() -> None:
+            client.socket.close()  # with a reset, which the loop cannot see before this returns
+            gone = select.poll()
+            gone.register(connection._transport.get_extra_info("socket"), 0)
+            assert gone.poll(60_000)
+            connection.end()
+
+        served.call(end)
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def test_messages_say_who_has_sent_them(store: Store) -> None:
+    with talking(store, populate_user_id=True) as (served, client), Client(served.port, login="bob") as bob:
+        bob.send(QUEUE, "one", JMSXUserID="alice")
+        client.send(QUEUE, "two", JMSXUserID="alice")
+        client.subscribe(QUEUE)
+        one, two = client.messages(2)
+        assert one.headers["JMSXUserID"] == "bob"
+        assert "JMSXUserID" not in two.headers
+
+
+def test_the_broker_says_what_it_is_by_a_name_that_clients_know(store: Store) -> None:
+    with talking(store) as (_, client):
+        server = client.connected.headers["server"]
+        assert server.startswith("jdbcstore/")
+        assert "activemq" in server.lower()
+
+
+def test_groups_and_virtual_topics_are_logged_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    with talking(store) as (served, client), Client(served.port) as other:
+        for one in (client, other):
+            one.send(QUEUE, "", JMSXGroupID="g")
+            one.send("/topic/VirtualTopic.PRICES", "")
+            one.subscribe("/queue/Consumer.A.VirtualTopic.PRICES")
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert [text.partition(",")[0] for text in told] == [
+        "a client sends messages with JMSXGroupID",
+        "a client uses VirtualTopic.>",
+    ]

@@ -19,6 +19,7 @@ def test_version(connect: Connect, version: str) -> None:
 def test_server_names_itself(connect: Connect, broker: RunningBroker) -> None:
     server = connect().connected.headers["server"]
     assert server.lower().startswith(broker.name)
+    assert "activemq" in server.lower()
 
 
 def test_client_id_is_the_session(connect: Connect, name: str) -> None:

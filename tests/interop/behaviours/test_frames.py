@@ -248,3 +248,34 @@ def test_acknowledgement_in_auto_mode_is_refused(broker: RunningBroker, wire: Op
         error = socket.read()  # it has been seen to deliver it once more before
     assert error.command == "ERROR"
     assert error.headers["message"].startswith("Unexpected ACK received")
+
+
+@pytest.mark.parametrize("length", ["0", "4", "1000", "many"])
+def test_content_length_is_of_bodies_alone(wire: OpenWire, queue: str, length: str) -> None:
+    """Some clients acknowledge with the headers that the message had."""
+    socket = wire()
+    _subscribe(socket, queue)
+    socket.write("BEGIN", {"transaction": "t", "content-length": length, "receipt": "begun"})
+    socket.write("ABORT", {"transaction": "t", "content-length": length, "receipt": "over"})
+    assert [socket.read().headers["receipt-id"] for _ in range(2)] == ["begun", "over"]
+    _sent(socket, queue)
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_every_frame_ends_with_a_line(wire: OpenWire, queue: str, version: str) -> None:
+    """Some clients read the line end behind the NUL, and wait for it."""
+    socket = wire(version, connected=False)
+    assert socket.connect().command == "CONNECTED"
+    assert socket.read_byte() == b"\n"
+    socket.write("SUBSCRIBE", {"destination": queue, "id": "1", "receipt": "1"})
+    assert socket.read().command == "RECEIPT"
+    assert socket.read_byte() == b"\n"
+    socket.write("SEND", {"destination": queue}, b"one")
+    assert socket.read().command == "MESSAGE"
+    assert socket.read_byte() == b"\n"
+    socket.write("COMMIT", {"transaction": "unknown"})
+    assert socket.read().command == "ERROR"
+    assert socket.read_byte() == b"\n"
+    socket.write("HELLO", {})  # which closes the connection
+    assert socket.read().command == "ERROR"
+    assert socket.read_byte() == b"\n"

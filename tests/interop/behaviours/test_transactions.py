@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.interop.behaviours.conftest import Connect
+from tests.interop.behaviours.conftest import Connect, RunningBroker
 from tests.interop.behaviours.conversation import Refused
 
 PERSISTENT = {"persistent": "true"}
@@ -173,3 +173,78 @@ def test_large_transaction_keeps_its_order(connect: Connect, queue: str) -> None
     session.commit(transaction)
     session.subscribe(queue)
     assert session.bodies(200) == bodies
+
+
+def _gone_queue(connect: Connect) -> str:
+    """A temporary queue that nobody can send to any more."""
+    owner = connect()
+    owner.subscribe("/temp-queue/answers")
+    owner.send("/queue/asked", "", {"reply-to": "/temp-queue/answers"})
+    other = connect()
+    other.subscribe("/queue/asked")
+    gone = other.message().headers["reply-to"]
+    owner.disconnect()
+    other.disconnect()
+    return gone
+
+
+def test_refused_send_dooms_its_transaction(connect: Connect, queue: str) -> None:
+    gone, session, other = _gone_queue(connect), connect(), connect()
+    session.send(queue, "question", PERSISTENT)
+    session.subscribe(queue, "client-individual")
+    question = session.message()
+    transaction = session.begin()
+    session.post(f"{queue}.A", "before", {**PERSISTENT, "transaction": transaction})
+    session.acknowledge(question, transaction)
+    session.post(gone, "refused", {"transaction": transaction})
+    session.error()
+    session.post(f"{queue}.A", "behind", {**PERSISTENT, "transaction": transaction})
+    with pytest.raises(Refused, match=r"[Rr]oll"):
+        session.commit(transaction)
+    session.drop()
+    other.send(f"{queue}.A", "end", PERSISTENT)
+    other.subscribe(f"{queue}.A")
+    assert other.bodies(1) == ["end"]
+    other.subscribe(queue)
+    assert other.bodies(1) == ["question"]
+
+
+def test_refused_send_with_a_receipt_in_a_transaction(
+    connect: Connect, broker: RunningBroker, queue: str
+) -> None:
+    gone, session = _gone_queue(connect), connect()
+    transaction = session.begin()
+    session.send(queue, "before", {**PERSISTENT, "transaction": transaction})
+    with pytest.raises(Refused):
+        session.send(gone, "refused", {"transaction": transaction})
+    if broker.either(activemq=True, ours=False):
+        session.commit(transaction)
+    else:
+        with pytest.raises(Refused, match="rolled back"):
+            session.commit(transaction)
+    session.send(queue, "end", PERSISTENT)
+    session.subscribe(queue)
+    assert session.bodies(1) == broker.either(activemq=["before"], ours=["end"])
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_acknowledgements_out_of_order_in_client_mode(
+    connect: Connect, broker: RunningBroker, queue: str, version: str
+) -> None:
+    session = connect(version)
+    for body in ("1", "2", "3", "4"):
+        session.send(queue, body, PERSISTENT)
+    session.subscribe(queue, "client")
+    messages = [session.message() for _ in range(4)]
+    transaction = session.begin()
+    session.acknowledge(messages[2], transaction)
+    if broker.either(activemq=version == "1.2", ours=False):
+        with pytest.raises(Refused, match="Unexpected ACK"):
+            session.acknowledge(messages[0], transaction)
+    else:
+        session.acknowledge(messages[0], transaction)
+    session.commit(transaction)
+    session.drop()
+    other = connect()
+    other.subscribe(queue)
+    assert other.bodies(1) == ["4"]
