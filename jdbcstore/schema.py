@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,15 +93,22 @@ def check_columns(present: Present) -> None:
     :raises SchemaError: a table lacks a column
     """
     for table, found in present.columns.items():
-        missing = set(table.columns.keys()) - {name.lower() for name in found}
-        if missing:
-            raise SchemaError(
-                f"the table {table.name} has no column"
-                f" {' and no '.join(name.upper() for name in sorted(missing))}:"
-                f" {_cure(missing)}",
-                found=", ".join(found),
-                expected=", ".join(table.columns.keys()),
-            )
+        check_table(table, found)
+
+
+def check_table(table: Table, found: Iterable[str], without: Set[str] = frozenset()) -> None:
+    """Whether a table has the columns that it should have, but for those ``without`` which it may be.
+
+    :raises SchemaError: it lacks one
+    """
+    missing = set(table.columns.keys()) - without - {name.lower() for name in found}
+    if missing:
+        raise SchemaError(
+            f"the table {table.name} has no column"
+            f" {' and no '.join(name.upper() for name in sorted(missing))}: {_cure(missing)}",
+            found=", ".join(found),
+            expected=", ".join(table.columns.keys()),
+        )
 
 
 def _cure(missing: set[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -42,20 +43,32 @@ class SqliteAdapter(Adapter):
     sequence_type: ClassVar[TypeEngine[Any]] = Integer()
 
     def check_exists(self, url: URL) -> None:
-        if url.database and url.database != ":memory:" and not Path(url.database).exists():
-            raise SchemaError(f"there is no SQLite file {url.database}; run jdbcstore init to make it")
+        file = _file(url)
+        if file is None:
+            return
+        if not file.exists():
+            raise SchemaError(f"there is no SQLite file {file}; run jdbcstore init to make it")
+        if "immutable" in url.query or all(os.access(path, os.W_OK) for path in (file, file.parent)):
+            return
+        raise ConfigurationError(
+            f"the SQLite file {file} cannot be read without the right to write to it and its folder, where"
+            " SQLite keeps the index of its log; get that right or read a copy; a file that nothing writes to"
+            f" is read as sqlite:///file:{file}?immutable=1&uri=true"
+        )
 
     def lock_directory(self, url: URL) -> str | None:
         # Beside the file itself, by whichever link it is reached, and not in the way of another one.
-        return f"{Path(url.database).resolve()}-lock" if url.database else None
+        file = _file(url)
+        return None if file is None else f"{file.resolve()}-lock"
 
     def engine_options(self, url: URL) -> dict[str, Any]:
-        if not url.database or url.database == ":memory:":
+        file = _file(url)
+        if file is None:
             raise ConfigurationError(
                 "SQLite needs a file that several connections share: sqlite:///path/to/file.db;"
                 " for a store that ends with its process, jdbcstore.open('memory:')"
             )
-        folder = Path(url.database).parent
+        folder = file.parent
         if not folder.is_dir():
             raise ConfigurationError(f"the folder {folder} of the SQLite file does not exist; make it first")
         patience = float(str(url.query.get("timeout", _TIMEOUT)))
@@ -98,6 +111,13 @@ class SqliteAdapter(Adapter):
         if primary == sqlite3.SQLITE_ERROR and "no such" in str(error):
             return Failure.NO_TABLE
         return _BY_CODE.get(primary, Failure.OTHER)
+
+
+def _file(url: URL) -> Path | None:
+    """Of a plain name, or of an SQLite URI; None for a database in memory."""
+    if not url.database or url.database == ":memory:":
+        return None
+    return Path(url.database.removeprefix("file:") if "uri" in url.query else url.database)
 
 
 def _enter_wal(cursor: sqlite3.Cursor) -> None:

@@ -12,7 +12,8 @@ from jdbcstore.database import Database
 from jdbcstore.ddl.found import Found, messages_elsewhere
 from jdbcstore.ddl.migration import Migration, Watch
 from jdbcstore.errors import JournalPending, SchemaError
-from jdbcstore.schema import JOURNAL_ROWS
+from jdbcstore.schema import JOURNAL_ROWS, LATER_COLUMNS, check_table
+from jdbcstore.tables import Tables
 
 
 @contextmanager
@@ -34,6 +35,7 @@ def migration_of(
             found = Found.read(connection, tables.known)
             if not found.has_any(tables.known):
                 _refuse_others(messages_elsewhere(connection, tables), database)
+            _refuse_foreign(found, tables)
             migration = Migration(tables, adapter, found, connection.dialect, target, watch)
             if not only_look:
                 _refuse_journal(connection, migration, database)
@@ -57,6 +59,14 @@ def _refuse_journal(connection: Connection, migration: Migration, database: Data
         number = connection.execute(select(state.c.number).where(state.c.name == JOURNAL_ROWS[0])).scalar()
         if number:
             raise JournalPending(number, database.place)
+
+
+def _refuse_foreign(found: Found, tables: Tables) -> None:
+    """Somebody else's table may have one of ActiveMQ's names."""
+    for table in (tables.messages, tables.acks, tables.lock):
+        there = found.table(table)
+        if there is not None:
+            check_table(table, there.columns, LATER_COLUMNS)
 
 
 def _refuse_others(names: list[str], database: Database) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import socket
 import subprocess
@@ -298,3 +300,29 @@ def test_the_end_of_a_pipe_is_no_failure(local: CommandLine, local_store: OpenLo
     done = subprocess.run(["bash", "-c", piped], cwd=local.folder, env=local.environment, capture_output=True)
 
     assert done.returncode == 141
+
+
+def test_a_file_that_may_only_be_read(local: CommandLine, local_store: OpenLocal) -> None:
+    with local_store() as store:
+        store.queue("Q").add_message(Message("x"))
+    folder = local.folder / "activemq-data"
+    (folder / "jdbcstore.db").chmod(0o444)
+    folder.chmod(0o555)
+    # Root may write in spite of that, unless it gives the right to up.
+    powerless = ["setpriv", "--bounding-set=-dac_override", "--"] if os.geteuid() == 0 else []
+
+    def browse(*options: str) -> subprocess.CompletedProcess[str]:
+        command = [*powerless, sys.executable, "-m", "jdbcstore", "browse", "Q", *options]
+        return subprocess.run(
+            command, cwd=local.folder, env=local.environment, capture_output=True, text=True
+        )
+
+    refused = browse()
+    url = refused.stderr.split()[-1]
+    read = browse("--json", "--url", url)
+    folder.chmod(0o755)
+
+    assert refused.returncode == 3
+    assert "cannot be read without the right to write to it" in refused.stderr
+    assert url == "sqlite:///file:activemq-data/jdbcstore.db?immutable=1&uri=true"
+    assert (read.returncode, json.loads(read.stdout)["body"]) == (0, "x")

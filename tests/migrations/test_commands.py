@@ -265,3 +265,16 @@ def test_an_installed_package_has_the_revisions(tmp_path: Path, local: SqliteDat
 
     assert done.stdout.startswith(str(place))
     assert local.rows("SELECT * FROM JDBCSTORE_VERSION") == [(HEAD,)]
+
+
+@pytest.mark.parametrize("columns", ["A INT", "ID INT, CONTAINER TEXT, MSGID_PROD TEXT, MSGID_SEQ INT"])
+def test_somebody_elses_table_is_left_alone(local: SqliteDatabase, invoke: Invoke, columns: str) -> None:
+    local.execute(f"CREATE TABLE ACTIVEMQ_MSGS ({columns})")
+    before = schema_of(local)
+
+    for command in (["schema", "check"], ["schema", "current"], ["migrate", "--dry-run"], ["migrate"]):
+        invoke(*command, code=5)
+        assert "the table ACTIVEMQ_MSGS has no column" in invoke.err
+        assert "it is not ActiveMQ's; choose a table_prefix" in invoke.err
+
+    assert schema_of(local) == before
