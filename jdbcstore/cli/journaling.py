@@ -1,4 +1,4 @@
-"""``journal check``, ``dump``, ``repair``, ``replay``: the files of a journal, for who looks after them."""
+"""``journal check``, ``dump``, ``repair``, ``replay``: the files of a journal, for operators."""
 
 from __future__ import annotations
 

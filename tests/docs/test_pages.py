@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from code import InteractiveConsole
 from dataclasses import MISSING, fields
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -158,3 +160,23 @@ def test_the_guide_has_every_statement() -> None:
         f" {f'no: {one.unused}' if one.unused else 'yes'} |"
         for one in PROPERTIES
     ]
+
+
+class _Prompt(InteractiveConsole):
+    """Python's prompt, where a blank line ends a block; runs nothing."""
+
+    def runcode(self, code: CodeType) -> None:
+        pass
+
+    def showsyntaxerror(self, filename: str | None = None, **_: Any) -> None:
+        raise AssertionError(f"{filename} does not paste") from sys.exception()
+
+
+@pytest.mark.parametrize(
+    "page", [Page(ROOT / "README.md"), Page(ROOT / "docs" / "quickstart.md")], ids=lambda page: page.name
+)
+def test_first_examples_can_be_pasted_into_the_prompt(page: Page) -> None:
+    for example in page.examples("python"):
+        prompt = _Prompt(filename=page.name)
+        for line in [*example.code.splitlines(), ""]:
+            prompt.push(line)
