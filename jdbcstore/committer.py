@@ -16,7 +16,7 @@ from jdbcstore.backoff import Backoff
 from jdbcstore.connection import Connection
 from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.lockers import Fence
-from jdbcstore.sequence import SequenceAllocator
+from jdbcstore.sequence import SequenceAllocator, SequencesTaken
 from jdbcstore.session import Session
 from jdbcstore.units import Call, Unit
 
@@ -78,7 +78,7 @@ class Committer:
     def _connect(self) -> Connection:
         connection = self.session.connect()
         if self.fence is not None:
-            connection.guard = self.fence.guard
+            connection.tenure = self.fence.guard
             with self.session.translated():
                 # Else what a master that has vanished was writing keeps the next one waiting.
                 connection.limit_silence(self.fence.silence)
@@ -123,8 +123,8 @@ class _Attempts:
         """A batch has gone out, and its answer has not come yet."""
         self._doubtful = False
         """The connection was lost after a batch had gone out."""
-        self._duplicate = False
-        """The IDs of the last try exist."""
+        self._taken = False
+        """The IDs of the last try exist, or others are reserved behind them."""
         self._numbered = False
         """A call was given IDs."""
 
@@ -170,21 +170,31 @@ class _Attempts:
                     self._fence.lose("another master has begun")
                 raise
             except StoreUnavailable as error:
-                self._reconnect_later(error)
+                self._again_later(error)
             except StoreError:
                 raise
-            except BaseException as error:
-                # A value that the driver cannot even send, or Ctrl-C: a transaction may be open.
+            except Exception as error:
+                # A value that the driver cannot even send: a transaction may be open.
                 self._committer.disconnect()
-                if isinstance(error, Exception):
-                    raise StoreError(f"this cannot be written, and was not: {error}") from error
+                raise StoreError(f"this cannot be written, and was not: {error}") from error
+            except BaseException:
+                self._committer.disconnect()
                 raise
+
+    def _again_later(self, error: StoreUnavailable) -> None:
+        if not isinstance(error, SequencesTaken):
+            self._reconnect_later(error)
+            return
+        # Another writer has reserved some: at once, for it does so again.
+        self._sent, self._taken = False, True
+        if self._backoff.is_over():
+            raise error
 
     def _call_once(self, call: Call) -> Any:
         connection, sequence = self._committer.connection(), self._committer.sequence
-        if self._duplicate:
+        if self._taken:
             sequence.forget()
-            self._duplicate = False
+            self._taken = False
         if call.behind:
             sequence.pass_over(connection, call.behind)
         count = call.count(connection)
@@ -192,7 +202,7 @@ class _Attempts:
         # Whatever becomes of the transaction, nobody else gets these.
         sequence.use(count)
         self._numbered = count > 0
-        with connection.transaction():
+        with connection.transaction(sequence.block if count else None):
             result = call.function(connection, first)
             self._sent = True
         self._sent = False
@@ -201,11 +211,11 @@ class _Attempts:
     def _write_or_find(self, units: list[Unit]) -> list[list[MessageReference]]:
         if self._doubtful and self._was_committed(units):
             return self._accept(units)
-        if self._duplicate:
-            # The IDs are another writer's: a broker's on the same tables, or an ActiveMQ's.
+        if self._taken:
+            # They are another writer's: a broker's on the same tables, or an ActiveMQ's.
             # Ours were never committed, for a batch commits whole.
             self._committer.sequence.forget()
-            self._doubtful = self._duplicate = False
+            self._doubtful = self._taken = False
         return self._write_once(units)
 
     def _write_once(self, units: list[Unit]) -> list[list[MessageReference]]:
@@ -223,7 +233,7 @@ class _Attempts:
             others=[*((sql, [row]) for sql, row in updates if sql is not own), *plan.statements],
         )
         self._sent = True
-        connection.write(batch)
+        connection.write(batch, self._committer.sequence.block if adds else None)
         self._sent = False
         plan.apply()
         return self._accept(units)
@@ -271,7 +281,7 @@ class _Attempts:
             self._wait()
         elif failure is Failure.DUPLICATE and (sent or self._numbered) and self._foreign > 0:
             self._foreign -= 1
-            self._duplicate = True
+            self._taken = True
             log.warning("the next ID is taken; does another process write to these tables?")
         elif self._doubtful and failure not in (Failure.BAD_VALUE, Failure.TOO_LARGE):
             raise OutcomeUnknown() from error

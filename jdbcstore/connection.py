@@ -7,10 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jdbcstore.adapters.base import Adapter
-from jdbcstore.adapters.locking import Guard
+from jdbcstore.adapters.locking import UNGUARDED, Guard, Guards, TenureGuard
 from jdbcstore.adapters.sql import Batch, Key, Row, Sql
-from jdbcstore.errors import LockLost
+from jdbcstore.errors import StoreError
 from jdbcstore.statements import Query, Statement, Statements
+
+_BLOB = 5
+"""Where MSG stands in a row."""
+_LONG = 1024 * 1024
+"""Bytes of messages that may take long to write."""
 
 
 class Connection:
@@ -24,7 +29,7 @@ class Connection:
         self._driver_errors = driver_errors
         self._raw = raw
         self.cursor = adapter.cursor(raw)
-        self.guard: Guard | None = None
+        self.tenure: TenureGuard | None = None
         """What must hold whenever this connection writes."""
 
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
@@ -62,29 +67,42 @@ class Connection:
         self.execute(sql, **values)
         return int(self.cursor.rowcount)
 
-    def write(self, batch: Batch) -> None:
-        """Apply and commit a batch, all of it or nothing.
+    def write(self, batch: Batch, block: Guard | None = None) -> None:
+        """Apply and commit a batch, all of it or nothing; ``block`` is what its sequences are from.
 
-        :raises LockLost: the guard does not hold
+        :raises LockLost: the tenure has ended
+        :raises SequencesTaken: another writer has sequences behind the block's
         """
+        size = sum(len(row[_BLOB]) for row in batch.adds) if self.tenure is not None else 0
         try:
             arranged = self._statements.arrange(batch)
-            self._adapter.write(self.cursor, self._statements.write, arranged, self.guard)
-        except LockLost:
+            guards = self._guards(block, long=size > _LONG)
+            self._adapter.write(self.cursor, self._statements.write, arranged, guards)
+        except StoreError:
             self.rollback()
             raise
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commits at the end of the block, rolls back when it raises.
+    def _guards(self, block: Guard | None, *, long: bool) -> Guards:
+        guards = UNGUARDED
+        if self.tenure is not None:
+            guards = self.tenure.long if long else self.tenure.short
+        return guards if block is None else guards._replace(first=(*guards.first, block))
 
-        :raises LockLost: the guard does not hold
+    @contextlib.contextmanager
+    def transaction(self, block: Guard | None = None) -> Iterator[None]:
+        """Commits at the end of the block, rolls back when it raises; ``block`` as in :meth:`write`.
+
+        :raises LockLost: the tenure has ended
+        :raises SequencesTaken: another writer has sequences behind the block's
         """
+        guards = self._guards(block, long=True)
         self._adapter.begin(self.cursor)
         try:
-            if self.guard is not None:
-                self._adapter.check(self.cursor, self.guard)
+            for guard in guards.first:
+                self._adapter.check(self.cursor, guard)
             yield
+            for guard in guards.last:
+                self._adapter.check(self.cursor, guard)
             self._adapter.commit(self.cursor)
         except BaseException:
             self.rollback()

@@ -1,5 +1,10 @@
 """The store's sequence: one counter for all destinations, reserved in blocks.
 
+Sequences commit in order, however many processes write: the mark of a durable subscription, and a
+page's cursor, stand for everything below. Only the block that was reserved last may be written from.
+Each transaction that adds messages finds under a shared lock that its block still is that one, and
+reserving another waits for those under way. A writer whose block is not the last leaves what is left.
+
 ActiveMQ restarts at the highest ID present, so that a drained table gives old IDs to new messages,
 and an acknowledgement that comes late removes the wrong one. Here the highest sequence ever
 reserved is kept in a row of our own, and no sequence is given twice, whatever was killed when.
@@ -7,9 +12,10 @@ reserved is kept in a row of our own, and no sequence is given twice, whatever w
 
 from __future__ import annotations
 
+from jdbcstore.adapters.locking import Guard
 from jdbcstore.adapters.sql import Row
 from jdbcstore.connection import Connection
-from jdbcstore.errors import SchemaError
+from jdbcstore.errors import SchemaError, StoreUnavailable
 from jdbcstore.schema import SEQUENCE_ROW
 from jdbcstore.session import Session
 from jdbcstore.statements import Statements
@@ -29,6 +35,13 @@ def last_stored(session: Session, given: int) -> int:
     return max(highest)
 
 
+class SequencesTaken(StoreUnavailable):
+    """Another writer has reserved sequences behind ours; this was not written, and is to get later ones."""
+
+    def __init__(self) -> None:
+        super().__init__("another process took the next sequences at each attempt; try again")
+
+
 class SequenceAllocator:
     """Hands out sequences to one writer, in order. Two processes get disjoint blocks."""
 
@@ -43,6 +56,13 @@ class SequenceAllocator:
         if self.last + count > self._reserved:
             self._reserve_block(connection, count)
         return self.last + 1
+
+    @property
+    def block(self) -> Guard:
+        """That nobody has reserved sequences behind the ones reserved here."""
+        sql = self._statements.hold_number
+        row = sql.row(name_=SEQUENCE_ROW, number_=self._reserved)
+        return Guard(sql, row, self._statements.lock_number is not None, SequencesTaken)
 
     def use(self, count: int) -> None:
         """The reserved sequences are taken."""

@@ -40,11 +40,10 @@ from jdbcstore.xa import JdbcXAResource, take_over
 class JdbcStore:
     """A message store on a SQL database; see :class:`jdbcstore.abc.Store` for what it promises.
 
-    One process at a time should write to a set of tables: that keeps the order promised to readers.
-    Others may read. With a ``locker``, opening waits until this store is the master, for ``lock_timeout``
-    seconds if that is given, or until ``give_up`` is set, and no write passes once another is: each is then
-    :class:`LockLost`. Without, nothing keeps a second writer away. It loses nothing and stores nothing twice,
-    but it has sequences of its own, and a reader that pages behind a cursor may skip the lower ones.
+    Several processes may write to a set of tables: sequences commit in order all the same. With a ``locker``,
+    opening waits until this store is the master, for ``lock_timeout`` seconds if that is given, or until
+    ``give_up`` is set, and no write passes once another is: each is then :class:`LockLost`. Without, nothing
+    keeps a second writer away, which may give a message to a consumer that the first has given to another.
 
     ``user`` and ``password`` are used in place of the URL's. With ``read_only``, nothing is created or
     written, and every write is a :class:`ConfigurationError`.

@@ -11,8 +11,9 @@ from sqlalchemy import URL, BigInteger, Connection, Dialect, LargeBinary, String
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
-from jdbcstore.adapters.locking import Guard, Locking
+from jdbcstore.adapters.locking import UNGUARDED, Guards, Locking
 from jdbcstore.adapters.sql import Batch, Key, Row, Sql, WriteStatements
+from jdbcstore.adapters.text import guarded_row
 from jdbcstore.adapters.urls import from_jdbc
 from jdbcstore.config.placeholders import Template
 from jdbcstore.errors import ConfigurationError, MissingDriver
@@ -72,6 +73,8 @@ class Adapter(Locking):
     quotes_names: ClassVar[bool] = True
     """Whether names are quoted; not where that would change what they mean."""
     begin_statement: ClassVar[str] = "BEGIN"
+    guards_insert: ClassVar[bool] = False
+    """Whether an INSERT of what a SELECT finds keeps that locked, as the SELECT alone does."""
     now_ms: ClassVar[str]
     """An expression for the database's clock in epoch milliseconds; empty where it has none."""
     sequence_type: ClassVar[TypeEngine[Any]] = BigInteger()
@@ -197,19 +200,27 @@ class Adapter(Locking):
         raise NotImplementedError
 
     def write(
-        self, cursor: Any, statements: WriteStatements, batch: Batch, guard: Guard | None = None
+        self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
     ) -> None:
         """Apply a batch and commit it: all of it or nothing.
 
-        :raises LockLost: the guard does not hold; a transaction may be open
+        :raises StoreError: a guard does not hold; a transaction may be open
         """
-        if guard is None and self._is_one_statement(batch):
+        if not any(guards) and self._is_one_statement(batch):
             self._apply(cursor, statements, batch)
             return
+        if self.guards_insert and self._is_one_guarded_row(batch, guards):
+            [row], [guard] = batch.adds, guards.first
+            cursor.execute(guarded_row(statements.add_message.text, guard.sql.text), (*row, *guard.values))
+            if cursor.rowcount != 1:
+                raise guard.refusal()
+            return
         self.begin(cursor)
-        if guard is not None:
+        for guard in guards.first:
             self.check(cursor, guard)
         self._apply(cursor, statements, batch)
+        for guard in guards.last:
+            self.check(cursor, guard)
         self.commit(cursor)
 
     def begin(self, cursor: Any) -> None:
@@ -222,6 +233,12 @@ class Adapter(Locking):
     def rollback(self, cursor: Any) -> None:
         """Leave whatever transaction is open; nothing where none is."""
         cursor.execute("ROLLBACK")
+
+    @staticmethod
+    def _is_one_guarded_row(batch: Batch, guards: Guards) -> bool:
+        if len(batch.adds) != 1 or batch.updates or batch.removes or any(rows for _, rows in batch.others):
+            return False
+        return len(guards.first) == 1 and not guards.last
 
     def _is_one_statement(self, batch: Batch) -> bool:
         """Whether :meth:`_apply` runs at most one statement, which then commits itself."""

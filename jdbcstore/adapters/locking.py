@@ -2,25 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from sqlalchemy import URL, Select
 
 from jdbcstore.adapters.sql import Row, Sql
-from jdbcstore.errors import LockLost
+from jdbcstore.errors import LockLost, StoreError
 
 DEPOSED = "another master has begun, and this store writes no more; open it again to wait for the lock"
+
+
+def deposed() -> StoreError:
+    return LockLost(DEPOSED, refused=True)
 
 
 class Guard(NamedTuple):
     """A condition that holds until the end of the transaction that has found it to hold.
 
-    ``sql`` finds and locks one row, or with ``touches`` changes nothing in one.
+    ``sql`` finds and locks one row, or with ``touches`` changes nothing in one. Where it does not hold,
+    ``refusal`` makes the error.
     """
 
     sql: Sql
     values: Row
     touches: bool
+    refusal: Callable[[], StoreError] = deposed
+
+
+class Guards(NamedTuple):
+    """What must hold of a transaction that writes: ``first`` before it does, ``last`` before it commits.
+
+    What nobody must wait for during a long transaction is among the last.
+    """
+
+    first: tuple[Guard, ...] = ()
+    last: tuple[Guard, ...] = ()
+
+
+UNGUARDED = Guards()
+
+
+class TenureGuard(NamedTuple):
+    """That a tenure has not ended.
+
+    A transaction that takes its time is guarded by ``long``, which looks at the lock's row at its end: it
+    stays locked until then, and whoever has the lock could not renew it.
+    """
+
+    short: Guards
+    long: Guards
 
 
 class Locking:
@@ -77,9 +108,9 @@ class Locking:
     def check(self, cursor: Any, guard: Guard) -> None:
         """Make sure that the guard holds until the transaction ends.
 
-        :raises LockLost: it does not
+        :raises StoreError: it does not
         """
         cursor.execute(guard.sql.text, guard.values)
         held = cursor.rowcount == 1 if guard.touches else bool(cursor.fetchall())
         if not held:
-            raise LockLost(DEPOSED, refused=True)
+            raise guard.refusal()

@@ -54,6 +54,7 @@ class MysqlAdapter(Adapter):
     make_transactional = "ENGINE=InnoDB"
     small_binary_types = frozenset({"TINYBLOB", "BLOB"})
     begin_statement = "START TRANSACTION"
+    guards_insert = True
     now_ms = "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
     binary_type: ClassVar[TypeEngine[Any]] = LONGBLOB()
     table_options: ClassVar = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}

@@ -19,10 +19,9 @@ from sqlalchemy.types import TypeEngine
 
 from jdbcstore.adapters import libpq
 from jdbcstore.adapters.base import Adapter, Failure
-from jdbcstore.adapters.locking import DEPOSED, Guard
+from jdbcstore.adapters.locking import UNGUARDED, Guard, Guards
 from jdbcstore.adapters.sql import Batch, Key, Row, Sql, WriteStatements
 from jdbcstore.config.placeholders import Template
-from jdbcstore.errors import LockLost
 
 _NULL = b"\xff\xff\xff\xff"
 _INT8, _BYTEA, _VARCHAR = 20, 17, 1043
@@ -31,7 +30,6 @@ _IS_STALE = (
     "SELECT n_mod_since_analyze > LEAST(1000 + n_live_tup / 5, 20000)"
     " FROM pg_stat_user_tables WHERE relid = to_regclass(%s)"
 )
-_HELD = "EXISTS (SELECT 1 FROM held)"
 _MAX_BYTEA = 1024**3 - 64 * 1024
 _NUMBER, _NAME, _BLOB = ("BIGINT", _INT8), ("VARCHAR", _VARCHAR), ("BYTEA", _BYTEA)
 _COLUMNS = (_NUMBER, _NAME, _NAME, _NUMBER, _NUMBER, _BLOB, _NUMBER, _NAME)
@@ -143,12 +141,12 @@ class PostgresqlAdapter(Adapter):
         return Failure.DUPLICATE if state == "23505" else _BY_CLASS.get(state[:2], Failure.OTHER)
 
     def write(
-        self, cursor: Any, statements: WriteStatements, batch: Batch, guard: Guard | None = None
+        self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
     ) -> None:
-        if batch.updates or any(rows for _, rows in batch.others):
-            super().write(cursor, statements, batch, guard)
-        elif guard is not None:
-            self._write_guarded(cursor, statements, batch, guard)
+        if guards.last or batch.updates or any(rows for _, rows in batch.others):
+            super().write(cursor, statements, batch, guards)
+        elif guards.first:
+            self._write_guarded(cursor, statements, batch, guards.first)
         elif not batch.removes:
             self.insert_messages(cursor, statements.add_message, batch.adds)
         elif not batch.adds:
@@ -159,23 +157,36 @@ class PostgresqlAdapter(Adapter):
             parameters = [*_column_arrays(batch.adds), *_key_arrays(batch.removes)]
             self._execute(cursor, f"WITH removed AS ({delete}) {insert}", parameters)
 
-    def _write_guarded(self, cursor: Any, statements: WriteStatements, batch: Batch, guard: Guard) -> None:
-        """One statement, which writes nothing where the guard does not hold."""
+    def _write_guarded(
+        self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Sequence[Guard]
+    ) -> None:
+        """One statement, which writes nothing where a guard does not hold."""
+        if not (batch.adds or batch.removes):
+            return
         parts, parameters = [], []
+        names = [f"held_{number}" for number in range(len(guards))]
+        held = " AND ".join(f"EXISTS (SELECT 1 FROM {name})" for name in names)  # noqa: S608
         if batch.adds:
-            parts.append(f"added AS ({_insert_arrays(statements.add_message.text)} WHERE {_HELD})")
+            insert = _insert_arrays(statements.add_message.text)
+            parts.append(f"added AS ({insert} WHERE {held})")
             parameters += _column_arrays(batch.adds)
         if batch.removes:
             delete = _delete_arrays(statements.remove_message.text, len(parameters) + 1)
-            parts.append(f"removed AS ({delete} AND {_HELD})")
+            parts.append(f"removed AS ({delete} AND {held})")
             parameters += _key_arrays(batch.removes)
-        if not parts:
+        conditions = []
+        for name, guard in zip(names, guards, strict=True):
+            condition = _with_numbers(guard.sql.text, len(parameters) + 1)
+            conditions.append(f"{name} AS MATERIALIZED ({condition})")
+            parameters += [_binary(value) for value in guard.values]
+        text = f"WITH {', '.join([*conditions, *parts])} SELECT 1 WHERE {held}"
+        if self._execute(cursor, text, parameters) == 1:
             return
-        held = _with_numbers(guard.sql.text, len(parameters) + 1)
-        parameters += [_binary(value) for value in guard.values]
-        text = f"WITH held AS MATERIALIZED ({held}), {', '.join(parts)} SELECT 1 FROM held"  # noqa: S608
-        if self._execute(cursor, text, parameters) != 1:
-            raise LockLost(DEPOSED, refused=True)
+        self.begin(cursor)
+        for guard in guards:
+            self.check(cursor, guard)
+        # What did not hold does so again; the same work may succeed now.
+        raise guards[-1].refusal()
 
     def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
         if rows:

@@ -37,6 +37,7 @@ class SqliteAdapter(Adapter):
     has_users = False
     transactional_ddl = True
     begin_statement = "BEGIN IMMEDIATE"
+    guards_insert = True
     locks_rows = False
     now_ms = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
     # Only the exact type INTEGER makes ID the table's own key, and every index ordered by it.

@@ -38,6 +38,13 @@ def multi_row(text: str, count: int) -> str:
     return f"{head}VALUES {', '.join([values] * count)}"
 
 
+@lru_cache
+def guarded_row(text: str, guard: str) -> str:
+    """An INSERT of one row as one of none where a query finds nothing; the query's parameters come last."""
+    head, values = text.rsplit("VALUES ", 1)
+    return f"{head}SELECT {values.strip()[1:-1]} FROM {guard.split('FROM ', 1)[1]}"  # noqa: S608
+
+
 @lru_cache(maxsize=1024)
 def in_list(text: str, count: int) -> str:
     """A statement about one key, ``... = ?`` at its end, as one about so many."""

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from jdbcstore.adapters.locking import Guard
+from jdbcstore.adapters.locking import TenureGuard
 from jdbcstore.clock import Clock
 from jdbcstore.errors import LockLost
 
@@ -21,7 +21,7 @@ class Fence:
     """
 
     def __init__(
-        self, guard: Guard, epoch: int, held_until: Callable[[], float], clock: Clock, *, silence: float
+        self, guard: TenureGuard, epoch: int, held_until: Callable[[], float], clock: Clock, *, silence: float
     ) -> None:
         self.guard = guard
         self.epoch = epoch

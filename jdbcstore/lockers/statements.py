@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     BindParameter,
+    and_,
     bindparam,
     insert,
     literal_column,
@@ -21,8 +22,8 @@ from sqlalchemy import (
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.adapters.compiling import compile_sql
-from jdbcstore.adapters.locking import Guard
-from jdbcstore.adapters.sql import Row, Sql
+from jdbcstore.adapters.locking import Guard, Guards, TenureGuard
+from jdbcstore.adapters.sql import Sql
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.schema import LOCK_ROW
 from jdbcstore.session import Session
@@ -72,28 +73,32 @@ class LockStatements:
             lambda: update(state).where(self._epoch, state.c.number == old).values(number=new)
         )
 
-    def guard(self, epoch: int, holder: str | None) -> Guard:
+    def guard(self, epoch: int, holder: str | None) -> TenureGuard:
         """That this epoch has not ended; with a holder, that it holds the lock's row, too."""
-        number = bindparam("epoch", type_=BigInteger())
-        conditions: list[Any] = [self._epoch, self._state.c.number == number]
-        values: dict[str, Any] = {"epoch_row": EPOCH_ROW, "epoch": epoch}
-        query: Any = select(self._state.c.number)
-        if holder is not None:
-            conditions += [self._row, self._lock.c.broker_name == bindparam("holder")]
-            values["holder"] = holder
-        if self._adapter.touches_to_lock:
-            own = update(self._state).values(number=self._state.c.number).where(*conditions[:2])
-            if holder is not None:
-                own = own.where(select(self._lock.c.id).where(*conditions[2:]).exists())
-            return self._guard(own, values, touches=True)
-        if holder is not None:
-            query = query.select_from(self._lock, self._state)
-        return self._guard(self._adapter.shared(query.where(*conditions)), values, touches=False)
+        state, lock, touches = self._state, self._lock, self._adapter.touches_to_lock
+        in_epoch = and_(self._epoch, state.c.number == bindparam("epoch", type_=BigInteger()))
+        held = and_(self._row, lock.c.broker_name == bindparam("holder"))
+        values: dict[str, Any] = {"epoch_row": EPOCH_ROW, "epoch": epoch, "holder": holder}
+        own: ClauseElement
+        if touches:
+            own = update(state).values(number=state.c.number).where(in_epoch)
+        else:
+            own = self._adapter.shared(select(state.c.number).where(in_epoch))
+        of_epoch = self._guard(own, values)
+        if holder is None:
+            return TenureGuard(Guards((of_epoch,)), Guards((of_epoch,)))
+        if touches:
+            own = update(lock).values(id=lock.c.id).where(held)
+            of_holder = self._guard(own, values)
+            return TenureGuard(Guards((of_epoch,), (of_holder,)), Guards((of_epoch,), (of_holder,)))
+        of_holder = self._guard(self._adapter.shared(select(lock.c.id).where(held)), values)
+        both = select(state.c.number).select_from(lock, state).where(in_epoch, held)
+        of_both = self._guard(self._adapter.shared(both), values)
+        return TenureGuard(Guards((of_both,)), Guards((of_epoch,), (of_holder,)))
 
-    def _guard(self, statement: ClauseElement, values: dict[str, Any], *, touches: bool) -> Guard:
+    def _guard(self, statement: ClauseElement, values: dict[str, Any]) -> Guard:
         sql = self._compile(lambda: statement)
-        row: Row = sql.row(**values)
-        return Guard(sql, row, touches)
+        return Guard(sql, sql.row(**values), self._adapter.touches_to_lock)
 
     def _compile(self, statement: Callable[[], ClauseElement]) -> Sql:
         return compile_sql(statement, self._dialect)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Dialect,
     Integer,
     Select,
@@ -295,4 +296,12 @@ class Statements(Builder):
         self.add_number = self._insert(state)
         touch = self._compile(lambda: update(state).where(named).values(number=state.c.number))
         self.lock_number = touch if self._adapter.touches_to_lock else None
+        unchanged = and_(named, state.c.number == bindparam("number_", type_=BigInteger()))
+        self.hold_number = self._compile(
+            lambda: (
+                update(state).where(unchanged).values(number=state.c.number)
+                if self._adapter.touches_to_lock
+                else self._adapter.shared(select(state.c.number).where(unchanged))
+            )
+        )
         self.update_number = self._compile(lambda: update(state).where(named).values(number=bindparam("new")))

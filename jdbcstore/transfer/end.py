@@ -173,13 +173,13 @@ class Target(End):
         self._mastership: Mastership | None = None
         self._connection: Connection | None = None
         try:
-            guard = None
+            tenure = None
             if configuration.locker is not None:
                 locker = make_locker(configuration.locker, configuration.broker_name, None)
                 self._mastership = Mastership(self.session, locker, SystemClock())
-                guard = self._mastership.acquire(0.0).guard
+                tenure = self._mastership.acquire(0.0).guard
             self._connection = self.session.connect()
-            self._connection.guard = guard
+            self._connection.tenure = tenure
         except BaseException:
             self.close()
             raise

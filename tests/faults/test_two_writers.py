@@ -5,8 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import jdbcstore
-from jdbcstore.abc import pages
+from jdbcstore import JdbcStore, Message, XATransactionId
+from jdbcstore.abc import Store, pages
+from jdbcstore.lockers.lease import LeaseDatabaseLocker
+from tests.databases import Database
 from tests.faults.effects import WAIT
 
 BATCHES, SIZE = 60, 200
@@ -41,3 +46,49 @@ def test_nothing_is_lost_and_no_sequence_given_twice(url: str) -> None:
             stored = {message.sequence: message.body for page in pages(store.queue(name)) for message in page}
             assert stored == told[name]
         assert store.last_sequence() >= max(max(of_one) for of_one in told.values())
+
+
+def _bodies(store: Store, *, acknowledge: bool = False) -> list[object]:
+    subscription = store.topic("PRICES").subscription("client", "sub")
+    found = [message for page in pages(subscription) for message in page]
+    if acknowledge:
+        subscription.acknowledge(*found)
+    return [message.body for message in found]
+
+
+@pytest.mark.parametrize("locked", [False, True], ids=["plain", "beside a master"])
+def test_a_durable_subscription_gets_what_is_stored_after_another_writers_message(
+    url: str, database: Database, locked: bool
+) -> None:
+    locker = LeaseDatabaseLocker(name="boss") if locked else None
+    with JdbcStore(url, locker=locker) as one, jdbcstore.open(url, cleanup_period=0) as two:
+        one.topic("PRICES").subscribe("client", "sub")
+        one.topic("PRICES").add_message(Message("before"))
+        two.topic("PRICES").add_message(Message("the other's"))
+        assert _bodies(one, acknowledge=True) == ["before", "the other's"]
+        two.topic("PRICES").subscribe("late", "sub")
+        later = [f"later {number}" for number in range(20)]
+        for body in later:
+            one.topic("PRICES").add_message(Message(body))
+        one.cleanup()
+        assert _bodies(two) == later
+        assert two.topic("PRICES").subscription("late", "sub").message_count() == len(later)
+        assert database.rows("SELECT count(*) FROM ACTIVEMQ_MSGS") == [(len(later),)]
+
+
+def test_a_cursor_misses_nothing_that_another_writer_stores(url: str) -> None:
+    with jdbcstore.open(url, cleanup_period=0) as one, jdbcstore.open(url, cleanup_period=0) as two:
+        cursor, seen, sent = None, [], []
+        for number, store in enumerate((one, two) * 4):
+            if number < 4:
+                store.queue("Q").add_message(Message(str(number)))
+            else:
+                branch = store.xa.start(XATransactionId(1, bytes([number]), b""))
+                branch.queue("Q").add_message(Message(str(number)))
+                assert branch.prepare()
+                store.xa.commit(branch.xid)
+            sent.append(str(number))
+            page = one.queue("Q").recover(after=cursor)
+            seen += [message.body for message in page]
+            cursor = page.cursor
+        assert seen == sent
