@@ -39,11 +39,6 @@ class Choice:
     selector: str | None
     limit: int | None
 
-    @property
-    def is_all(self) -> bool:
-        """Whether none is left out."""
-        return self.origin is None and not self.message_ids and self.selector is None and self.limit is None
-
     def places(self, store: Store, configuration: Configuration) -> list[Destination]:
         return [*self.queues] or [
             one for one in store.destinations() if _is_of_dead_letters(one, configuration)

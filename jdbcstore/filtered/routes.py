@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jdbcstore.abc import Store
@@ -137,11 +137,3 @@ class Routes:
     def named(self, name: bytes) -> Store | None:
         """The store of a name within an XID."""
         return self._by_name.get(name)
-
-    def label_of(self, store: Store) -> str:
-        return self._labels[id(store)] or "the other destinations"
-
-    def in_order(self, stores: Iterable[Store]) -> list[Store]:
-        """These stores, in the order of the routes."""
-        wanted = {id(store) for store in stores}
-        return [store for store in self.stores if id(store) in wanted]
