@@ -32,6 +32,9 @@ class JournalMark:
     was not finished, too."""
     referred: int = 0
     """From this sequence on the store may have references to messages in the journal's files; 0: none."""
+    store: int = 0
+    """The store's own identity, made by chance when first a journal is in front of it; 0: it has none yet, or
+    the one that it has stays."""
 
 
 class SubscriptionKey(NamedTuple):
@@ -103,6 +106,11 @@ class CheckpointedStore(Store, Protocol):
     def config(self) -> StoreConfig: ...
 
     @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        ...
+
+    @property
     def audit(self) -> DuplicateAudit | None:
         """What has seen the messages that are stored, with ``enable_audit``; the journal asks it instead."""
         ...
@@ -115,6 +123,16 @@ class CheckpointedStore(Store, Protocol):
 
     def journal_mark(self) -> JournalMark | None:
         """What the last checkpoint has written, None if there never was a journal."""
+        ...
+
+    def journal_left(self, journal: int) -> int | None:
+        """Up to which record of a journal everything was in the store when another, or none, came in its
+        place; None if it never was in front of this store, or still is."""
+        ...
+
+    def unsaved(self) -> int | None:
+        """Messages from this sequence on are gone when the process ends, whatever was applied; None: what is
+        applied outlives it."""
         ...
 
     def find_bodies(self, find: FindBody) -> None:

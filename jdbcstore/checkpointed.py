@@ -11,7 +11,7 @@ from jdbcstore.checkpoint import Changes, JournalMark
 from jdbcstore.connection import Connection
 from jdbcstore.errors import JournalPending, SubscriptionNotFound
 from jdbcstore.message_store import update_of
-from jdbcstore.schema import JOURNAL_ROWS
+from jdbcstore.schema import JOURNAL_LEFT, JOURNAL_ROWS
 from jdbcstore.session import Session
 
 Acknowledged = Sequence[tuple[AcknowledgementTracker, Sequence[tuple[int, int]]]]
@@ -23,6 +23,14 @@ def find_mark(session: Session) -> JournalMark | None:
     if not session.has_own_tables:
         return None
     return _mark_of(session.fetch(session.statements.find_journal))
+
+
+def find_left(session: Session, journal: int) -> int | None:
+    """The mark of a journal when it was left."""
+    if not session.has_own_tables:
+        return None
+    rows = session.fetch(session.statements.find_number, name_=JOURNAL_LEFT.format(journal))
+    return int(rows[0][0]) if rows else None
 
 
 def refuse_pending(session: Session) -> None:
@@ -79,6 +87,8 @@ class Application:
             self._forget()
         self._acknowledge(connection)
         self._move(connection, dict(found), max(changes.mark.written, stored.written))
+        if stored.journal and not changes.mark.journal:
+            self._leave(connection, stored.journal)
 
     def _update(self, connection: Connection) -> None:
         contents = [(sequence, message.blob_for(sequence)) for sequence, message in self._changes.updates]
@@ -108,13 +118,25 @@ class Application:
     def _move(self, connection: Connection, stored: dict[str, int], written: int) -> None:
         mark = self._changes.mark
         add, update = [], []
-        numbers = (mark.journal, mark.applied, written, mark.referred)
+        numbers = (mark.journal, mark.applied, written, mark.referred, mark.store)
         for name, number in zip(JOURNAL_ROWS, numbers, strict=True):
+            if name == JOURNAL_ROWS[-1] and not number:
+                continue  # an identity stays
             if name not in stored:
-                if name == JOURNAL_ROWS[-1] and not number:
+                if name == JOURNAL_ROWS[-2] and not number:
                     continue  # only who uses references has its row
                 add.append(self._sql.add_number.row(name=name, number=number))
             elif stored[name] != number:
                 update.append(self._sql.update_number.row(name_=name, new=number))
         connection.execute_many(self._sql.add_number, add)
         connection.execute_many(self._sql.update_number, update)
+
+    def _leave(self, connection: Connection, journal: int) -> None:
+        """Remember where the journal was left: its folder may be used again."""
+        name, applied = JOURNAL_LEFT.format(journal), self._changes.mark.applied
+        if connection.fetch(self._sql.find_number, name_=name):
+            connection.execute(self._sql.update_number, name_=name, new=applied)
+        else:
+            connection.execute_many(
+                self._sql.add_number, [self._sql.add_number.row(name=name, number=applied)]
+            )

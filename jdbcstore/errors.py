@@ -255,12 +255,22 @@ class JournalPending(StoreError):
     ``journal`` is its number, as it stands in its files.
     """
 
-    def __init__(self, journal: int, place: str) -> None:
+    def __init__(self, journal: int, place: str, *, directory: str | None = None) -> None:
         self.journal = journal
+        self.directory = directory
+        """The one that is named, and has another journal or none; None if none is named."""
+        advice = (
+            "use the configuration that names the journal's directory, with use_journal=false"
+            " if there is to be none from then on, or run jdbcstore journal replay with it"
+        )
+        if directory is not None:
+            advice = (
+                f"its files are not in {directory}: put them back there, or name the directory that has them;"
+                " if they are lost, ignore_missing_journalfiles=true goes on without what was in them"
+            )
         super().__init__(
             f"the journal number {journal} has messages that are not in {place} yet, and nothing else may"
-            " write there; use the configuration that names the journal's directory, with use_journal=false"
-            " if there is to be none from then on, or run jdbcstore journal replay with it"
+            f" write there; {advice}"
         )
 
 

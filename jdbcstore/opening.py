@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -144,6 +144,21 @@ class Opening:
         if isinstance(store, GuardedStore) and store.fence is not None:
             self._tenancies.add(store.fence)
         return store
+
+
+def with_journals(configuration: Configuration) -> Iterator[Configuration]:
+    """Of the single stores that a configuration describes, and that are there, those that have a journal."""
+    if not configuration.stores:
+        every = [configuration]
+    else:
+        every = []
+        for one in configuration.stores:
+            folder = None if one.directory is None else Path(one.directory)
+            folders: list[Path | None] = [folder]
+            if one.per_destination and folder is not None:
+                folders = [*(path for path in sorted(folder.glob("*")) if path.is_dir())]
+            every += [_of_route(configuration, one, found) for found in folders]
+    return (one for one in every if one.journal is not None)
 
 
 def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path | None) -> Configuration:

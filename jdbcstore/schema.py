@@ -31,8 +31,10 @@ from jdbcstore.tables import Tables
 
 LOCK_ROW = 1
 SEQUENCE_ROW = "sequence"
-JOURNAL_ROWS = ("journal", "journal_applied", "journal_written", "journal_referred")
+JOURNAL_ROWS = ("journal", "journal_applied", "journal_written", "journal_referred", "journal_store")
 """The mark of a journal, once there has been one."""
+JOURNAL_LEFT = "journal_left_{:016x}"
+"""Where the mark was when the journal of this number was left."""
 HEAD = "jdbcstore_2"
 """The revision of this schema in ``migrations/versions``."""
 LATER_COLUMNS = frozenset({"priority", "xid"})

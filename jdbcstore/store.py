@@ -13,7 +13,7 @@ from jdbcstore.apart import check_each
 from jdbcstore.audit import DuplicateAudit
 from jdbcstore.audited import AuditedWriter, recovered_audit
 from jdbcstore.checkpoint import Changes, FindBody, JournalMark, Referring
-from jdbcstore.checkpointed import Application, find_mark, refuse_pending
+from jdbcstore.checkpointed import Application, find_left, find_mark, refuse_pending
 from jdbcstore.cleanup import clean
 from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.config import Configuration, StoreConfig
@@ -196,6 +196,12 @@ class JdbcStore:
 
     def journal_mark(self) -> JournalMark | None:
         return find_mark(self._session)
+
+    def journal_left(self, journal: int) -> int | None:
+        return find_left(self._session, journal)
+
+    def unsaved(self) -> int | None:
+        return None
 
     def find_bodies(self, find: FindBody) -> None:
         self._parts.bodies.find = find

@@ -11,7 +11,7 @@ import click
 import jdbcstore
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.cli.journal_dump import dump
-from jdbcstore.cli.journal_files import directory_of, everything, folder_argument, said
+from jdbcstore.cli.journal_files import JournalFolder, everything, folder_argument, said
 from jdbcstore.cli.options import Command, Settings
 from jdbcstore.cli.output import (
     READING_JOURNAL,
@@ -24,6 +24,7 @@ from jdbcstore.cli.output import (
     write_json,
     write_line,
 )
+from jdbcstore.errors import StoreError
 from jdbcstore.journal import Damage, Record, SegmentFile, records, segments
 from jdbcstore.journal import repair as repair_journal
 
@@ -68,16 +69,21 @@ class _Checked:
 @folder_argument
 @click.pass_obj
 def check(settings: Settings, folder: Path | None) -> int:
-    """Read every file, and say what is wrong: exit code 1 if there is damage.
+    """Read every file, and say what is wrong: exit code 1 if there is damage, or it does not open.
 
-    Changes nothing. While a broker writes, the end may look torn.
+    The database behind is asked how much it has, where the configuration names it: only then is it known
+    whether the files begin and end where they should. Changes nothing. While a broker writes, the end may
+    look torn.
     """
-    directory = directory_of(settings, folder)
-    checked, lost = _check(directory)
+    place = JournalFolder.find(settings, folder, asks=True)
+    directory = place.directory
+    checked, lost = _check(place)
     if any(not damage.torn for damage in lost):
         # Once more: a writer may have been under way between two looks.
-        checked, lost = _check(directory)
+        place = place.asked()
+        checked, lost = _check(place)
     damage = [one for one in lost if not one.torn]
+    refusal = None if damage else place.refusal()
     if settings.json:
         for one in checked:
             write_json(_file_facts(one))
@@ -85,22 +91,24 @@ def check(settings: Settings, folder: Path | None) -> int:
             {
                 "directory": str(directory),
                 "records": sum(one.records for one in checked if not one.file.kept),
-                "sound": not damage,
+                "sound": not damage and refusal is None,
                 "torn": next((_damage_facts(one) for one in lost if one.torn), None),
                 "damage": [_damage_facts(one) for one in damage],
+                "refusal": None if refusal is None else str(refusal),
             }
         )
     else:
-        _print_checked(directory, checked, lost)
-    return ExitCode.FAILED if damage else ExitCode.DONE
+        _print_checked(directory, checked, lost, refusal)
+    return ExitCode.DONE if refusal is None and not damage else ExitCode.FAILED
 
 
-def _check(directory: Path) -> tuple[list[_Checked], list[Damage]]:
+def _check(place: JournalFolder) -> tuple[list[_Checked], list[Damage]]:
     """Every file, and what is wrong, with what belongs to no file there is."""
+    directory = place.directory
     files = {file.path: _Checked(file) for file in segments(directory)}
     lost: list[Damage] = []
     with progress(f"checking {directory}", len(files)) as done:
-        for found, path in everything(directory, [one.file for one in files.values()]):
+        for found, path in everything(directory, [one.file for one in files.values()], place.known):
             if path in files:
                 if not files[path].records and not files[path].damages:
                     done(1)
@@ -110,7 +118,9 @@ def _check(directory: Path) -> tuple[list[_Checked], list[Damage]]:
     return [*files.values()], lost
 
 
-def _print_checked(directory: Path, checked: list[_Checked], lost: list[Damage]) -> None:
+def _print_checked(
+    directory: Path, checked: list[_Checked], lost: list[Damage], refusal: StoreError | None
+) -> None:
     columns = {"file": "left", "records": "right", "first": "right", "last": "right", "size": "right",
                "state": "left"}  # fmt: skip
     rows: list[tuple[str, ...]] = [
@@ -128,6 +138,8 @@ def _print_checked(directory: Path, checked: list[_Checked], lost: list[Damage])
         verdict = f"{count}, and damage; jdbcstore journal repair makes it one that opens"
     elif damaged:
         verdict = f"{count}, all sound; of what is only kept, a replay gets no further than the damage"
+    elif refusal is not None:
+        verdict = f"{count}, all sound, and it does not open: {printable(str(refusal))}"
     else:
         verdict = f"{count}, all sound"
     write_line(f"{printable(str(directory))}: {verdict}")
@@ -163,16 +175,19 @@ def _file_facts(one: _Checked) -> dict[str, Any]:
 @folder_argument
 @click.option("--cut", is_flag=True, help="Keep nothing of what is behind the first damage.")
 @click.pass_obj
-def repair(settings: Settings, folder: Path | None, cut: bool) -> None:
+def repair(settings: Settings, folder: Path | None, cut: bool) -> int:
     """Make a damaged journal one that opens, with what can still be read.
 
     What is damaged is left out, and what is behind it kept, unless too little is known of its place: then it
-    is cut off, which is told. Each file that is changed is copied before. Stop the broker first. It can be
-    run again after whatever stopped it.
+    is cut off, which is told. Where the configuration names the database behind, the journal begins and ends
+    where that needs it to. Each file that is changed is copied before. Stop the broker first. It can be run
+    again after whatever stopped it. Exit code 1 if it does not open all the same.
     """
-    directory = directory_of(settings, folder)
+    place = JournalFolder.find(settings, folder, asks=True)
+    directory = place.directory
     before = _numbers(directory)
-    done = repair_journal(directory, cut=cut)
+    done = repair_journal(directory, cut=cut, known=place.known)
+    refusal = place.refusal()
     sound = sorted(before - _numbers(directory)) if done.damages else []
     copies = None if done.copies is None else str(done.copies)
     if settings.json:
@@ -185,9 +200,10 @@ def repair(settings: Settings, folder: Path | None, cut: bool) -> None:
                 "damage": damage,
                 "cut_off": cut_off,
                 "copies": copies,
+                "refusal": None if refusal is None else str(refusal),
             }
         )
-        return
+        return ExitCode.DONE if refusal is None else ExitCode.FAILED
     for one in done.damages:
         write_line(printable(said(one)))
     if sound:
@@ -196,6 +212,9 @@ def repair(settings: Settings, folder: Path | None, cut: bool) -> None:
         write_line(f"the files as they were are in {printable(copies)}")
     verdict = "there was nothing to repair" if not done.damages else "repaired"
     write_line(f"{printable(str(directory))}: {verdict}; {counted(done.records, 'record')}")
+    if refusal is not None:
+        write_line(f"it does not open, which no repair can mend: {printable(str(refusal))}")
+    return ExitCode.DONE if refusal is None else ExitCode.FAILED
 
 
 def _numbers(directory: Path) -> set[int]:

@@ -5,6 +5,7 @@ It changes nothing and takes no lock. While another process writes, the end may 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,18 @@ class Damage(NamedTuple):
         if self.torn:
             return 0
         return None if self.next_number is None or not self.number else self.next_number - self.number
+
+
+class Known(NamedTuple):
+    """What the store behind has of a journal: where it has to begin and to end."""
+
+    journal: int
+    applied: int
+    """The store has all records up to this one, and none behind."""
+    store: int = 0
+    """The store's identity."""
+    first_segment: int = 0
+    """The oldest file that the store refers to; 0 if to none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +99,37 @@ def _look_at(path: Path, number: int, kept: Kept | None = None) -> SegmentFile:
     return SegmentFile(path, number, size, header, kept=kept)
 
 
-def records(directory: Path) -> Iterator[Record | Damage]:
+def journal_of(files: list[SegmentFile], known: Known | None = None) -> int | None:
+    """Whose the files are, one of which may be another's: what most of them say; None if none says it."""
+    said = Counter(file.header.journal for file in files if file.header and not file.kept)
+    if known is not None and (known.journal in said or not said):
+        return known.journal
+    return max(said, key=lambda journal: said[journal], default=None)
+
+
+def records(directory: Path, known: Known | None = None) -> Iterator[Record | Damage]:
     """All records that the journal still needs, or may need, in order, and what is damaged between them.
+
+    Where it has to begin and to end is only found out with what is ``known`` by the store behind.
 
     :raises OSError: the directory cannot be read
     """
     live = [_look_at(path, number) for number, path in live_segments(directory).items()]
-    journal = next((file.header.journal for file in live if file.header), None)
+    journal = journal_of(live, known)
+    if known is not None and known.journal != journal:
+        known = None
+    if known is not None and not live:
+        reason = f"no file of the journal number {journal} is there"
+        yield Damage(segment_path(directory, 1), 1, 0, None, known.applied + 1, None, False, reason)
+    elif known is not None:
+        yield from _before(directory, live[0], known)
     expected = 0
     for index, file in enumerate(live):
         if index and file.number != live[index - 1].number + 1:
             yield _missing(directory, live[index - 1].number + 1, expected, file)
             expected = file.header.first_number if file.header else 0
         following = live[index + 1] if index + 1 < len(live) else None
-        walk = _Walk(file, following, expected, journal)
+        walk = _Walk(file, following, expected, journal, known)
         yield from walk.found()
         expected = walk.next_number
 
@@ -109,6 +139,17 @@ def records_of(file: SegmentFile) -> Iterator[Record | Damage]:
     journal = file.kept.journal if file.kept else None
     first = file.kept.first_number if file.kept else 0
     return _Walk(file, None, first, journal).found()
+
+
+def _before(directory: Path, first: SegmentFile, known: Known) -> Iterator[Damage]:
+    """Files that are missing before the first one that is there."""
+    if first.header is None or first.header.journal != known.journal:
+        return
+    number, begin = first.number - 1, first.header.first_number
+    needed = min(known.applied + 1, begin)
+    if needed < begin or 0 < known.first_segment <= number:
+        reason = "its file is missing" + ("" if needed < begin else ", and the database refers to it")
+        yield Damage(segment_path(directory, number), number, 0, None, needed, begin, False, reason)
 
 
 def _missing(directory: Path, number: int, expected: int, behind: SegmentFile) -> Damage:
@@ -128,9 +169,16 @@ class _Walk:
     """Through one file, with what is known of those around it."""
 
     def __init__(
-        self, file: SegmentFile, following: SegmentFile | None, expected: int, journal: int | None
+        self,
+        file: SegmentFile,
+        following: SegmentFile | None,
+        expected: int,
+        journal: int | None,
+        known: Known | None = None,
     ) -> None:
         self._file = file
+        self._following = following
+        self._applied = known.applied if known else 0
         self._expected = expected
         self._journal = journal
         self._is_last = following is None and file.kept is None
@@ -164,10 +212,13 @@ class _Walk:
                     yield record
             number, offset = reader.number, reader.offset
             if self._up_to is not None and number > self._up_to:
+                if self._following and next(reader.records(number, bodies=False), None) is not None:
+                    yield self._twice(self._following, self._up_to + 1)
                 return
             later = reader.later()
             behind = next(later, None)
-            if self._is_last and not _proves(number, behind, later):
+            was_durable = number <= self._applied or _proves(number, behind, later)
+            if self._is_last and not was_durable:
                 self.next_number = number
                 if next(reader.markers(), None) is not None:
                     yield self._damage(
@@ -175,14 +226,30 @@ class _Walk:
                     )
                 return
             if behind is None:
-                if self._up_to is not None or next(reader.markers(), None) is not None:
-                    following = None if self._up_to is None else self._up_to + 1
-                    yield self._damage(offset, None, number, following, f"record {number} is damaged")
-                else:
-                    self.next_number = number
+                yield from self._at_the_end(reader)
                 return
             yield self._damage(offset, behind[0], number, behind[1].number, f"record {number} is damaged")
             reader.move(behind[0], behind[1].number)
+
+    def _at_the_end(self, reader: SegmentReader) -> Iterator[Damage]:
+        """Nothing that is whole comes any more."""
+        number, following = reader.number, None if self._up_to is None else self._up_to + 1
+        if self._is_last and number <= self._applied:
+            following = self._applied + 1
+        if following is None and next(reader.markers(), None) is None:
+            self.next_number = number
+        else:
+            yield self._damage(reader.offset, None, number, following, self._reason(reader, number))
+
+    def _reason(self, reader: SegmentReader, number: int) -> str:
+        if number > self._applied or next(reader.markers(), None) is not None:
+            return f"record {number} is damaged"
+        return f"it ends before record {number}, and the database has what it held up to {self._applied}"
+
+    @staticmethod
+    def _twice(file: SegmentFile, number: int) -> Damage:
+        reason = f"it begins with record {number}, and the file before has that, too: one is an older copy"
+        return Damage(file.path, file.number, 0, None, number, None, False, reason)
 
     def _damage(
         self,

@@ -27,8 +27,11 @@ OWN = (GAP, CLEAN_END)
 LARGEST = 2**32 - 1
 
 _MAGIC = b"jdbcsJRN"
-_VERSION = 1
-_SEGMENT = struct.Struct("<8sII5Q")
+_VERSION = 2
+_SEGMENT = struct.Struct("<8sII6Q")
+_BEFORE = {1: struct.Struct("<8sII5Q")}
+"""How headers of earlier versions look, without the fields that came later."""
+_BEGIN = struct.Struct("<8sII")
 _CRC = struct.Struct("<I")
 # Length, marker, number less the durable one, sequences, kind, two of nothing, number, sequence.
 _FIELDS = struct.Struct("<IIIIBBHQQ")
@@ -46,6 +49,8 @@ class SegmentHeader(NamedTuple):
     first_sequence: int
     created: int
     """Epoch milliseconds."""
+    store: int = 0
+    """The identity of the store that the journal is in front of; 0 if it was never told."""
 
     def pack(self) -> bytes:
         data = _SEGMENT.pack(_MAGIC, _VERSION, 0, *self)
@@ -58,14 +63,15 @@ class SegmentHeader(NamedTuple):
         """
         if len(block) < BLOCK:
             raise ValueError("the file ends within its header")
-        magic, version, zero, *fields = _SEGMENT.unpack_from(block)
+        magic, version, zero = _BEGIN.unpack_from(block)
         if magic != _MAGIC:
             raise ValueError("it does not begin as a segment does")
-        if _CRC.unpack_from(block, _SEGMENT.size)[0] != crc32c(block[: _SEGMENT.size]):
+        layout = _BEFORE.get(version, _SEGMENT)
+        if _CRC.unpack_from(block, layout.size)[0] != crc32c(block[: layout.size]):
             raise ValueError("the segment's header does not fit to its checksum")
-        if version != _VERSION or zero:
+        if (version != _VERSION and version not in _BEFORE) or zero:
             raise ValueError(f"it is of version {version}, and this one reads {_VERSION}")
-        return cls(*fields)
+        return cls(*layout.unpack_from(block)[3:])
 
 
 class Stamp(NamedTuple):

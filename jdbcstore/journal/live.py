@@ -31,13 +31,21 @@ class Segments:
     """The files. Writing is for one thread at a time, :meth:`release` for any one beside it."""
 
     def __init__(
-        self, directory: Path, config: JournalConfig, files: Files, clock: Clock, journal: int
+        self,
+        directory: Path,
+        config: JournalConfig,
+        files: Files,
+        clock: Clock,
+        journal: int,
+        store: int = 0,
     ) -> None:
         self.directory = directory
         self._config = config
         self._files = files
         self._clock = clock
         self.journal = journal
+        self.store = store
+        """The identity of the store that it is in front of."""
         self._lock = threading.Lock()
         self._live: list[Segment] = []
         self.spares = Spares(directory, config, files)
@@ -130,7 +138,8 @@ class Segments:
         :raises JournalFailed: nobody knows
         """
         number = self.current.header.number + 1 if self._live else 1
-        header = SegmentHeader(self.journal, number, first_number, first_sequence, self._clock.now_ms())
+        created = self._clock.now_ms()
+        header = SegmentHeader(self.journal, number, first_number, first_sequence, created, self.store)
         path = names.segment_path(self.directory, number)
         try:
             spare = self.spares.take(BLOCK + need)

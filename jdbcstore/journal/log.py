@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from jdbcstore.clock import Clock, SystemClock
@@ -30,6 +30,8 @@ from jdbcstore.journal.recovery import Recovered, recover
 
 log = logging.getLogger(__name__)
 
+Accept = Callable[[Recovered], int]
+
 
 class Journal:
     """A :class:`jdbcstore.journal.api.Appender` on the files of one directory.
@@ -37,6 +39,8 @@ class Journal:
     ``first_sequence`` is the lowest that it may give; it goes on behind its own last one if that is higher.
     ``committed`` and ``failed`` are called in the order of the journal, by its own thread or one
     that appends. Opening reads all there is, and cuts a torn end off: ``recovered`` says what it found.
+    ``accept`` is asked before anything is changed: it raises, or gives the identity of the store that the
+    journal is in front of from now on.
 
     :raises CorruptJournal: a record that was acknowledged is damaged, or a file is missing
     :raises JournalInUse: another journal, of this process or another, has the directory
@@ -50,6 +54,7 @@ class Journal:
         committed: Committed,
         failed: Failed,
         first_sequence: int = 1,
+        accept: Accept | None = None,
         files: Files | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -72,7 +77,8 @@ class Journal:
         self._held = DirectoryLock(self._directory)
         try:
             self.recovered = recover(self._directory, ignore_missing=config.ignore_missing_journalfiles)
-            self._output = self._open(files, clock, first_sequence)
+            store = self.recovered.store if accept is None else accept(self.recovered)
+            self._output = self._open(files, clock, first_sequence, store)
         except BaseException:
             self._held.release()
             raise
@@ -82,7 +88,7 @@ class Journal:
         if config.journal_disk_sync_strategy == "periodic" and config.journal_disk_sync_interval:
             threading.Thread(target=self._sync_at_times, name="jdbcstore-journal-sync", daemon=True).start()
 
-    def _open(self, files: Files, clock: Clock, first_sequence: int) -> Output:
+    def _open(self, files: Files, clock: Clock, first_sequence: int, store: int) -> Output:
         found: Recovered = self.recovered
         if found.torn is not None:
             log.warning(
@@ -93,8 +99,8 @@ class Journal:
                 found.torn.segment,
                 found.torn.offset,
             )
-        journal = found.segments[0].header.journal if found.segments else secrets.randbits(63) or 1
-        segments = Segments(self._directory, self._config, files, clock, journal)
+        journal = found.journal or secrets.randbits(63) or 1
+        segments = Segments(self._directory, self._config, files, clock, journal, store)
         try:
             segments.resume(found)
             output = Output(segments, self._config, found, first_sequence)

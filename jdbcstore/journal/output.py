@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.errors import CorruptJournal, OutcomeUnknown, StoreError, StoreUnavailable
+from jdbcstore.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from jdbcstore.journal.api import Entry, Record, Written
-from jdbcstore.journal.layout import BLOCK, CLEAN_END, OWN, frame, space
+from jdbcstore.journal.layout import BLOCK, CLEAN_END, frame, space
 from jdbcstore.journal.live import Segments, failed, is_full
-from jdbcstore.journal.reader import SegmentReader
-from jdbcstore.journal.recovery import Recovered, Segment
+from jdbcstore.journal.recovery import Recovered, read
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +69,9 @@ class Output:
         if not self._found.segments:
             self.segments.begin(1, self.last_sequence + 1, 0)
         self._durable = self.last_number
+        if self.segments.current.header.store != self.segments.store:
+            # From now on its files say whose it is.
+            self._begin_segment(0)
 
     @property
     def unreleased_bytes(self) -> int:
@@ -171,7 +173,8 @@ class Output:
                 self._marks.append((last_number, self._written_bytes))
 
     def records(self, after: int) -> Iterator[Record]:
-        return _records(self.segments.live, after, self.last_number, self._config.ignore_missing_journalfiles)
+        missing = self._config.ignore_missing_journalfiles
+        return read(self.segments.live, after, self.last_number, ignore_missing=missing)
 
     def end(self, *, clean: bool) -> None:
         """Write that it ended so, if it did; nothing is written behind it."""
@@ -184,29 +187,6 @@ class Output:
             log.warning("the journal could not be closed as it should be: %s", error)
         finally:
             self.segments.close()
-
-
-def _records(segments: list[Segment], after: int, last_number: int, ignore_missing: bool) -> Iterator[Record]:
-    expected = after + 1
-    for segment in segments:
-        up_to = min(segment.last_number, last_number)
-        header = segment.header
-        if up_to < expected:
-            continue
-        if header.first_number > expected and not ignore_missing:
-            raise CorruptJournal(f"there is no record {expected} any more", segment=header.number)
-        try:
-            with SegmentReader(segment.path) as reader:
-                for record in reader.records(up_to):
-                    if record.number > after and record.kind not in OWN:
-                        yield record
-                if reader.number <= up_to:
-                    raise CorruptJournal(
-                        f"record {reader.number} is damaged", segment=header.number, offset=reader.offset
-                    )
-        except (OSError, ValueError) as error:
-            raise CorruptJournal(f"it cannot be read: {error}", segment=header.number) from error
-        expected = up_to + 1
 
 
 def _doubt(error: StoreError) -> OutcomeUnknown:

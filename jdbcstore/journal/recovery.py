@@ -7,13 +7,15 @@ only when all of the one before is durable.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from jdbcstore.errors import CorruptJournal
+from jdbcstore.journal.api import Record
 from jdbcstore.journal.directory import live_segments
-from jdbcstore.journal.layout import BLOCK, CLEAN_END, SegmentHeader
+from jdbcstore.journal.layout import BLOCK, CLEAN_END, OWN, SegmentHeader
 from jdbcstore.journal.reader import SegmentReader
 
 
@@ -50,6 +52,58 @@ class Recovered:
     clean: bool = True
     """Whether it was closed."""
     torn: Torn | None = None
+
+    @property
+    def journal(self) -> int:
+        """Its number; 0 if there is no journal yet."""
+        return self.segments[0].header.journal if self.segments else 0
+
+    @property
+    def store(self) -> int:
+        """The identity of the store that it is in front of; 0 if it was never told."""
+        return next((one.header.store for one in reversed(self.segments) if one.header.store), 0)
+
+    @property
+    def first_number(self) -> int:
+        """The first record that is there; behind the last if none is."""
+        return self.segments[0].header.first_number if self.segments else 1
+
+    @property
+    def last_number(self) -> int:
+        return self.segments[-1].last_number if self.segments else 0
+
+    def records(self, after: int, *, ignore_missing: bool = False) -> Iterator[Record]:
+        """As :func:`read`, of what was found."""
+        return read(self.segments, after, self.last_number, ignore_missing=ignore_missing)
+
+
+def read(
+    segments: list[Segment], after: int, last_number: int, *, ignore_missing: bool = False
+) -> Iterator[Record]:
+    """The records behind a number, up to another, without the journal's own.
+
+    :raises CorruptJournal: one of them is damaged or gone
+    """
+    expected = after + 1
+    for segment in segments:
+        up_to = min(segment.last_number, last_number)
+        header = segment.header
+        if up_to < expected:
+            continue
+        if header.first_number > expected and not ignore_missing:
+            raise CorruptJournal(f"there is no record {expected} any more", segment=header.number)
+        try:
+            with SegmentReader(segment.path) as reader:
+                for record in reader.records(up_to):
+                    if record.number > after and record.kind not in OWN:
+                        yield record
+                if reader.number <= up_to:
+                    raise CorruptJournal(
+                        f"record {reader.number} is damaged", segment=header.number, offset=reader.offset
+                    )
+        except (OSError, ValueError) as error:
+            raise CorruptJournal(f"it cannot be read: {error}", segment=header.number) from error
+        expected = up_to + 1
 
 
 def recover(directory: Path, *, ignore_missing: bool = False) -> Recovered:

@@ -63,6 +63,10 @@ class Bodies:
 
     def due(self, mark: JournalMark, *, everything: bool) -> Iterator[tuple[int, int]]:
         """The last sequence that has to be moved, and the last record that may go then, in steps."""
+        unsaved = self._store.unsaved()
+        if unsaved is not None:
+            yield from ((-1, number) for number in self._without(unsaved, mark))
+            return
         if everything or not self.are_used or not mark.referred:
             yield mark.written, mark.applied
             return
@@ -72,6 +76,15 @@ class Bodies:
                 return
             later = [other.first_sequence for other in spans[index + 1 :] if other.first_sequence]
             yield min([mark.written, *(first - 1 for first in later)]), span.last_number
+
+    def _without(self, unsaved: int, mark: JournalMark) -> Iterator[int]:
+        """Last records of files that hold nothing that ends with the process."""
+        spans = self._writer.journal.segments()
+        for index, span in enumerate(spans[:-1]):
+            later = [other.first_sequence for other in spans[index + 1 :] if other.first_sequence]
+            if span.last_number > mark.applied or not later or min(later) > unsaved:
+                return
+            yield span.last_number
 
     def moves(self, mark: JournalMark, up_to: int) -> Iterator[Changes]:
         """Transactions after which the store behind refers to no message up to this sequence.

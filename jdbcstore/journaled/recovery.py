@@ -10,9 +10,10 @@ from jdbcstore.audit import DuplicateAudit
 from jdbcstore.checkpoint import Changes, CheckpointedStore, JournalMark
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.destination import Destination
-from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending
+from jdbcstore.errors import CorruptJournal
 from jdbcstore.journal.api import Appender
 from jdbcstore.journal.layout import RECORD
+from jdbcstore.journaled.belonging import Belonging
 from jdbcstore.journaled.bodies import Bodies
 from jdbcstore.journaled.checkpointer import Checkpointer
 from jdbcstore.journaled.operations import COMMIT, WRITE, blobs_at, decode_record
@@ -37,7 +38,9 @@ class Recovery:
         checkpointer: Checkpointer,
         bodies: Bodies,
         config: JournalConfig,
+        belonging: Belonging,
     ) -> None:
+        self._belonging = belonging
         self._store = store
         self._overlay = overlay
         self._writer = writer
@@ -51,17 +54,14 @@ class Recovery:
         """Replay, in bounded memory, and make the journal the one of this store.
 
         :raises CorruptJournal: a record is damaged, or gone
-        :raises JournalPending: it is another journal that has what the store has not
-        :raises ConfigurationError: this journal has what another store has not
         """
-        mark = self._store.journal_mark()
-        self._overlay.found = self._store.last_sequence()
-        after = self._first(mark)
-        self._checkpointer.mark = JournalMark(self._journal.journal, after, mark.written if mark else 0)
-        referred = mark is not None and mark.journal == self._journal.journal and mark.referred
+        mark, after = self._belonging.mark, self._belonging.after
+        self._overlay.found = self._belonging.last_sequence
+        self._checkpointer.mark = JournalMark(self._journal.journal, after, mark.written, store=mark.store)
+        referred = mark.journal == self._journal.journal and mark.referred
         if referred or self._bodies.are_used:
             self._store.find_bodies(self._bodies.find)
-        if mark is not None and referred:
+        if referred:
             self._refer(mark)
         self._overlay.written = self._checkpointer.mark.written
         self._replay(after, progress)
@@ -71,7 +71,7 @@ class Recovery:
             overlay.last_sequence = max(
                 overlay.last_sequence, journal.last_sequence, self._store.last_sequence()
             )
-        if mark is None or mark.journal != journal.journal:
+        if mark.journal != journal.journal:
             # From now on the tables say that they are not all there is.
             self._checkpointer.apply(Changes(self._checkpointer.mark))
 
@@ -84,26 +84,6 @@ class Recovery:
             if not self._config.ignore_missing_journalfiles:
                 raise
             log.error("messages of the store are lost: %s", error)
-
-    def _first(self, mark: JournalMark | None) -> int:
-        """The record behind which the journal has what the store has not."""
-        journal = self._journal
-        if mark is not None and mark.journal == journal.journal:
-            return mark.applied
-        if mark is not None and mark.journal:
-            if not self._config.ignore_missing_journalfiles:
-                raise JournalPending(mark.journal, "this store")
-            self._checkpointer.apply(Changes(JournalMark(0, mark.applied, mark.written)))
-        elif mark is None and journal.first_number <= 1:
-            # Of a store that ends with its process, it has everything.
-            return 0
-        if next(journal.records(mark.applied if mark else 0), None) is not None:
-            raise ConfigurationError(
-                f"the journal in {self._config.directory} belongs to another store: it has messages that this"
-                " one was never told of; open it with its own store, or name another directory",
-                option="directory",
-            )
-        return journal.last_number
 
     def _replay(self, after: int, progress: Progress | None) -> None:
         overlay, count = self._overlay, 0

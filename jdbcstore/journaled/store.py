@@ -20,6 +20,8 @@ from jdbcstore.futures import StoreFuture
 from jdbcstore.ids import ProducerId
 from jdbcstore.journal import Appender, Journal
 from jdbcstore.journal.api import Committed, Failed
+from jdbcstore.journal.log import Accept
+from jdbcstore.journaled.belonging import Belonging
 from jdbcstore.journaled.bodies import Bodies
 from jdbcstore.journaled.checkpointer import Checkpointer
 from jdbcstore.journaled.destinations import JournaledMessageStore
@@ -52,6 +54,7 @@ class OpenJournal(Protocol):
         committed: Committed,
         failed: Failed,
         first_sequence: int,
+        accept: Accept,
         clock: Clock,
     ) -> Appender: ...
 
@@ -67,7 +70,8 @@ class JournaledStore:
     Opening takes what the journal has and the store has not: ``progress`` hears of the records.
 
     :raises ConfigurationError: the journal is another store's
-    :raises CorruptJournal: a record that was acknowledged is damaged or gone
+    :raises CorruptJournal: a record that was acknowledged is damaged or gone, or the journal ends before what
+        the store behind has of it
     :raises JournalInUse: another journal has the directory
     :raises JournalPending: another journal has what the store behind has not
     :raises StoreUnavailable: the directory cannot be used, or the store behind does not answer
@@ -96,15 +100,17 @@ class JournaledStore:
             store, overlay, writer, subscriptions, bodies, config, clock, due
         )
         behind_prepared = {transaction.xid for transaction in store.xa.recover()}
+        belonging = Belonging(store, config)
         self._journal = writer.journal = open_journal(
             config,
             committed=writer.committed,
             failed=writer.failed,
-            first_sequence=store.last_sequence() + 1,
+            first_sequence=belonging.last_sequence + 1,
+            accept=belonging.accept,
             clock=clock,
         )
         try:
-            Recovery(store, overlay, writer, checkpointer, bodies, config).run(progress)
+            Recovery(store, overlay, writer, checkpointer, bodies, config, belonging).run(progress)
         except BaseException:
             self._journal.close()
             raise

@@ -60,6 +60,8 @@ class Shared:
     lock: threading.Lock = field(default_factory=threading.Lock)
     last_sequence: int = 0
     mark: JournalMark | None = None
+    left: dict[int, int] = field(default_factory=dict)
+    """Marks of journals that were left."""
     find_body: FindBody | None = None
     prepared: dict[XATransactionId, list[Held]] = field(default_factory=dict)
     closed: bool = False

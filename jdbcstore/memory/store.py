@@ -109,6 +109,20 @@ class MemoryStore:
         with self._shared.entered():
             return self._shared.mark
 
+    @property
+    def place(self) -> str:
+        """What it is opened with."""
+        return "memory:"
+
+    def journal_left(self, journal: int) -> int | None:
+        with self._shared.entered():
+            return self._shared.left.get(journal)
+
+    def unsaved(self) -> int | None:
+        with self._shared.entered():
+            first = [min(shelf.stored) for shelf in self._shelves.values() if shelf.stored]
+            return min(first, default=self._shared.last_sequence + 1)
+
     def find_bodies(self, find: FindBody) -> None:
         self._shared.find_body = find
 
@@ -139,7 +153,10 @@ class MemoryStore:
                 if shelf is not None:
                     shelf.remove(sequence)
             self._acknowledge(changes)
-            shared.mark = replace(mark, written=max(mark.written, stored.written))
+            if stored.journal and not mark.journal:
+                shared.left[stored.journal] = mark.applied
+            written, identity = max(mark.written, stored.written), mark.store or stored.store
+            shared.mark = replace(mark, written=written, store=identity)
             shared.last_sequence = max(mark.written, shared.last_sequence)
 
     def _of(self, message: EncodedMessage) -> MemoryMessageStore:

@@ -14,6 +14,7 @@ from jdbcstore import Message, XATransactionId
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.journal import segments
 from jdbcstore.journal.directory import live_segments
+from jdbcstore.journaled.operations import encode_removal
 from tests.cli.conftest import Invoke
 from tests.journal.entries import Item, Told, configured, opened
 from tests.transfer.test_journal_replay import file_of, flip, open_store, send
@@ -25,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "journal"
     journal = opened(configured(folder, journal_disk_sync_strategy="never"), Told())
     for number in range(60):
-        journal.append(Item(b"%03d" % number * 60), waits=True)
+        journal.append(Item(encode_removal("queue://Q", range(number, number + 20))), waits=True)
     journal.close()
     assert [*live_segments(folder)] == [1, 2, 3, 4]
     return folder
@@ -46,7 +47,8 @@ def test_a_sound_journal(folder: Path, invoke: Invoke) -> None:
     assert {file["state"] for file in files} == {"sound"}
     assert (files[0]["first_record"], files[-1]["last_record"]) == (1, 60)
     assert sum(file["records"] for file in files) == 60
-    assert whole == {"directory": str(folder), "records": 60, "sound": True, "torn": None, "damage": []}
+    sound: dict[str, object] = {"sound": True, "torn": None, "damage": [], "refusal": None}
+    assert whole == {"directory": str(folder), "records": 60, **sound}
     assert invoke("journal", "repair", str(folder), "--json").json["copies"] is None
 
 

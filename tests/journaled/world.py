@@ -51,6 +51,10 @@ class Behind:
             raise error
         self.steps += 1
 
+    def unsaved(self) -> int | None:
+        """None: it outlives the processes."""
+        return None
+
     def message_count(self, queue: str) -> int:
         """What is there without the journal."""
         return self.store.queue(queue).message_count()
