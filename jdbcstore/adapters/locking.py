@@ -102,8 +102,14 @@ class Locking:
         """
 
     def abort(self, connection: Any) -> None:
-        """End a connection that another thread may be waiting on, which then gets an error."""
-        connection.close()
+        """End what another thread may be waiting for on a connection, which then gets an error.
+
+        The connection is that thread's to close: under a statement that runs, some drivers crash.
+        Nothing where the driver has no such call.
+        """
+        cancel = getattr(connection, "cancel", None)
+        if cancel is not None:
+            cancel()
 
     def check(self, cursor: Any, guard: Guard) -> None:
         """Make sure that the guard holds until the transaction ends.

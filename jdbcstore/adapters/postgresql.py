@@ -225,7 +225,8 @@ class PostgresqlAdapter(Adapter):
         # Of a table analysed while it was empty, every page would sort the whole queue.
         cursor.execute(_IS_STALE, (f'"{table}"',))
         if changed or cursor.fetchone() == (True,):
-            cursor.execute(f'ANALYZE "{table}"')
+            # It takes the lock of a VACUUM, which may run for hours: behind one, its ANALYZE has to do.
+            cursor.execute(f'ANALYZE (SKIP_LOCKED) "{table}"')
 
 
 _BY_CLASS = {

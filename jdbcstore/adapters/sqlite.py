@@ -81,6 +81,12 @@ class SqliteAdapter(Adapter):
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.close()
 
+    def limit_lock_wait(self, cursor: Any, seconds: float) -> None:
+        cursor.execute(f"PRAGMA busy_timeout = {max(1, round(seconds * 1000))}")
+
+    def abort(self, connection: Any) -> None:
+        connection.interrupt()
+
     def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
         # The module stops for the interpreter's lock at every row of an executemany.
         for start in range(0, len(rows), _ROWS):
@@ -142,6 +148,7 @@ _BY_CODE = {
     sqlite3.SQLITE_FULL: Failure.FULL,
     sqlite3.SQLITE_BUSY: Failure.TRANSIENT,
     sqlite3.SQLITE_LOCKED: Failure.TRANSIENT,
+    sqlite3.SQLITE_INTERRUPT: Failure.TRANSIENT,
     sqlite3.SQLITE_CANTOPEN: Failure.DISCONNECTED,
     sqlite3.SQLITE_IOERR: Failure.DISCONNECTED,
 }

@@ -8,7 +8,7 @@ from typing import ClassVar
 from jdbcstore.connection import Connection
 from jdbcstore.errors import ConfigurationError, NotMaster, StoreError
 from jdbcstore.lockers.line import JdbcLocker, Locked
-from jdbcstore.lockers.statements import LockStatements
+from jdbcstore.lockers.statements import NO_ROW, LockStatements
 from jdbcstore.session import Session
 
 SILENT_PERIODS = 3
@@ -57,17 +57,25 @@ class DatabaseLocker(JdbcLocker):
             connection.execute(self._sql.lock_touch)
         connection.execute(self._sql.lock_create)
         # A user's own may lock the table instead, which returns nothing.
-        if connection.cursor.description is not None:
-            connection.cursor.fetchall()
+        if connection.cursor.description is not None and not connection.cursor.fetchall():
+            raise StoreError(NO_ROW)
 
     def keep_alive(self) -> bool:
         """One statement in the lock's own transaction. Any error ends that, and the lock with it."""
         if not self._line.is_open:
             return False
         asked = self.clock.monotonic()
-        self._line.run(lambda connection: connection.execute(self._sql.lock_update, time=self.clock.now_ms()))
+        if not self._line.run(self._touch):
+            self._line.close()
+            return False
         self._confirmed = asked
         return True
+
+    def _touch(self, connection: Connection) -> bool:
+        if connection.change(self._sql.lock_update, time=self.clock.now_ms()) != 0:
+            return True
+        # Some drivers count only the rows that have changed.
+        return bool(connection.fetch(self._sql.lease_owner))
 
     @property
     def held_until(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from jdbcstore.connection import Connection
 from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.lockers.line import JdbcLocker, Locked
-from jdbcstore.lockers.statements import LockStatements, epoch_ms
+from jdbcstore.lockers.statements import NO_ROW, LockStatements, epoch_ms
 from jdbcstore.session import Session
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,10 @@ class LeaseDatabaseLocker(JdbcLocker):
             self._believed_until = asked + _MARGIN * self.lock_acquire_sleep_interval
             return True
         self._ours = None
-        [(self._owner, expiry)] = connection.fetch(self._sql.lease_owner)
+        owner = connection.fetch(self._sql.lease_owner)
+        if not owner:
+            raise StoreError(NO_ROW)
+        [(self._owner, expiry)] = owner
         self._expires_in = max(0, (expiry or 0) + 1 - now) / 1000
         return False
 
@@ -150,7 +153,7 @@ class LeaseDatabaseLocker(JdbcLocker):
             return ours
         found = connection.fetch(self._sql.now_ms)
         if not found:
-            raise StoreError("ACTIVEMQ_LOCK has no row with ID 1; run jdbcstore init")
+            raise StoreError(NO_ROW)
         theirs = epoch_ms(found[0][0])
         self.skew_ms = ours - theirs
         return ours if abs(self.skew_ms) <= self._allowed_ms else theirs

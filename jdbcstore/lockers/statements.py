@@ -29,6 +29,7 @@ from jdbcstore.schema import LOCK_ROW
 from jdbcstore.session import Session
 
 EPOCH_ROW = "epoch"
+NO_ROW = "ACTIVEMQ_LOCK has no row with ID 1, and so nobody can have the lock; run jdbcstore init"
 
 
 class LockStatements:

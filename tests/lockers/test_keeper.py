@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
+from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
 from jdbcstore import Message
 from jdbcstore.config.locker import (
@@ -18,6 +21,7 @@ from jdbcstore.config.locker import (
 )
 from jdbcstore.errors import ConfigurationError, LockLost, StoreError
 from jdbcstore.lockers import AbstractLocker
+from jdbcstore.lockers.line import Locked
 from tests.databases import Database
 from tests.faults.conftest import line
 from tests.faults.line import Break, Line
@@ -186,3 +190,92 @@ def test_an_error_ends_it_at_once_where_that_is_wanted(
 def test_what_cannot_work(open_locked: OpenLocked, locker: LockerConfig, says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         open_locked(locker)
+
+
+@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc")
+@pytest.mark.parametrize("what", ["a transaction", "a large message"])
+def test_a_lease_is_renewed_during_a_long_write(
+    open_locked: OpenLocked, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """By its own write a master would be deposed, with nobody competing."""
+    store = open_locked()
+    renewed: list[bool] = []
+
+    def renew(*_: object) -> None:
+        assert store._mastership is not None
+        renewed.append(store._mastership.locker.keep_alive())
+
+    if what == "a transaction":
+        store._writer.call(renew)
+    else:
+        insert = store._session.adapter.insert_messages
+
+        def insert_slowly(*arguments: Any) -> None:
+            insert(*arguments)
+            renew()
+
+        monkeypatch.setattr(store._session.adapter, "insert_messages", insert_slowly)
+        store.queue("Q").add_message(Message(b"x" * (2 << 20)))
+    assert renewed == [True]
+
+
+@pytest.mark.backends("sqlite")
+def test_whoever_locks_the_file_for_long_keeps_a_renewal_waiting_for_a_second_only(
+    open_locked: OpenLocked, connection: Connection
+) -> None:
+    locker = open_locked()._mastership.locker  # type: ignore[union-attr]
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    began = time.monotonic()
+    with pytest.raises(Locked):
+        locker.keep_alive()
+    # Beside the driver's own 30 s.
+    assert time.monotonic() - began < 15.0
+    connection.exec_driver_sql("ROLLBACK")
+    assert locker.keep_alive()
+
+
+@pytest.mark.backends("sqlite")
+def test_a_statement_that_runs_is_ended_by_another_thread_and_its_connection_left_alone(
+    open_locked: OpenLocked,
+) -> None:
+    """A connection that is closed under it takes the process with it."""
+    line = open_locked()._session.connect()
+    began = threading.Event()
+
+    def begin() -> int:
+        began.set()
+        return 1
+
+    line._raw.create_function("began", 0, begin)
+    failures: list[Exception] = []
+
+    def count_for_ever() -> None:
+        try:
+            line.cursor.execute(
+                "WITH RECURSIVE n(i) AS (SELECT began() UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+            )
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=count_for_ever)
+    thread.start()
+    assert began.wait(30)
+    line.abort()
+    thread.join(30)
+    assert "interrupted" in str(failures[0])
+    assert line.cursor.execute("SELECT 1").fetchall() == [(1,)]
+    line.close()
+
+
+@pytest.mark.backends("postgresql")
+def test_closing_waits_for_no_vacuum(open_locked: OpenLocked, connection: Connection) -> None:
+    store = open_locked()
+    connection.exec_driver_sql("BEGIN")
+    connection.exec_driver_sql("LOCK TABLE activemq_msgs IN SHARE UPDATE EXCLUSIVE MODE")
+    store._writer._statistics.count(5_000)
+    closing = threading.Thread(target=store.close, daemon=True)
+    closing.start()
+    closing.join(20)
+    alive = closing.is_alive()
+    connection.exec_driver_sql("ROLLBACK")
+    assert not alive

@@ -111,3 +111,32 @@ def test_every_interleaving(backend: Backend, database: Database) -> None:
         for holder in holders.values():
             holder.releases()
     session.close()
+
+
+@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc")
+def test_nobody_is_master_of_a_row_that_is_not_there(database: Database, backend: Backend) -> None:
+    session = Session(database.url, StoreConfig())
+    database.execute("DELETE FROM ACTIVEMQ_LOCK")
+    holders = [Holder(name, session, database, backend.scheme) for name in "AB"]
+    for holder in holders:
+        with pytest.raises(StoreError, match="jdbcstore init"):
+            holder.locker.start(0.0)
+    session.close()
+
+
+@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc")
+def test_a_check_looks_whether_its_row_is_there(database: Database) -> None:
+    session = Session(database.url, StoreConfig())
+    locker = DatabaseLocker(name="A", lock_keep_alive_period=PERIOD)
+    locker.configure(session)
+    assert locker.do_start(0.0)
+    assert locker.keep_alive()
+    # As ActiveMQ's own lock statement is, where it locks the table: somebody may clear it before.
+    locker._line.run(lambda connection: connection.cursor.execute("DELETE FROM " + _lock_table(session)))
+    assert not locker.keep_alive()
+    locker.do_stop()
+    session.close()
+
+
+def _lock_table(session: Session) -> str:
+    return str(session.tables.lock.name)
