@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import attrgetter
+from sys import getsizeof
 from typing import Any, Protocol, cast, final
 
 from jdbcstore.body import AnyBody, Body, BodyType, checked_body, checked_properties, type_of
@@ -50,6 +51,11 @@ class Source(Protocol):
 
     @property
     def body_size(self) -> int: ...
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, all of it."""
+        ...
 
     def read_body(self, message: Message) -> Body: ...
 
@@ -166,6 +172,20 @@ class Message(MessageFields):
             return self._source.body_size if self._source else 0
         return len(self._body or ())
 
+    @property
+    def memory_size(self) -> int:
+        """Roughly the bytes that it takes in memory: body, properties and headers, decoded or not."""
+        if self._source is not None:
+            stored: int = self._source.size + self._source.body_size
+            return stored
+        size: int = getsizeof(self._body) if type(self._body) in _FLAT else _deep_size(self._body)
+        for name, value in self._properties.items():
+            size += _ITEM + len(name) + (getsizeof(value) if type(value) is str else _deep_size(value))
+        for text in _get_texts(self):
+            if text is not None:
+                size += len(text)
+        return size
+
     def replace(self, **changes: Any) -> Message:
         """This message with some of the constructor's arguments changed.
 
@@ -211,6 +231,20 @@ class Message(MessageFields):
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a message cannot be changed; use message.replace({name}=...)")
+
+
+_FLAT = (str, bytes)
+_ITEM = 128
+"""Bytes of a place in a dict or list, and of what is in it beside its text."""
+_get_texts = attrgetter("correlation_id", "jms_type", "group_id", "user_id")
+
+
+def _deep_size(value: Any) -> int:
+    if isinstance(value, Mapping):
+        return sum(_ITEM + len(name) + _deep_size(one) for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return sum(_ITEM + _deep_size(one) for one in value)
+    return getsizeof(value)
 
 
 _ARGUMENTS = frozenset(HEADERS) | {"body", "properties"}

@@ -72,6 +72,10 @@ class Delivery(Protocol):
 class Consumer(Protocol):
     """The connector's end of a subscription."""
 
+    @property
+    def keeps_messages(self) -> bool:
+        """Whether it asks a delivery for its message after ``deliver``: the broker then keeps it."""
+
     def deliver(self, delivery: Delivery) -> None:
         """Send a message to the client. Never called before ``subscribe`` is done, or after ``close``."""
 

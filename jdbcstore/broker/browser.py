@@ -10,7 +10,9 @@ from typing import Protocol
 
 from jdbcstore.abc import Cursor, MessageStore, Transaction
 from jdbcstore.broker.api import Consumer, SubscriptionRequest
-from jdbcstore.broker.entry import Entry
+from jdbcstore.broker.cursors.store import PageSize
+from jdbcstore.broker.entry import Entry, size_of
+from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.destination import Destination
@@ -19,6 +21,9 @@ from jdbcstore.message import Message
 from jdbcstore.selector import Selector
 
 log = logging.getLogger(__name__)
+
+_PAGE_BYTES = 1024 * 1024
+"""Read at once, or one message."""
 
 
 class Browsed(Protocol):
@@ -49,9 +54,9 @@ class Browser(BaseSubscription):
         selector: Selector | None,
         page_size: int,
     ) -> None:
-        super().__init__(parts.loop, request, consumer, prefetch, selector)
-        self._parts = parts
+        super().__init__(parts, request, consumer, prefetch, selector)
         self._page_size = page_size
+        self._pages = PageSize()
         self._queues: list[Browsed] = []
         self._room = asyncio.Event()
         self._task: Task[None] | None = None
@@ -63,11 +68,11 @@ class Browser(BaseSubscription):
     def begin(self) -> None:
         super().begin()
         if not self.closed:
-            self._task = self._parts.loop.create_task(self._run())
+            self._task = self.parts.loop.create_task(self._run())
 
     async def _run(self) -> None:
         try:
-            last = await self._parts.run(self._parts.store.last_sequence)
+            last = await self.parts.run(self.parts.store.last_sequence)
             for queue in self._queues:
                 await self._show(queue, last)
             if not self.closed:
@@ -76,7 +81,7 @@ class Browser(BaseSubscription):
             self.end(error)
 
     async def _show(self, queue: Browsed, last: int) -> None:
-        shown = _Shown(queue.destination, self._room)
+        shown = _Shown(queue.destination, self._room, self.parts.memory)
         self.sources.append(shown)
         transient = queue.transient_messages()
         if queue.store is not None:
@@ -86,8 +91,10 @@ class Browser(BaseSubscription):
     async def _show_stored(self, store: MessageStore, shown: _Shown, last: int) -> None:
         after: Cursor | None = None
         while not self.closed:
-            page = await self._parts.run(lambda after=after: store.recover(self._page_size, after))  # type: ignore[misc]
-            known = self._parts.last_sequence
+            limit = self._pages.most(self._page_size, _PAGE_BYTES)
+            page = await self.parts.run(lambda after=after, limit=limit: store.recover(limit, after))  # type: ignore[misc]
+            self._pages.saw(max(map(size_of, page), default=0))
+            known = self.parts.last_sequence
             await self._deliver_all(
                 Entry(message, shown, sequence, stored=True, redelivered=sequence <= known)
                 for message in page
@@ -106,6 +113,7 @@ class Browser(BaseSubscription):
                     return
                 self._room.clear()
                 await self._room.wait()
+            self.parts.memory.hold(entry)
             self.deliver(entry)
 
     def close(self) -> None:
@@ -116,11 +124,16 @@ class Browser(BaseSubscription):
 class _Shown:
     """A :class:`jdbcstore.broker.entry.Source` of copies."""
 
-    def __init__(self, destination: Destination, room: asyncio.Event) -> None:
+    def __init__(self, destination: Destination, room: asyncio.Event, memory: MemoryUsage) -> None:
         self.destination = destination
         self._room = room
+        self._memory = memory
 
-    def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:  # noqa: ARG002
+    def given(self, entry: Entry) -> None:
+        entry.hollow(self._memory)
+
+    def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
+        self._memory.let_go(entries)
         done: Future[None] = asyncio.get_running_loop().create_future()
         done.set_result(None)
         return done
@@ -131,11 +144,13 @@ class _Shown:
     def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:  # noqa: ARG002
         return False
 
-    def acknowledged(self, entries: Sequence[Entry]) -> None: ...
+    def acknowledged(self, entries: Sequence[Entry]) -> None:
+        self._memory.let_go(entries)
 
     def retain(self, entries: Sequence[Entry]) -> None: ...
 
-    def give_back(self, entries: Sequence[Entry]) -> None: ...
+    def give_back(self, entries: Sequence[Entry]) -> None:
+        self._memory.let_go(entries)
 
     def has_room(self, subscription: BaseSubscription) -> None:  # noqa: ARG002
         self._room.set()

@@ -12,7 +12,7 @@ from jdbcstore.broker.cursors import Backlog
 from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.dispatcher import InHand
 from jdbcstore.broker.durable_subscriber import DurableSubscriber
-from jdbcstore.broker.entry import Entry, Source
+from jdbcstore.broker.entry import Entry, Shared, Source
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.policies import Policies
@@ -67,10 +67,17 @@ class Track:
             self._transient, self._memory = Backlog(cursor, lanes), topic.memory
         return self._transient
 
-    def keep(self, topic: Topic, message: Message, number: int) -> None:
+    def keep(self, topic: Topic, shared: Shared, number: int) -> None:
         """A message that is not stored has come while nobody consumes."""
+        message = shared.message
         if self._durable.wants(message):
-            self.transient(topic).cursor.push(Entry(message, self._source_of(message), number, stored=False))
+            source = self._source_of(message)
+            self.transient(topic).cursor.push(Entry(message, source, number, stored=False, shared=shared))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits here that is not stored."""
+        return self._transient is None or self._transient.is_empty
 
     @property
     def is_full(self) -> bool:
@@ -83,7 +90,7 @@ class Track:
     def close(self) -> None:
         """Forget what is not stored."""
         if self._transient is not None and self._memory is not None:
-            self._memory.release(self._transient.returned_size)
+            self._memory.let_go(self._transient.returned)
             self._transient.close()
             self._transient = None
 

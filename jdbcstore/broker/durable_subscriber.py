@@ -39,10 +39,9 @@ class DurableSubscriber(BaseSubscription):
         selector: Selector | None,
     ) -> None:
         prefetch = policy.durable_topic_prefetch if request.prefetch is None else request.prefetch
-        super().__init__(parts.loop, request, consumer, prefetch, selector)
+        super().__init__(parts, request, consumer, prefetch, selector)
         self.durable = durable
         self.delays = Delays(parts.loop, parts.guarded(self._give_back_to_sources))
-        self._parts = parts
         self._feeds: list[DurableFeed] = []
         self._ready: deque[DurableFeed] = deque()
         """Those that may have something, the next one first."""
@@ -57,7 +56,7 @@ class DurableSubscriber(BaseSubscription):
             return
         if not topic.when_ready(partial(self._attach_later, topic)):
             return
-        feed = track.feed = DurableFeed(self._parts, topic, topic.store, self, track)
+        feed = track.feed = DurableFeed(self.parts, topic, topic.store, self, track)
         self._feeds.append(feed)
         topic.add_feed(feed)
         self.wake(feed)
@@ -68,28 +67,41 @@ class DurableSubscriber(BaseSubscription):
         else:
             self.loop.call_later(_BEFORE_ANOTHER_TRY, self.attach, topic)
 
+    @property
+    def lets_go(self) -> bool:
+        """Whether its consumer needs no message that it was given."""
+        return self._lets_go
+
     def wake(self, feed: DurableFeed) -> None:
         """It may have something."""
         if not feed.is_ready:
             feed.is_ready = True
             self._ready.append(feed)
         if self.room > 0:
-            self._parts.touch(self)
+            self.parts.touch(self)
 
     def tell_room(self) -> None:
         if self._ready and self.room > 0:
-            self._parts.touch(self)
+            self.parts.touch(self)
 
     def turn(self) -> None:
-        ready = self._ready
-        # What is with the consumer is in memory.
-        while ready and self.room > 0 and not (self.held and ready[0].memory.is_full):
-            entry = ready[0].next()
-            if entry is None:
-                ready.popleft().is_ready = False
-            else:
+        ready, held_up = self._ready, 0
+        while held_up < len(ready) and self.room > 0:
+            feed = ready[0]
+            entry = feed.next()
+            if entry is not None:
                 ready.rotate(-1)
                 self.deliver(entry)
+                held_up = 0
+            elif feed.is_held_up:
+                ready.rotate(-1)
+                held_up += 1
+            else:
+                ready.popleft().is_ready = False
+        if held_up:
+            for feed in ready:
+                feed.memory.when_room(self.tell_room)
+                self.parts.notices.held_up(feed.memory, self.request, feed.destination)
 
     def try_again(self, entries: Sequence[Entry]) -> None:
         """What was to become of them could not be written."""

@@ -235,7 +235,7 @@ class Engine:
                 self._parts, request, consumer, prefetch, selector, page_size
             )
         else:
-            subscription = BaseSubscription(self._parts.loop, request, consumer, prefetch, selector)
+            subscription = BaseSubscription(self._parts, request, consumer, prefetch, selector)
         self.hand_over(subscription, future)
 
     def hand_over(self, subscription: BaseSubscription, future: Future[Subscription]) -> None:

@@ -7,15 +7,18 @@ from asyncio import Future, Task, TimerHandle
 from collections.abc import Callable, Sequence
 
 from jdbcstore.abc import Cursor, MessageStore, Page
-from jdbcstore.broker.cursors.store import StoreCursor
+from jdbcstore.broker.cursors.store import PageSize, StoreCursor
 from jdbcstore.broker.dispatcher import Dispatcher
-from jdbcstore.broker.entry import Entry
+from jdbcstore.broker.entry import Entry, size_of
 from jdbcstore.broker.parts import Parts
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import StoreError
 from jdbcstore.message import Message
 
 log = logging.getLogger(__name__)
+
+_PAGE_BYTES = 1024 * 1024
+"""Read at once, or one message."""
 
 
 class ExpirySweep:
@@ -36,6 +39,7 @@ class ExpirySweep:
         self._store = store
         self._take = take
         self._on_expired = on_expired
+        self._pages = PageSize()
         self._timer: TimerHandle | None = None
         self._task: Task[None] | None = None
         self._wait()
@@ -67,6 +71,7 @@ class ExpirySweep:
         after: Cursor | None = None
         while True:
             page = await self._read(self._store, after)
+            self._pages.saw(max(map(size_of, page), default=0))
             found = self._found(page)
             if found:
                 await self._on_expired(found)
@@ -75,7 +80,10 @@ class ExpirySweep:
             after = page.cursor
 
     async def _read(self, store: MessageStore, after: Cursor | None) -> Page:
-        in_hand, limit = self._dispatcher.in_hand, self._policy.max_expire_page_size
+        in_hand, limit = (
+            self._dispatcher.in_hand,
+            self._pages.most(self._policy.max_expire_page_size, _PAGE_BYTES),
+        )
         in_hand.begin_reading()
         try:
             return await self._parts.run(lambda: store.recover_expired(limit, after))

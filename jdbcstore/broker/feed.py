@@ -13,7 +13,8 @@ from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.cursors.loaded import LoadedCursor
 from jdbcstore.broker.cursors.store import StoreCursor
 from jdbcstore.broker.dead_letters import expired
-from jdbcstore.broker.entry import Entry
+from jdbcstore.broker.entry import Entry, Shared
+from jdbcstore.broker.filling import Filling
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.redelivery import delay_before, is_over
 from jdbcstore.broker.subscription import BaseSubscription
@@ -54,6 +55,9 @@ class DurableFeed:
         self._acknowledging: list[Future[None]] = []
         self.is_ready = False
         """For the session: whether to ask it for more."""
+        self.is_held_up = False
+        """Whether it has more, for which there is no memory now."""
+        self._filling = Filling(parts, topic.memory, self.retain, self.acknowledged)
 
     @property
     def destination(self) -> Destination:
@@ -107,17 +111,22 @@ class DurableFeed:
         if count is not None:
             message = message.replace(redelivery_counter=count)
         known = count is not None or sequence <= self._parts.last_sequence
-        return Entry(message, self, sequence, stored=True, redelivered=known)
+        shared = self._topic.share(message, sequence)
+        if count is None:
+            message = shared.message
+        return Entry(message, self, sequence, stored=True, redelivered=known, shared=shared)
 
     def _wake(self) -> None:
         self._session.wake(self)
 
-    def push(self, message: Message, sequence: int | None) -> None:
+    def push(self, shared: Shared, sequence: int | None) -> None:
         """A message has come to the topic; it is stored if it has a sequence."""
+        message = shared.message
         if sequence is not None:
-            self._cursor.push(Entry(message, self, sequence, stored=True))
+            self._cursor.push(Entry(message, self, sequence, stored=True, shared=shared))
         else:
-            self._transient.cursor.push(Entry(message, self, next(self._parts.numbers), stored=False))
+            number = next(self._parts.numbers)
+            self._transient.cursor.push(Entry(message, self, number, stored=False, shared=shared))
         self._wake()
 
     def lose_sight(self) -> None:
@@ -156,6 +165,14 @@ class DurableFeed:
     def _choose(self) -> Backlog | None:
         """Where the next message waits: stored and not stored ones in turns."""
         stored, transient = self._stored.head(), self._transient.head()
+        self.is_held_up = False
+        if self._session.held and self.memory.is_full:
+            # What is with the consumer is in memory, unless it can be had again.
+            if not (self._session.lets_go and self._cursor.is_window):
+                self.is_held_up = stored is not None
+                stored = None
+            self.is_held_up |= transient is not None
+            transient = None
         if transient is None:
             return None if stored is None else self._stored
         if stored is not None:
@@ -165,13 +182,13 @@ class DurableFeed:
         return self._transient
 
     def _pass_over(self, entry: Entry) -> None:
-        self._topic.memory.release(entry.size)
+        self._topic.memory.let_go([entry])
         if entry.stored:
             self._acknowledged.append(entry)
             self._parts.touch(self)
 
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        self._topic.memory.release(sum([entry.size for entry in entries]))
+        self._topic.memory.let_go(entries)
         stored = [entry for entry in entries if entry.stored]
         if not stored:
             return self._parts.done()
@@ -199,7 +216,7 @@ class DurableFeed:
         else:
             for entry in entries:
                 entry.redeliver()
-                self._topic.memory.take(entry.size)
+                self._topic.memory.hold(entry)
             self.give_back(entries)
         for promise in promises:
             self._parts.settle(promise, error)
@@ -223,7 +240,7 @@ class DurableFeed:
         return [entry.message if prioritized else entry.sequence for entry in entries]
 
     def acknowledged(self, entries: Sequence[Entry]) -> None:
-        self._topic.memory.release(sum([entry.size for entry in entries]))
+        self._topic.memory.let_go(entries)
         self._forget([entry for entry in entries if entry.stored])
 
     def reject(self, entries: Sequence[Entry], subscription: BaseSubscription) -> Future[None]:  # noqa: ARG002
@@ -239,7 +256,10 @@ class DurableFeed:
                 self._session.delays.add(entry, delay_before(policy, count))
         if not dead:
             return self._parts.done()
-        return self._bury(dead, lambda _: "java.lang.Throwable: Rejected by its consumer")
+        return self._filling.then(self._store, dead, self._bury_rejected)
+
+    def _bury_rejected(self, entries: Sequence[Entry]) -> Future[None]:
+        return self._bury(entries, lambda _: "java.lang.Throwable: Rejected by its consumer")
 
     def _bury(
         self, entries: Sequence[Entry], cause: Callable[[Message], str], *, is_expiry: bool = False
@@ -265,7 +285,7 @@ class DurableFeed:
             return
         stored = [entry for entry in entries if entry.stored]
         self._transient.give_back([entry for entry in entries if not entry.stored])
-        self._topic.memory.release(sum([entry.size for entry in stored]))
+        self._topic.memory.let_go(stored)
         self._track.delivered.update((entry.sequence, entry.message.redelivery_counter) for entry in stored)
         following = self._track.feed
         if following is None or following is self:
@@ -277,13 +297,31 @@ class DurableFeed:
         """Take over what a consumer before had; this one's pages did not bring it."""
         for entry in entries:
             entry.source = self
-            self._topic.memory.take(entry.size)
+            self._topic.memory.hold(entry)
         self._take_back(entries)
         self._wake()
 
     def _take_back(self, entries: Sequence[Entry]) -> None:
+        hollow = [entry for entry in entries if entry.is_hollow]
+        entries = [entry for entry in entries if not entry.is_hollow]
         self._stored.give_back(entries)
         self._back.update(dict.fromkeys(entries))
+        if hollow:
+            # With all that waits: it would come before them.
+            self._read_again([*hollow, *self._stored.take_returned()])
+            self._back.clear()
+
+    def _read_again(self, entries: Sequence[Entry]) -> None:
+        """They are in the store: pages bring them in their places."""
+        self._track.delivered.update((entry.sequence, entry.message.redelivery_counter) for entry in entries)
+        self._track.in_hand.release(entries)
+        for entry in entries:
+            self._cursor.leave(entry)
+        self._cursor.go_back()
+
+    def given(self, entry: Entry) -> None:
+        if entry.stored and self._cursor.is_window and self._topic.memory.is_high:
+            entry.hollow(self._topic.memory)
 
     def has_room(self, subscription: BaseSubscription) -> None: ...
 

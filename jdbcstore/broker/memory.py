@@ -1,4 +1,4 @@
-"""How much memory messages take, and producers that wait until there is room for more."""
+"""How much memory messages take, and who waits until there is room for more."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import asyncio
 import logging
 from asyncio import AbstractEventLoop, Future
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from jdbcstore.broker.api import Promise
 from jdbcstore.config.policy import PolicyEntry
@@ -16,16 +17,30 @@ from jdbcstore.destination import Destination
 from jdbcstore.errors import DestinationFull
 from jdbcstore.message import Message
 
+if TYPE_CHECKING:
+    from jdbcstore.broker.entry import Entry
+
 log = logging.getLogger(__name__)
 
 
 class MemoryUsage:
-    """Bytes in use, here and in the parent; estimates, for the limits that keep a broker small."""
+    """Bytes in use, here and in the parent; estimates, for the limits that keep a broker small.
 
-    __slots__ = ("_high", "_parent", "_waiting", "limit", "used")
+    :param name: what the limit is called where it is set
+    """
 
-    def __init__(self, limit: int, *, high_water_mark: int = 70, parent: MemoryUsage | None = None) -> None:
+    __slots__ = ("_high", "_parent", "_waiting", "limit", "name", "used")
+
+    def __init__(
+        self,
+        limit: int,
+        *,
+        high_water_mark: int = 70,
+        parent: MemoryUsage | None = None,
+        name: str = "memory_limit",
+    ) -> None:
         self.limit = limit
+        self.name = name
         self._high = limit * high_water_mark // 100
         self._parent = parent
         self.used = 0
@@ -40,6 +55,34 @@ class MemoryUsage:
     def is_full(self) -> bool:
         """Whether producers should wait."""
         return self.used >= self.limit or (self._parent is not None and self._parent.is_full)
+
+    @property
+    def room(self) -> int:
+        """Bytes until it is high; 0 if it is."""
+        own = max(self._high - self.used, 0)
+        return own if self._parent is None else min(own, self._parent.room)
+
+    @property
+    def reached(self) -> str:
+        """The limit that makes it full, for whoever can raise it."""
+        if self.used < self.limit and self._parent is not None:
+            return self._parent.reached
+        return f"{self.name} of {self.limit} bytes"
+
+    def hold(self, entry: Entry) -> None:
+        """Use what an entry takes; a message that others have too counts once."""
+        self.take(entry.size)
+        if entry.shared is not None:
+            entry.shared.hold()
+
+    def let_go(self, entries: Iterable[Entry]) -> None:
+        """Use what these took no more."""
+        size = 0
+        for entry in entries:
+            size += entry.size
+            if entry.shared is not None:
+                entry.shared.let_go()
+        self.release(size)
 
     def take(self, size: int) -> None:
         """Use that much more; never refused."""

@@ -15,6 +15,7 @@ from jdbcstore.abc import Store
 from jdbcstore.broker.api import Promise
 from jdbcstore.broker.completions import StoreLine
 from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.broker.notices import Notices
 from jdbcstore.clock import Clock
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Parts:
         self.folder = folder
         """Where temporary files are; None is the system's own."""
         self._on_defect = on_defect
+        self.notices = Notices(loop)
         self.dead_letters: DeadLetters
         self.outbox: Outbox
         self.gates: Gates

@@ -16,6 +16,7 @@ from jdbcstore.broker.cursors.store import StoreCursor
 from jdbcstore.broker.dispatcher import Dispatcher
 from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.expiry import ExpirySweep
+from jdbcstore.broker.filling import Filling
 from jdbcstore.broker.intake import Intake
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.parts import Parts
@@ -53,7 +54,9 @@ class Queue:
         lanes = 10 if policy.prioritized_messages else 1
         stored, transient = (
             self._make_stored(lanes, is_empty),
-            cursor_of_transient(self, policy, self.memory, lanes, parts.folder),
+            cursor_of_transient(
+                self, policy, self.memory, lanes, parts.folder, may_read=lambda: not self._is_held_up()
+            ),
         )
         self.consumers = Consumers(
             use_priority=policy.use_consumer_priority,
@@ -81,6 +84,10 @@ class Queue:
         self.expiry = ExpirySweep(
             parts, policy, self._dispatcher, self._store, self._take_stored, self._rejections.bury_expired
         )
+        self._filling = Filling(parts, self.memory, self.retain, self.acknowledged)
+        self._is_window = self._store is not None and isinstance(stored, StoreCursor) and stored.is_window
+        self._delivered: dict[int, int] = {}
+        """The redelivery counts of what has come back from a consumer, and is in the store alone."""
         self._acknowledged: list[Entry] = []
         self._acknowledging: list[Future[None]] = []
 
@@ -106,6 +113,17 @@ class Queue:
             on_lost=self._lose,
             is_empty=is_empty,
         )
+
+    def _is_held_up(self) -> bool:
+        """Whether there is no memory to read more from files, and something is with consumers."""
+        if not self.memory.is_full:
+            return False
+        holder = next((one for one in self.consumers if one.held), None)
+        if holder is None:
+            return False
+        self.memory.when_room(self.touch)
+        self._parts.notices.held_up(self.memory, holder.request, self._destination)
+        return True
 
     def _lose(self, error: SpillFailed) -> None:
         """A file could not be read back: its messages are still stored."""
@@ -136,7 +154,13 @@ class Queue:
     def _entry_of(self, message: Message) -> Entry:
         sequence = message.sequence or 0
         known = sequence <= self._parts.last_sequence
-        return Entry(message, self, sequence, stored=True, redelivered=known)
+        count = self._delivered.get(sequence) if self._delivered else None
+        if count is None:
+            return Entry(message, self, sequence, stored=True, redelivered=known)
+        message = message.replace(redelivery_counter=count)
+        entry = Entry(message, self, sequence, stored=True, redelivered=True)
+        entry.returned = True
+        return entry
 
     def _take_stored(self, message: Message) -> Entry:
         entry = self._entry_of(message)
@@ -202,8 +226,27 @@ class Queue:
             self.touch()
 
     def give_back(self, entries: Sequence[Entry]) -> None:
-        self._dispatcher.give_back(when_written(entries, self._give_back_late))
+        entries = when_written(entries, self._give_back_late)
+        hollow = [entry for entry in entries if entry.is_hollow]
+        self._dispatcher.give_back([entry for entry in entries if not entry.is_hollow])
+        if hollow:
+            # With all that waits: it would come before them.
+            self._read_again([*hollow, *self._dispatcher.stored.take_returned()])
         self.touch()
+
+    def _read_again(self, entries: Sequence[Entry]) -> None:
+        """They are in the store: pages bring them in their places."""
+        cursor = self._dispatcher.stored.cursor
+        assert isinstance(cursor, StoreCursor)  # noqa: S101 - else none is dropped
+        self._delivered.update((entry.sequence, entry.message.redelivery_counter) for entry in entries)
+        self._dispatcher.in_hand.release(entries)
+        for entry in entries:
+            cursor.leave(entry)
+        cursor.go_back()
+
+    def given(self, entry: Entry) -> None:
+        if self._is_window and self.memory.is_high and entry.stored and entry.writing is None:
+            entry.hollow(self.memory)
 
     def _give_back_late(self, entry: Entry) -> None:
         if entry.stored:
@@ -243,17 +286,25 @@ class Queue:
 
     def acknowledged(self, entries: Sequence[Entry]) -> None:
         self.memory.release(sum([entry.size for entry in entries]))
-        self._dispatcher.in_hand.remove([entry for entry in entries if entry.stored])
+        self._forget([entry for entry in entries if entry.stored])
+
+    def _forget(self, entries: Sequence[Entry]) -> None:
+        """The store has."""
+        self._dispatcher.in_hand.remove(entries)
+        if self._delivered:
+            for entry in entries:
+                self._delivered.pop(entry.sequence, None)
 
     def retain(self, entries: Sequence[Entry]) -> None:
         self._rejections.retain(entries)
 
-    def reject(self, entries: Sequence[Entry], subscription: BaseSubscription) -> Future[None]:  # noqa: ARG002
-        return self._rejections.reject(when_written(entries, self._reject_late))
+    def reject(self, entries: Sequence[Entry], subscription: BaseSubscription | None) -> Future[None]:  # noqa: ARG002
+        entries = when_written(entries, self._reject_late)
+        return self._filling.then(self._store, entries, self._rejections.reject)
 
     def _reject_late(self, entry: Entry) -> None:
         if entry.stored:
-            self._rejections.reject([entry]).add_done_callback(Future.exception)  # it is logged
+            self.reject([entry], None).add_done_callback(Future.exception)  # it is logged
         else:
             self.memory.release(entry.size)
 
@@ -280,7 +331,7 @@ class Queue:
         self, entries: list[Entry], promises: list[Future[None]], _: None, error: BaseException | None
     ) -> None:
         if error is None:
-            self._dispatcher.in_hand.remove(entries)
+            self._forget(entries)
         else:
             for entry in entries:
                 entry.redeliver()

@@ -18,13 +18,19 @@ from jdbcstore.message import Message
 
 
 def cursor_of_transient(
-    queue: Source, policy: PolicyEntry, memory: MemoryUsage, lanes: int, folder: Path | None
+    queue: Source,
+    policy: PolicyEntry,
+    memory: MemoryUsage,
+    lanes: int,
+    folder: Path | None,
+    *,
+    may_read: Callable[[], bool],
 ) -> MessageCursor:
     """For what is not stored; beside the store's cursor it may go on in files, as in ActiveMQ."""
     if policy.pending_queue_policy == "vmQueueCursor":
         return MemoryCursor(memory, lanes)
     name = f"messages of {queue.destination} that are not stored"
-    return FileCursor(name, lambda _: queue, memory, lanes=lanes, folder=folder)
+    return FileCursor(name, lambda _: queue, memory, lanes=lanes, folder=folder, may_read=may_read)
 
 
 def cursor_of_stored(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from jdbcstore.broker.entry import size_of
+from jdbcstore.broker.entry import Shared
 from jdbcstore.clock import Clock
 from jdbcstore.config.policy import (
     FixedCountSubscriptionRecoveryPolicy,
@@ -14,18 +14,20 @@ from jdbcstore.config.policy import (
     SubscriptionRecoveryPolicy,
     TimedSubscriptionRecoveryPolicy,
 )
-from jdbcstore.message import Message
 
 
 class Retained:
-    """The last messages of one topic, as many as its subscription recovery policy says."""
+    """The last messages of one topic, as many as its subscription recovery policy says.
+
+    Where these fill half of the memory, or there is little left, the oldest go sooner.
+    """
 
     __slots__ = ("_clock", "_duration_ms", "_kept", "_most_bytes", "_most_messages", "_size")
 
     def __init__(self, policy: SubscriptionRecoveryPolicy, clock: Clock) -> None:
         self._clock = clock
-        self._kept: deque[tuple[int, int, Message]] = deque()
-        """When each came, its size, and itself."""
+        self._kept: deque[tuple[int, Shared]] = deque()
+        """When each came, and itself."""
         self._size = 0
         self._most_messages: int | None = None
         self._most_bytes: int | None = None
@@ -42,30 +44,48 @@ class Retained:
             case TimedSubscriptionRecoveryPolicy():
                 self._duration_ms = policy.recover_duration * 1000
 
-    def add(self, message: Message) -> None:
+    def add(self, message: Shared) -> None:
         """This message was sent."""
         if self._most_messages == 0:
             return
-        size = size_of(message)
-        self._kept.append((self._clock.now_ms(), size, message))
-        self._size += size
+        message.hold()
+        self._kept.append((self._clock.now_ms(), message))
+        self._size += message.size
         self._drop()
+        memory = message.memory
+        while len(self._kept) > 1 and (memory.is_high or self._size > memory.limit // 2):
+            self._drop_oldest()
 
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[Shared]:
         """What a new subscriber gets, in the order in which it was sent."""
         self._drop()
         now_ms = self._clock.now_ms()
-        return [message for _, _, message in self._kept if not 0 < message.expiration_ms <= now_ms]
+        return [shared for _, shared in self._kept if not 0 < shared.message.expiration_ms <= now_ms]
+
+    @property
+    def is_empty(self) -> bool:
+        self._drop()
+        return not self._kept
+
+    def close(self) -> None:
+        """Forget them."""
+        while self._kept:
+            self._drop_oldest()
 
     def _drop(self) -> None:
         kept = self._kept
         if self._most_messages is not None:
             while len(kept) > self._most_messages:
-                self._size -= kept.popleft()[1]
+                self._drop_oldest()
         elif self._most_bytes is not None:
             while self._size > self._most_bytes:
-                self._size -= kept.popleft()[1]
+                self._drop_oldest()
         elif self._duration_ms is not None:
             oldest = self._clock.now_ms() - self._duration_ms
             while kept and kept[0][0] < oldest:
-                self._size -= kept.popleft()[1]
+                self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        _, shared = self._kept.popleft()
+        self._size -= shared.size
+        shared.let_go()

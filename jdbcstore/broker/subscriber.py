@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jdbcstore.abc import Transaction
 from jdbcstore.broker.api import Consumer, SubscriptionRequest
 from jdbcstore.broker.cursors.choice import memory_or_file
-from jdbcstore.broker.entry import Entry
+from jdbcstore.broker.entry import Entry, Shared
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.subscription import BaseSubscription
@@ -53,8 +53,7 @@ class TopicSubscriber(BaseSubscription):
     ) -> None:
         prefetch = policy.topic_prefetch if request.prefetch is None else request.prefetch
         selector = Selector(request.selector) if request.selector else None
-        super().__init__(parts.loop, request, consumer, prefetch, selector)
-        self.parts = parts
+        super().__init__(parts, request, consumer, prefetch, selector)
         self.memory = memory
         self.discarded = 0
         """Messages that were dropped because too many waited."""
@@ -76,17 +75,20 @@ class TopicSubscriber(BaseSubscription):
         share = self._shares[topic.destination] = Share(self, topic)
         return share
 
-    def offer(self, message: Message, share: Share) -> None:
+    def offer(self, shared: Shared, share: Share) -> None:
         """A message has come, of the topic that this is the share of."""
+        message = shared.message
         if is_local(message, self.request) or not self.wants(message):
             return
-        entry = Entry(message, share, next(self.parts.numbers), stored=False)
+        entry = Entry(message, share, next(self.parts.numbers), stored=False, shared=shared)
         if not self.pending and self._may_deliver:
-            self.memory.take(entry.size)
+            self.memory.hold(entry)
             self.deliver(entry)
             return
         self._cursor.push(entry)
         self.pending += 1
+        if self.pending == 1 and self.room > 0:
+            self.parts.touch(self)  # it is held up by the memory, which says so
         if self._most_pending is not None:
             while self.pending > self._most_pending:
                 self._discard_oldest()
@@ -98,8 +100,10 @@ class TopicSubscriber(BaseSubscription):
 
     @property
     def _may_deliver(self) -> bool:
-        # What is with the consumer is in memory.
-        return self.room > 0 and not (self.held and self.memory.is_full)
+        if self.room <= 0:
+            return False
+        # What is with the consumer is in memory, unless it needs it no more.
+        return self._lets_go or not (self.held and self.memory.is_full)
 
     def _discard_oldest(self) -> None:
         entry = self._pop()
@@ -135,6 +139,9 @@ class TopicSubscriber(BaseSubscription):
         if expired:
             for share in self._shares.values():
                 share.expire([entry for entry in expired if entry.source is share])
+        if self.pending and self.room > 0 and not self._may_deliver:
+            self.memory.when_room(self.tell_room)
+            self.parts.notices.held_up(self.memory, self.request, self.request.destination)
 
     def close(self) -> None:
         if self.closed:
@@ -172,9 +179,13 @@ class Share:
         """Whether producers should wait for the subscriber."""
         return self._subscriber.is_full
 
-    def offer(self, message: Message) -> None:
+    def offer(self, shared: Shared) -> None:
         """A message of this topic has come."""
-        self._subscriber.offer(message, self)
+        self._subscriber.offer(shared, self)
+
+    def given(self, entry: Entry) -> None:
+        """It does not come again, whatever becomes of it."""
+        entry.hollow(self._subscriber.memory)
 
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
         self.acknowledged(entries)
@@ -184,7 +195,7 @@ class Share:
         return False
 
     def acknowledged(self, entries: Sequence[Entry]) -> None:
-        self._subscriber.memory.release(sum(entry.size for entry in entries))
+        self._subscriber.memory.let_go(entries)
 
     def reject(self, entries: Sequence[Entry], subscription: BaseSubscription) -> Future[None]:  # noqa: ARG002
         """They are gone, as in ActiveMQ."""

@@ -11,11 +11,15 @@ from typing import cast
 
 from jdbcstore.broker.api import Consumer, Delivery, SubscriptionRequest
 from jdbcstore.broker.entry import Entry, Source
+from jdbcstore.broker.parts import Parts
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import Message
 from jdbcstore.selector import Selector
 
 log = logging.getLogger(__name__)
+
+_MANY = 1000
+"""With a consumer, beyond which it gets no more where memory is full."""
 
 
 class BaseSubscription:
@@ -27,13 +31,14 @@ class BaseSubscription:
 
     def __init__(
         self,
-        loop: AbstractEventLoop,
+        parts: Parts,
         request: SubscriptionRequest,
         consumer: Consumer,
         prefetch: int,
         selector: Selector | None = None,
     ) -> None:
-        self.loop = loop
+        self.parts = parts
+        self.loop = parts.loop
         self.request = request
         self.consumer = consumer
         self.prefetch = max(prefetch, 1)
@@ -47,6 +52,7 @@ class BaseSubscription:
         """Whether whoever subscribed knows it."""
         self.paused = False
         self.closed = False
+        self._lets_go = not consumer.keeps_messages
         self.on_close: Callable[[BaseSubscription], None] = _nothing
 
     @property
@@ -54,7 +60,18 @@ class BaseSubscription:
         """How many more messages the consumer takes."""
         if self.paused or self.closed or not self.begun:
             return 0
-        return self.prefetch + self.extension - len(self.held)
+        count = len(self.held)
+        if count >= _MANY and self._is_too_much():
+            return 0
+        return self.prefetch + self.extension - count
+
+    def _is_too_much(self) -> bool:
+        """Whether there is no memory for even more that a client does not acknowledge."""
+        if not self.parts.memory.is_full:
+            return False
+        self.parts.memory.when_room(self.tell_room)
+        self.parts.notices.held_up(self.parts.memory, self.request, self.request.destination)
+        return True
 
     def wants(self, message: Message) -> bool:
         """Whether the selector, if there is one, takes the message."""
@@ -75,6 +92,9 @@ class BaseSubscription:
         except Exception as error:
             log.exception("a consumer of %s failed and is closed", entry.destination)
             self.end(error)
+            return
+        if self._lets_go and entry.holder is self:
+            entry.source.given(entry)
 
     def acknowledge(self, deliveries: Sequence[Delivery]) -> Future[None]:
         return self._settle(deliveries, lambda source, entries: source.acknowledge(entries))

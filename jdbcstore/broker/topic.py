@@ -11,6 +11,7 @@ from jdbcstore.abc import MessageReference, TopicMessageStore, Transaction
 from jdbcstore.broker.api import Promise
 from jdbcstore.broker.durable import Track
 from jdbcstore.broker.durable_subscriber import DurableSubscriber
+from jdbcstore.broker.entry import Shared
 from jdbcstore.broker.feed import DurableFeed
 from jdbcstore.broker.memory import FlowControl, MemoryUsage
 from jdbcstore.broker.outbox import Letter
@@ -46,6 +47,8 @@ class Topic:
         self.store: TopicMessageStore | None = None
         if not destination.is_temporary:
             self.store = parts.store.topic(destination, prioritized=policy.prioritized_messages)
+        self._shared: dict[int, Shared] = {}
+        """By sequence, what is stored and in memory."""
         self.durables: dict[tuple[str, str], Track] = {}
         """The durable subscriptions that have a row here, or are about to."""
         self._retained = Retained(policy.subscription_recovery_policy, parts.clock)
@@ -199,21 +202,28 @@ class Topic:
                 message = message.replace(message_id=reference.message_id)
             if self.policy.prioritized_messages:
                 message = message.replace(sequence=sequence)  # its acknowledgement needs the priority
+        self._is_used = True
+        shared = self.share(message, sequence)
         for feed in self._feeds:
-            feed.push(message, sequence)
+            feed.push(shared, sequence)
         if sequence is None and len(self._feeds) < len(self.durables):
-            self._keep(message)
+            self._keep(shared)
         if 0 < message.expiration_ms < self._parts.clock.now_ms():
             return
         for share in self._shares:
-            share.offer(message)
-        self._retained.add(message)
+            share.offer(shared)
+        self._retained.add(shared)
 
-    def _keep(self, message: Message) -> None:
+    def share(self, message: Message, sequence: int | None) -> Shared:
+        """The message as all have it who get it; that of a sequence may be in memory already."""
+        found = None if sequence is None else self._shared.get(sequence)
+        return found or Shared(message, self.memory, sequence, self._shared)
+
+    def _keep(self, shared: Shared) -> None:
         """What is not stored, for durable subscriptions that nobody consumes."""
         for track in self.durables.values():
             if track.feed is None:
-                track.keep(self, message, next(self._parts.numbers))
+                track.keep(self, shared, next(self._parts.numbers))
 
     def room(self, message: Message) -> Future[None]:  # noqa: ARG002
         """Done when a producer may send more, who has just sent this in a transaction."""
@@ -238,8 +248,8 @@ class Topic:
             share = self._subscribers[subscription] = subscription.join(self)
             self._shares = tuple(self._subscribers.values())
             if subscription.request.retroactive or self.policy.always_retroactive:
-                for message in self._retained.messages():
-                    share.offer(message)
+                for shared in self._retained.messages():
+                    share.offer(shared)
 
     def leave(self, subscriber: TopicSubscriber) -> None:
         """A consumer is gone."""
@@ -255,6 +265,7 @@ class Topic:
 
     def close(self) -> None:
         """The broker stops, or the topic ends: what waits is not sent, and what is not stored is gone."""
+        self._retained.close()
         for track in self.durables.values():
             track.close()
         behind, self._behind = self._behind, deque()

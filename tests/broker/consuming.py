@@ -21,8 +21,11 @@ PATIENCE = 60.0
 class Recorder:
     """A :class:`jdbcstore.broker.api.Consumer`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_messages: bool = True) -> None:
+        self.keeps_messages = keeps_messages
         self.deliveries: list[Delivery] = []
+        self.given: list[Any] = []
+        """The bodies, as they came."""
         self.subscription: Subscription
         self.error: Exception | None = None
         self.has_browsed = False
@@ -31,6 +34,7 @@ class Recorder:
 
     def deliver(self, delivery: Delivery) -> None:
         self.deliveries.append(delivery)
+        self.given.append(delivery.message.body)
         self._changed.set()
 
     def browsed(self) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from jdbcstore import Store
-from jdbcstore.config.policy import PolicyEntry
+from jdbcstore import Message, Store
+from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy, TimedSubscriptionRecoveryPolicy
 from jdbcstore.errors import DestinationFull
-from tests.broker.consuming import consume, message, quiet, running, send
+from tests.broker.consuming import PATIENCE, Recorder, consume, message, quiet, running, send
 
 pytestmark = pytest.mark.backends("memory", "sqlite")
 
@@ -176,5 +176,151 @@ def test_what_was_sent_before_a_transaction_comes_before_it(store: Store) -> Non
             consumer = await consume(engine, "Q")
             await consumer.got(2)
             assert consumer.bodies == ["1", "2"]
+
+    asyncio.run(main())
+
+
+def to_topic(body: Any, **headers: Any) -> Message:
+    return message(body, "topic://T", **headers)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_everybody_gets_everything_though_all_acknowledge_at_the_end(store: Store, persistent: bool) -> None:
+    async def main() -> None:
+        async with running(store, memory_limit=2_000_000) as engine:
+            consumers = [await consume(engine, "topic://T") for _ in range(25)]
+            await send(engine, *[to_topic("x" * 20_000, persistent=persistent) for _ in range(40)])
+            for consumer in consumers:
+                await consumer.got(40)
+            for consumer in consumers:
+                await consumer.acknowledge(*consumer.deliveries)
+            assert engine._parts.memory.used == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_every_durable_subscriber_gets_everything(store: Store, late: bool) -> None:
+    async def main() -> None:
+        async with running(store, memory_limit=2_000_000) as engine:
+            names = [{"client_id": str(n), "subscription_name": "s"} for n in range(100)]
+            consumers = [await consume(engine, "topic://T", **one) for one in names]  # type: ignore[arg-type]
+            if late:  # each reads pages of its own
+                for consumer in consumers:
+                    consumer.subscription.close()
+            for n in range(20):
+                await send(engine, to_topic(f"{n}:{'x' * 500}"))
+            if late:
+                consumers = [await consume(engine, "topic://T", **one) for one in names]  # type: ignore[arg-type]
+            for consumer in consumers:
+                await consumer.got(20)
+            for consumer in consumers:
+                await consumer.acknowledge(*consumer.deliveries)
+            assert engine._parts.memory.used == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_consumer_that_acknowledges_at_the_end_gets_more_than_there_is_memory(
+    store: Store, durable: bool
+) -> None:
+    names: dict[str, Any] = {"client_id": "c", "subscription_name": "s"} if durable else {}
+    name = "topic://T" if durable else "Q"
+    policy = PolicyEntry(redelivery_policy=RedeliveryPolicy(maximum_redeliveries=0))
+
+    async def main() -> None:
+        async with running(store, policy, memory_limit=LIMIT * 10) as engine:
+            consumer = await consume(
+                engine, name, prefetch=1000, recorder=Recorder(keeps_messages=False), **names
+            )
+            bodies = [f"{n}:{'x' * 10_000}" for n in range(60)]
+            await send(engine, *[message(body, name) for body in bodies])
+            await consumer.got(60)
+            assert consumer.given == bodies
+            # What is with the client is read again if it comes back.
+            assert engine._parts.memory.used < LIMIT * 10
+            consumer.subscription.close()
+            consumer = await consume(engine, name, recorder=Recorder(keeps_messages=False), **names)
+            await consumer.got(60)
+            assert consumer.given == bodies
+            assert all(delivery.redelivered for delivery in consumer.deliveries)
+            async with asyncio.timeout(PATIENCE):
+                await consumer.subscription.reject(consumer.deliveries)
+            assert engine._parts.memory.used < LIMIT * 10
+        dead = store.queue("ActiveMQ.DLQ").recover()
+        assert [one.body for one in dead] == bodies
+        assert store.queue("Q").message_count() == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_messages_that_nobody_consumes_take_the_memory_that_there_is(store: Store, header: bool) -> None:
+    large = "x" * 100_000
+    properties = {"large": large} if header else {}
+
+    async def main() -> None:
+        async with running(store, memory_limit=1_000_000) as engine:
+            memory = engine._parts.memory
+            for n in range(50):
+                await send(engine, message("" if header else large, f"Q{n % 2}", properties=properties))
+            assert memory.used <= 1_000_000
+            consumers = [await consume(engine, f"Q{n}", prefetch=2) for n in range(2)]
+            for consumer in consumers:
+                while len(consumer.deliveries) < 25:
+                    await consumer.drain(len(consumer.deliveries) + 1)
+                    assert memory.used < 1_500_000
+                await consumer.acknowledge(*consumer.deliveries)
+            assert memory.used == 0
+        async with running(store, memory_limit=1_000_000) as engine:
+            assert engine._parts.memory.used == 0
+
+    asyncio.run(main())
+
+
+def test_what_earlier_messages_are_kept_counts_and_is_bounded(store: Store) -> None:
+    policy = PolicyEntry(topic=">", subscription_recovery_policy=TimedSubscriptionRecoveryPolicy())
+
+    async def main() -> None:
+        async with running(store, policy, memory_limit=LIMIT * 10) as engine:
+            await send(engine, *[to_topic(f"{n}:{'x' * 10_000}", persistent=False) for n in range(100)])
+            assert LIMIT < engine._parts.memory.used <= LIMIT * 11
+            consumer = await consume(engine, "topic://T", retroactive=True)
+            await consumer.got(5)
+            assert consumer.bodies[0].partition(":")[0] != "0"
+
+    asyncio.run(main())
+
+
+def test_what_the_memory_holds_up_is_told_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with running(store, PolicyEntry(topic=">", memory_limit=LIMIT)) as engine:
+            consumer = await consume(engine, "topic://T", connection_id="ID:slow")
+            await send(engine, *[to_topic(f"{n:1000}", persistent=False) for n in range(100)])
+            await quiet()
+            assert len(consumer.deliveries) < 100
+            await consumer.drain(100)
+
+    asyncio.run(main())
+    told = [record for record in caplog.records if record.name == "jdbcstore.broker.notices"]
+    assert len(told) == 1
+    text = told[0].getMessage()
+    assert all(part in text for part in ("topic://T", "ID:slow", f"memory_limit of {LIMIT} bytes"))
+
+
+def test_whoever_is_held_up_goes_on_when_others_let_go(store: Store) -> None:
+    """Though it acknowledges nothing itself until it has two."""
+
+    async def main() -> None:
+        async with running(store, PolicyEntry(topic=">", memory_limit=LIMIT)) as engine:
+            first = await consume(engine, "topic://T", selector="n = 1")
+            second = await consume(engine, "topic://T", selector="n = 2")
+            for n in (2, 1, 1, 2):
+                sent = to_topic("x" * 9_000, persistent=False, properties={"n": n})
+                await send(engine, sent)
+            assert (len(first.deliveries), len(second.deliveries)) == (1, 1)
+            await first.drain(2)
+            await second.got(2)
 
     asyncio.run(main())

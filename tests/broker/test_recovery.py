@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jdbcstore.broker.entry import size_of
+from jdbcstore.broker.entry import Shared, size_of
+from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.recovery import Retained
 from jdbcstore.config.policy import (
     FixedCountSubscriptionRecoveryPolicy,
@@ -16,6 +17,11 @@ from jdbcstore.config.policy import (
 )
 from jdbcstore.message import Message
 from tests.clock import FakeClock
+
+
+def shared(message: Message) -> Shared:
+    return Shared(message, MemoryUsage(1_000_000), None, {})
+
 
 TWO = 2 * size_of(Message("0"))
 
@@ -38,16 +44,16 @@ def test_the_last_messages_are_kept(policy: SubscriptionRecoveryPolicy, kept: st
     retained = Retained(policy, clock)
 
     for number in range(10):
-        retained.add(Message(str(number)))
+        retained.add(shared(Message(str(number))))
         clock.advance(1)
 
-    assert "".join(str(message.body) for message in retained.messages()) == kept
+    assert "".join(str(one.message.body) for one in retained.messages()) == kept
 
 
 def test_what_is_too_old_goes_though_nothing_comes() -> None:
     clock = FakeClock()
     retained = Retained(TimedSubscriptionRecoveryPolicy(recover_duration=60.0), clock)
-    retained.add(Message("x"))
+    retained.add(shared(Message("x")))
 
     clock.advance(60)
     assert len(retained.messages()) == 1
@@ -58,9 +64,9 @@ def test_what_is_too_old_goes_though_nothing_comes() -> None:
 def test_what_has_expired_is_not_given_out() -> None:
     clock = FakeClock()
     retained = Retained(FixedCountSubscriptionRecoveryPolicy(), clock)
-    retained.add(Message("x", expiration_ms=clock.now_ms() + 1000))
-    retained.add(Message("y"))
+    retained.add(shared(Message("x", expiration_ms=clock.now_ms() + 1000)))
+    retained.add(shared(Message("y")))
 
     clock.advance(1)
 
-    assert [message.body for message in retained.messages()] == ["y"]
+    assert [kept.message.body for kept in retained.messages()] == ["y"]

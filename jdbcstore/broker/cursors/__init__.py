@@ -46,6 +46,10 @@ class MessageCursor(Protocol):
     def is_full(self) -> bool:
         """Whether producers should wait, for what has come is more than it may hold."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits here, as far as is known: nor in files, nor in the store."""
+
     def close(self) -> None:
         """Forget all, and free what it took. What is read in the background goes nowhere."""
 
@@ -59,7 +63,7 @@ class MemoryCursor:
 
     def push(self, entry: Entry) -> None:
         self._lanes.append(entry)
-        self._memory.take(entry.size)
+        self._memory.hold(entry)
 
     def head(self) -> Entry | None:
         return self._lanes.head()
@@ -77,8 +81,12 @@ class MemoryCursor:
     def is_full(self) -> bool:
         return self._memory.is_full
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._lanes.count
+
     def close(self) -> None:
-        self._memory.release(self._lanes.size)
+        self._memory.let_go(self._lanes)
         self._lanes.clear()
 
 
@@ -110,6 +118,12 @@ class Backlog:
         """Entries that were taken before wait again."""
         self._returned.insert(entries)
 
+    def take_returned(self) -> list[Entry]:
+        """Take out what was given back."""
+        taken = list(self._returned)
+        self._returned.clear()
+        return taken
+
     def waiting(self) -> list[Entry]:
         """What is in memory, in order."""
         return [*self._returned, *self.cursor.waiting()]
@@ -119,9 +133,14 @@ class Backlog:
         return self._returned.take_expired(now_ms) + self.cursor.take_expired(now_ms)
 
     @property
-    def returned_size(self) -> int:
-        """Bytes of what was given back, whose memory its source has to release."""
-        return self._returned.size
+    def returned(self) -> list[Entry]:
+        """What was given back, whose memory its source has to release."""
+        return list(self._returned)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits here, as far as is known."""
+        return not self._returned.count and self.cursor.is_empty
 
     def close(self) -> None:
         self._returned.clear()

@@ -33,6 +33,7 @@ class FileCursor:
     :param name: whose messages these are, for the log
     :param source_of: the source of an entry with this message
     :param memory: until this is high, entries stay in memory; what is read back comes on top
+    :param may_read: whether there may be more in memory now; whoever says no has to look again later
     :param folder: where the files are; None is the system's folder for temporary files
     """
 
@@ -45,15 +46,16 @@ class FileCursor:
         lanes: int = 1,
         folder: Path | None = None,
         on_lost: Callable[[SpillFailed], None] | None = None,
+        may_read: Callable[[], bool] | None = None,
     ) -> None:
         self._name = name
+        self._may_read = may_read
         self._source_of = source_of
         self._memory = memory
         self._folder = folder
         self._on_lost = on_lost
         self._lanes = [_Lane() for _ in range(lanes)]
         self._failed = False
-        self._size = 0
         self.count = 0
         """Of entries, wherever they are."""
         self.count_in_memory = 0
@@ -83,7 +85,6 @@ class FileCursor:
         entry = lane.memory.popleft()
         self.count -= 1
         self.count_in_memory -= 1
-        self._size -= entry.size
         return entry
 
     def waiting(self) -> list[Entry]:
@@ -99,7 +100,6 @@ class FileCursor:
                 lane.memory = deque(entry for entry in lane.memory if entry not in gone)
         self.count -= len(expired)
         self.count_in_memory -= len(expired)
-        self._size -= sum(entry.size for entry in expired)
         return expired
 
     @property
@@ -120,11 +120,16 @@ class FileCursor:
                 log.error("%s waits in memory, and producers wait too: %s", self._name, error)
             self._failed = True
 
+    @property
+    def is_empty(self) -> bool:
+        return not self.count
+
     def close(self) -> None:
+        held = self.waiting()
         for lane in self._lanes:
             lane.clear()
-        self._memory.release(self._size)
-        self._size = self.count = self.count_in_memory = 0
+        self._memory.let_go(held)
+        self.count = self.count_in_memory = 0
         self._failed = False
 
     def _first_lane(self) -> _Lane | None:
@@ -133,6 +138,8 @@ class FileCursor:
             return None
         for lane in reversed(self._lanes):
             if lane.spill is not None and not lane.memory:
+                if self._may_read is not None and not self._may_read():
+                    return None
                 self._read_back(lane, lane.spill)
             if lane.memory:
                 return lane
@@ -155,8 +162,7 @@ class FileCursor:
     def _hold(self, lane: _Lane, entry: Entry) -> None:
         lane.memory.append(entry)
         self.count_in_memory += 1
-        self._size += entry.size
-        self._memory.take(entry.size)
+        self._memory.hold(entry)
 
 
 class _Lane:

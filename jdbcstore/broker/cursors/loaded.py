@@ -54,6 +54,14 @@ class LoadedCursor(StoreCursor):
     def is_full(self) -> bool:
         return self._cursor.is_full
 
+    @property
+    def is_empty(self) -> bool:
+        return super().is_empty and self._cursor.is_empty
+
+    @property
+    def is_window(self) -> bool:
+        return False
+
     def close(self) -> None:
         super().close()
         self._cursor.close()

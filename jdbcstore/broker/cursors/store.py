@@ -30,8 +30,39 @@ ReadPage = Callable[[int, Cursor, Callable[["asyncio.Future[Page]"], None]], Non
 _LONGEST_PAUSE = 5.0
 _PAGES = 5
 """In the window, where there is memory."""
+_LEAST_BYTES = 256 * 1024
+"""Of a page where there is none, unless the limit is small; and one message."""
+_UNKNOWN = 8
+"""Messages of a page whose size cannot be guessed yet."""
 _NONE = -1
 _NOTHING_LEFT = 1 << 63
+
+
+class PageSize:
+    """How many messages are read at once, so that they are not more bytes than there is room for.
+
+    A store counts messages; how large they will be is guessed from those that came before.
+    """
+
+    __slots__ = ("_largest",)
+
+    def __init__(self) -> None:
+        self._largest = 0
+
+    def most(self, count: int, size: int) -> int:
+        """So many at most, and so many bytes; one at least."""
+        if not self._largest:
+            return min(count, _UNKNOWN)
+        return max(1, min(count, size // self._largest))
+
+    def saw(self, largest: int) -> None:
+        """A page has been read, with a message of so many bytes."""
+        # Large ones may follow those that were large; but not for ever.
+        self._largest = max(self._largest // 2, largest)
+
+    def expect(self, size: int) -> None:
+        """A message of this size will have to be read."""
+        self._largest = max(self._largest, size)
 
 
 class StoreCursor:
@@ -70,6 +101,10 @@ class StoreCursor:
         """By lane: the lowest sequence that was taken and is left to the store after all."""
         self._corrupt: set[int | None] = set()
         """The sequences of what was told to be damaged."""
+        self._least_bytes = min(_LEAST_BYTES, memory.limit // 8)
+        self._pages = PageSize()
+        self._is_wanted = False
+        """Whether a consumer has found nothing here."""
         self._closed = False
         self._backoff = Backoff(_LONGEST_PAUSE)
 
@@ -82,9 +117,11 @@ class StoreCursor:
                 self._append(lane, entry)
                 return
             self._unread = lane
+        self._pages.expect(entry.whole_size)
         if self._reading:
-            if len(self._meanwhile) < self._page_size:
+            if len(self._meanwhile) < self._page_size and not self._memory.is_high:
                 self._meanwhile.append(entry)
+                self._memory.hold(entry)
             else:
                 self._missed = max(self._missed, lane)
 
@@ -103,11 +140,21 @@ class StoreCursor:
         """Something may have been stored that nobody pushes: look for it."""
         self._unread = self._missed = self._top
 
+    @property
+    def is_window(self) -> bool:
+        """Whether what is taken from here can be had again from the store, without all the rest."""
+        return True
+
+    @property
+    def is_empty(self) -> bool:
+        nothing_read = not (self._reading or self._window.count or self._meanwhile)
+        return nothing_read and self.is_up_to_date and min(self._left) == _NOTHING_LEFT
+
     def leave(self, entry: Entry) -> None:
         """Forget an entry that was taken; it is stored, and :meth:`go_back` finds it."""
         lane = self._window.lane_of(entry)
         self._left[lane] = min(self._left[lane], entry.sequence)
-        self._memory.release(entry.size)
+        self._memory.let_go([entry])
 
     def go_back(self) -> None:
         """Begin again at the first entry that was left, if there is one.
@@ -136,13 +183,13 @@ class StoreCursor:
             min(position, left - 1) for position, left in zip(self._positions, self._left, strict=True)
         ]
         self._left = [_NOTHING_LEFT] * len(self._left)
-        self._memory.release(self._window.size)
+        self._memory.let_go(self._window)
         self._window.clear()
         self._unread = self._top
         # A page that is being read is not the next one any more.
         self._reads += 1
         self._reading = False
-        self._meanwhile = []
+        self._take_meanwhile()
 
     def waiting(self) -> list[Entry]:
         return list(self._window)
@@ -153,6 +200,7 @@ class StoreCursor:
     def head(self) -> Entry | None:
         window = self._window
         head = window.head()
+        self._is_wanted = head is None
         if self._unread < 0:
             return head
         # Something of more priority is stored, unless the window is so full that it has to wait.
@@ -170,24 +218,35 @@ class StoreCursor:
 
     def close(self) -> None:
         self._closed = True
-        self._memory.release(self._window.size)
+        self._memory.let_go(self._window)
         self._window.clear()
-        self._meanwhile.clear()
+        self._take_meanwhile()
+
+    def _take_meanwhile(self) -> list[Entry]:
+        meanwhile, self._meanwhile = self._meanwhile, []
+        self._memory.let_go(meanwhile)
+        return meanwhile
 
     @property
     def _limit(self) -> int:
-        """Messages that are read at once."""
-        return self._page_size if self._memory.is_high else _PAGES * self._page_size
+        """Messages that are read at once, on behalf of a consumer.
+
+        Where memory is short there is a little for each, or those who came late would starve.
+        """
+        if self._memory.is_high:
+            return self._pages.most(self._page_size, self._least_bytes)
+        return self._pages.most(_PAGES * self._page_size, max(self._memory.room, self._least_bytes))
 
     def _has_room(self) -> bool:
-        # Half a page is for every cursor, or those who came late would starve.
-        count = self._window.count
-        return count < self._page_size // 2 or (count < _PAGES * self._page_size and not self._memory.is_high)
+        window = self._window
+        if self._memory.is_high:
+            return self._is_wanted and window.size < self._least_bytes
+        return window.count < _PAGES * self._page_size
 
     def _append(self, lane: int, entry: Entry) -> None:
         self._positions[lane] = entry.sequence
         self._window.append(entry)
-        self._memory.take(entry.size)
+        self._memory.hold(entry)
 
     def _read(self) -> None:
         self._reading, self._missed = True, _NONE
@@ -202,7 +261,7 @@ class StoreCursor:
             future.exception()  # seen
             self._on_ready()
             return
-        meanwhile, self._meanwhile = self._meanwhile, []
+        meanwhile = self._take_meanwhile()
         error = future.exception()
         if error is not None:
             self._try_again(error)
@@ -221,13 +280,15 @@ class StoreCursor:
             if error.sequence not in self._corrupt:
                 self._corrupt.add(error.sequence)
                 log.error("a message is not delivered: %s", error)
-        prioritized = self._top > 0
+        prioritized, largest = self._top > 0, 0
         for message in page:
             lane = message.priority if prioritized else 0
             if (message.sequence or 0) > self._positions[lane]:
                 entry = self._make_entry(message)
                 if entry is not None:
                     self._append(lane, entry)
+                    largest = max(largest, entry.whole_size)
+        self._pages.saw(largest)
         self._positions = [max(pair) for pair in zip(self._positions, page.cursor.positions, strict=True)]
 
     def _try_again(self, error: BaseException) -> None:

@@ -74,6 +74,11 @@ class StompConsumer:
         self._auto: list[Delivery] = []
 
     @property
+    def keeps_messages(self) -> bool:
+        """No: it has written them."""
+        return False
+
+    @property
     def subscription(self) -> Subscription:
         """The broker's end; there is one from :meth:`open` on, before which the client has nothing."""
         if self._subscription is None:

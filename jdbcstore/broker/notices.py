@@ -1,0 +1,56 @@
+"""What a limit holds up, told once in a while: whoever looks for a message finds out why it does not come."""
+
+from __future__ import annotations
+
+import logging
+from asyncio import AbstractEventLoop
+from collections import OrderedDict
+from collections.abc import Hashable
+
+from jdbcstore.broker.api import SubscriptionRequest
+from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.destination import Destination
+
+log = logging.getLogger(__name__)
+
+_INTERVAL = 30.0
+"""Seconds between two lines about the same."""
+_MOST = 1000
+"""Things that are remembered to have been told."""
+
+
+def name_of(request: SubscriptionRequest) -> str:
+    """Who consumes, for a log."""
+    if request.subscription_name is not None:
+        return f"the subscription {request.subscription_name} of {request.client_id}"
+    return f"a consumer of connection {request.connection_id}"
+
+
+class Notices:
+    """For the loop alone."""
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self._told: OrderedDict[Hashable, float] = OrderedDict()
+
+    def is_news(self, *what: Hashable, interval: float = _INTERVAL) -> bool:
+        """Whether it was not told of lately; from now on it was."""
+        now = self._loop.time()
+        before = self._told.get(what)
+        if before is not None and now - before < interval:
+            return False
+        self._told[what] = now
+        self._told.move_to_end(what)
+        if len(self._told) > _MOST:
+            self._told.popitem(last=False)
+        return True
+
+    def held_up(self, memory: MemoryUsage, request: SubscriptionRequest, where: Destination) -> None:
+        """Messages wait for a consumer that would take them, until there is memory again."""
+        subscriber, limit = name_of(request), memory.reached
+        if self.is_news("held up", where, subscriber):
+            log.warning(
+                "%s: messages wait for %s, which has some that it has not acknowledged: %s is reached",
+                *(where, subscriber, limit),
+                extra={"limit": limit, "destination": str(where), "subscriber": subscriber},
+            )
