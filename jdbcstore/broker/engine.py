@@ -26,7 +26,7 @@ from jdbcstore.broker.subscriber import TopicSubscriber
 from jdbcstore.broker.subscription import BaseSubscription, all_done
 from jdbcstore.broker.temporary import Temporary
 from jdbcstore.broker.topic import Topic
-from jdbcstore.broker.transaction import EngineTransaction
+from jdbcstore.broker.transaction import EngineTransaction, OpenTransactions
 from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.destination import Destination
 from jdbcstore.errors import InvalidDestination, StoreError
@@ -85,6 +85,7 @@ class Engine:
             on_defect=self._on_defect,
         )
         self._parts.concurrent = options.concurrent_store_and_dispatch_queues
+        self._parts.transactions = OpenTransactions(options.memory_limit, self._parts.notices)
         self._parts.outbox = Outbox(self._parts)
         self._parts.gates = Gates(loop, self._parts.guarded)
         self._parts.dead_letters = DeadLetters(self._parts, self.destination, audited=options.audited)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from jdbcstore.broker.dead_letters import DeadLetters
     from jdbcstore.broker.gates import Gates
     from jdbcstore.broker.outbox import Outbox
+    from jdbcstore.broker.transaction import OpenTransactions
 
 T = TypeVar("T")
 _READERS = 4
@@ -57,6 +58,7 @@ class Parts:
         self._on_defect = on_defect
         self.notices = Notices(loop)
         self.dead_letters: DeadLetters
+        self.transactions: OpenTransactions
         self.outbox: Outbox
         self.gates: Gates
         self.concurrent = False

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from asyncio import CancelledError, Future
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, cast
+from typing import NoReturn, Protocol, cast
 
 from jdbcstore.abc import MessageReference, Transaction
 from jdbcstore.broker.api import Delivery, Promise, Subscription
-from jdbcstore.broker.entry import Entry, size_of
+from jdbcstore.broker.entry import ENTRY_SIZE, Entry, size_of
 from jdbcstore.broker.gates import Step
+from jdbcstore.broker.notices import Notices
 from jdbcstore.broker.outbox import Receiver
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.subscription import BaseSubscription, all_done, by_source
 from jdbcstore.errors import DestinationFull, OutcomeUnknown, StoreError, TransactionError
 from jdbcstore.message import Message
 
+log = logging.getLogger(__name__)
+
+_ALL = 4
+"""Times the memory limit, for the transactions of all connections."""
 _OVER = "this transaction has ended; begin another one"
 
 
@@ -35,6 +41,44 @@ class Target(Receiver, Protocol):
 
 Route = Callable[[Message], "Sequence[tuple[Target, Message]]"]
 """Where a message goes: each destination, and what it gets."""
+
+
+class OpenTransactions:
+    """What transactions that are not over hold in memory: those of a connection, and all together.
+
+    They are beside the memory of messages, and may not wait for it: one that waits cannot end.
+    """
+
+    def __init__(self, limit: int, notices: Notices) -> None:
+        self._limit = limit
+        self._notices = notices
+        self._by_connection: dict[str, int] = {}
+        self.used = 0
+
+    def grow(self, connection_id: str, size: int) -> None:
+        """:raises DestinationFull: that is more than may be"""
+        own = self._by_connection.get(connection_id, 0) + size
+        if own > self._limit:
+            self._refuse(connection_id, "of this connection", self._limit, "commit more often")
+        if self.used + size > _ALL * self._limit:
+            self._refuse(connection_id, "of all connections", _ALL * self._limit, "try again later")
+        self._by_connection[connection_id] = own
+        self.used += size
+
+    def _refuse(self, connection_id: str, whose: str, limit: int, advice: str) -> NoReturn:
+        text = f"the open transactions {whose} may hold {limit} bytes together"
+        if self._notices.is_news("transactions", whose, connection_id):
+            log.warning("connection %s: %s; raise memory_limit", connection_id, text)
+        raise DestinationFull(f"{text}: {advice}, or have memory_limit raised")
+
+    def shrink(self, connection_id: str, size: int) -> None:
+        """They are over."""
+        self.used -= size
+        rest = self._by_connection.get(connection_id, 0) - size
+        if rest > 0:
+            self._by_connection[connection_id] = rest
+        else:
+            self._by_connection.pop(connection_id, None)
 
 
 class EngineTransaction:
@@ -58,11 +102,9 @@ class EngineTransaction:
     def send(self, message: Message) -> Future[None]:
         try:
             written = self._open
-            self._size += size_of(message)
-            if self._size > self._parts.memory.limit:
-                raise DestinationFull(
-                    "the transaction is beyond the broker's memory limit; commit more often"
-                )
+            size = size_of(message)
+            self._parts.transactions.grow(self._connection_id, size)
+            self._size += size
             targets = self._route(message)
             for target, routed in targets:
                 self._sends.append((target, routed, target.stage(written, routed)))
@@ -73,6 +115,8 @@ class EngineTransaction:
     def acknowledge(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> None:
         _ = self._open
         holder = cast(BaseSubscription, subscription)
+        self._parts.transactions.grow(self._connection_id, len(deliveries) * ENTRY_SIZE)
+        self._size += len(deliveries) * ENTRY_SIZE
         entries = holder.lend(deliveries, self)
         self._holders.setdefault(holder, []).extend(entries)
         holder.extension += len(entries)
@@ -130,6 +174,7 @@ class EngineTransaction:
         self, promise: Future[None], references: list[MessageReference], error: BaseException | None
     ) -> None:
         self._parts.commits -= 1
+        self._shrink()
         if error is None:
             self._parts.settle(promise, None)  # whoever has sent something may be the one who gets it
             self._committed(references)
@@ -156,7 +201,12 @@ class EngineTransaction:
         if self._written is not None:
             self._written.rollback()
             self._written = None
+            self._shrink()
             self._give_up()
+
+    def _shrink(self) -> None:
+        self._parts.transactions.shrink(self._connection_id, self._size)
+        self._size = 0
 
     def _release(self) -> list[Entry]:
         """Take what was acknowledged from its consumers."""

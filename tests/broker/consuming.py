@@ -26,6 +26,7 @@ class Recorder:
         self.deliveries: list[Delivery] = []
         self.given: list[Any] = []
         """The bodies, as they came."""
+        self.said: dict[Delivery, str] = {}
         self.subscription: Subscription
         self.error: Exception | None = None
         self.has_browsed = False
@@ -35,6 +36,7 @@ class Recorder:
     def deliver(self, delivery: Delivery) -> None:
         self.deliveries.append(delivery)
         self.given.append(delivery.message.body)
+        self.said[delivery] = str(delivery.message.body)
         self._changed.set()
 
     def browsed(self) -> None:

@@ -28,11 +28,13 @@ class History:
         self.sent: list[str] = []
         self.acknowledged: set[str] = set()
         self.delivered: dict[str, int] = {}
+        self.said: dict[Delivery, str] = {}
+        """What each delivery's message was."""
 
     def seen(self, consumer: Recorder) -> None:
         """Look at what a consumer has got since."""
         for delivery in consumer.deliveries[self._looked(consumer) :]:
-            body = str(delivery.message.body)
+            body = self.said[delivery] = consumer.said[delivery]
             assert body not in self.acknowledged, f"{body} comes again"
             before = self.delivered.get(body, 0)
             assert delivery.redelivered or not before, f"{body} is not marked"
@@ -81,7 +83,12 @@ class Run:
         if self.consumer is None:
             prefetch = self.history.chance.choice([1, 5, 50])
             self.consumer = await consume(
-                self.engine, "topic://A.*", prefetch=prefetch, client_id="c", subscription_name="s"
+                self.engine,
+                "topic://A.*",
+                prefetch=prefetch,
+                client_id="c",
+                subscription_name="s",
+                recorder=Recorder(keeps_messages=False),
             )
         return self.consumer
 
@@ -100,14 +107,14 @@ class Run:
         await quiet()
         some = self.some(consumer)
         await consumer.subscription.acknowledge(some)
-        self.history.acknowledged.update(str(one.message.body) for one in some)
+        self.history.acknowledged.update(self.history.said[one] for one in some)
 
     async def transact(self) -> None:
         consumer = await self.subscribe()
         some, history = self.some(consumer), self.history
         transaction = self.engine.begin("test")
         transaction.acknowledge(consumer.subscription, some)
-        bodies = {str(one.message.body) for one in some}
+        bodies = {history.said[one] for one in some}
         if history.chance.random() < 0.4:
             await self.reopen()
         if history.chance.random() < 0.5:
@@ -135,7 +142,7 @@ class Run:
                 await consumer.got(len(consumer.deliveries) + 1)
                 continue
             await consumer.subscription.acknowledge(found)
-            history.acknowledged.update(str(one.message.body) for one in found)
+            history.acknowledged.update(history.said[one] for one in found)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -153,8 +160,11 @@ def test_by_chance(store: Store, cursor: str, seed: int) -> None:
         ),
     )
 
+    # With the smaller one, what a consumer has is read again when it comes back.
+    memory_limit = 20_000_000 if cursor == "vmDurableCursor" else 50_000
+
     async def live(steps: int) -> None:
-        async with running(store, policy, memory_limit=20_000_000) as engine:
+        async with running(store, policy, memory_limit=memory_limit) as engine:
             run = Run(engine, history)
             await run.subscribe()
             for _ in range(steps):

@@ -324,3 +324,31 @@ def test_whoever_is_held_up_goes_on_when_others_let_go(store: Store) -> None:
             await second.got(2)
 
     asyncio.run(main())
+
+
+def test_open_transactions_are_bounded_for_one_connection_and_for_all(store: Store) -> None:
+    async def main() -> None:
+        async with running(store, memory_limit=LIMIT) as engine:
+            begun = []
+            for n in range(10):
+                transaction = engine.begin(f"c{n}")
+                room = [transaction.send(message("x" * 10_000)), engine.begin(f"c{n}").send(message("y" * 9_000))]
+                begun.append((transaction, room))
+            failed = [one for _, room in begun for one in room if one.exception() is not None]
+            # Of each its second does not fit, and there is no place for those of all.
+            assert all("of this connection" in str(room[1].exception()) for _, room in begun[:6])
+            assert any("of all connections" in str(room[0].exception()) for _, room in begun[6:])
+            assert {type(one.exception()) for one in failed} == {DestinationFull}
+            assert all("memory_limit" in str(one.exception()) for one in failed)
+            for transaction, room in begun:
+                if room[0].exception() is None:
+                    await transaction.commit()
+                else:
+                    transaction.rollback()
+            assert engine._parts.transactions.used == 0
+            again = engine.begin("c9")
+            await again.send(message("z" * 10_000))
+            again.rollback()
+            assert engine._parts.transactions.used == 0
+
+    asyncio.run(main())

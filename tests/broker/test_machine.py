@@ -26,8 +26,8 @@ T = TypeVar("T")
 AGAIN = RedeliveryPolicy(initial_redelivery_delay=0, redelivery_delay=0, maximum_redeliveries=2)
 POLICIES = (
     PolicyEntry(queue="plain", max_page_size=2),
-    PolicyEntry(queue="again", max_page_size=2, redelivery_policy=AGAIN),
-    PolicyEntry(queue="by.priority", max_page_size=2, prioritized_messages=True),
+    PolicyEntry(queue="again", max_page_size=2, redelivery_policy=AGAIN, memory_limit=8_000),
+    PolicyEntry(queue="by.priority", max_page_size=2, prioritized_messages=True, memory_limit=16_000),
     PolicyEntry(queue="small", max_page_size=2, memory_limit=8_000, pending_queue_policy="vmQueueCursor"),
     PolicyEntry(
         queue="file",
@@ -47,7 +47,7 @@ class Watcher(Recorder):
     """A consumer that knows what it may get."""
 
     def __init__(self, machine: EngineMachine, colour: str | None) -> None:
-        super().__init__()
+        super().__init__(keeps_messages=False)
         self.machine = machine
         self.colour = colour
         self.held: list[Delivery] = []
@@ -179,7 +179,7 @@ class EngineMachine(RuleBasedStateMachine):
             watcher = self.pick(number)
             taken = self.take(watcher, count)
             for delivery in taken:
-                body = str(delivery.message.body)
+                body = watcher.said[delivery]
                 if body.startswith("again") and delivery.message.redelivery_counter < 2:
                     self.waiting.add(body)
                 elif body not in self.transient:
@@ -228,7 +228,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     def give_up(self, watcher: Watcher) -> None:
         self.consumers.remove(watcher)
-        self.waiting.update(str(delivery.message.body) for delivery in watcher.held)
+        self.waiting.update(watcher.said[delivery] for delivery in watcher.held)
         watcher.subscription.close()
 
     @rule()

@@ -68,10 +68,10 @@ class Transactions:
 
     def acknowledge(self, name: str, consumer: StompConsumer, taken: Taken) -> None:
         transaction = self._find(name)
-        if transaction.doom is None:
-            transaction.broker.acknowledge(consumer.subscription, [delivery for _, delivery in taken])
         consumer.lend(taken, name)
         transaction.acknowledged.append((consumer, taken))
+        if transaction.doom is None:
+            transaction.broker.acknowledge(consumer.subscription, [delivery for _, delivery in taken])
 
     def doom(self, name: str, error: BaseException) -> None:
         """Something of a transaction, if there is one of this name, was refused: nothing of it happens."""
