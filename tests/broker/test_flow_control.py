@@ -332,7 +332,10 @@ def test_open_transactions_are_bounded_for_one_connection_and_for_all(store: Sto
             begun = []
             for n in range(10):
                 transaction = engine.begin(f"c{n}")
-                room = [transaction.send(message("x" * 10_000)), engine.begin(f"c{n}").send(message("y" * 9_000))]
+                room = [
+                    transaction.send(message("x" * 10_000)),
+                    engine.begin(f"c{n}").send(message("y" * 9_000)),
+                ]
                 begun.append((transaction, room))
             failed = [one for _, room in begun for one in room if one.exception() is not None]
             # Of each its second does not fit, and there is no place for those of all.
