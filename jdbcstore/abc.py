@@ -431,7 +431,10 @@ class Store(Protocol):
         ...
 
     def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
-        """Remove its messages, and for a topic its subscriptions. Returns how many messages went."""
+        """Remove its messages, and for a topic its subscriptions. Returns how many messages went.
+
+        What a prepared transaction holds stays, and so does a subscription for which it acknowledges.
+        """
         ...
 
     def last_sequence(self) -> int:

@@ -95,7 +95,10 @@ class CheckpointedDestination(MessageStore, Protocol):
         ...
 
 
-class CheckpointedTopic(CheckpointedDestination, TopicMessageStore, Protocol): ...
+class CheckpointedTopic(CheckpointedDestination, TopicMessageStore, Protocol):
+    def in_doubt(self) -> set[int]:
+        """Messages that a prepared transaction acknowledges for a durable subscription."""
+        ...
 
 
 @runtime_checkable

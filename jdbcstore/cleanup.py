@@ -67,8 +67,7 @@ class _Topic:
                 floors = _floors(connection.fetch(self._sql.find_all_marks, container=self._container))
                 up_to = min(floors) if priority is None else floors[priority]
                 passed = [(self._container, id_) for id_ in ids if id_ <= up_to]
-                connection.remove_messages(passed)
-                return len(passed)
+                return connection.remove_messages(passed)
 
             yield self._writer.call(remove)
 
@@ -86,11 +85,11 @@ class _Topic:
                 def remove(connection: Connection, page: dict[str, Any] = page) -> int:
                     rows = connection.fetch(self._sql.find_acknowledged, **page)
                     done = [(self._container, id_) for id_, _, is_done in rows if is_done]
-                    connection.remove_messages(done)
+                    removed = connection.remove_messages(done)
                     up_to = rows[-1][0] if rows else page["after"]
                     stale = self._sql.remove_stale_acknowledged
                     connection.execute(stale, **sub, after=page["after"], up_to=up_to)
-                    return len(done)
+                    return removed
 
                 yield self._writer.call(remove)
             after = rows[-1][0]

@@ -9,6 +9,7 @@ from typing import Any
 from jdbcstore.adapters.base import Adapter
 from jdbcstore.adapters.locking import UNGUARDED, Guard, Guards, TenureGuard
 from jdbcstore.adapters.sql import Batch, Key, Row, Sql
+from jdbcstore.destination import TOPICS
 from jdbcstore.errors import StoreError
 from jdbcstore.statements import Query, Statement, Statements
 
@@ -54,13 +55,25 @@ class Connection:
         for sql, singly in batch.others:
             self.execute_many(sql, singly)
 
-    def remove_messages(self, keys: Sequence[Key]) -> None:
-        """Delete rows of ACTIVEMQ_MSGS in the fastest way there is."""
+    def remove_messages(self, keys: Sequence[Key]) -> int:
+        """Delete rows of ACTIVEMQ_MSGS in the fastest way there is, but for what is in doubt.
+
+        How many were to be deleted; those that are gone already are counted.
+        """
+        keys = self._decided(keys)
         remove = self._statements.remove_message
         if self._statements.removes_singly:
             self.execute_many(remove, [(id_,) for _, id_ in keys])
         elif keys:
             self._adapter.delete_messages(self.cursor, remove, keys)
+        return len(keys)
+
+    def _decided(self, keys: Sequence[Key]) -> Sequence[Key]:
+        """Without what a prepared transaction acknowledges for a durable subscription."""
+        find = self._statements.find_acknowledged_in_doubt
+        topics = {container for container, _ in keys if container.startswith(TOPICS)}
+        doubtful = {(topic, id_) for topic in topics for (id_,) in self.fetch(find, container=topic)}
+        return [key for key in keys if key not in doubtful] if doubtful else keys
 
     def change(self, sql: Sql, **values: Any) -> int:
         """Run a statement that writes; how many rows it found."""
@@ -75,6 +88,7 @@ class Connection:
         """
         size = sum(len(row[_BLOB]) for row in batch.adds) if self.tenure is not None else 0
         try:
+            batch.removes = [*self._decided(batch.removes)]
             arranged = self._statements.arrange(batch)
             guards = self._guards(block, long=size > _LONG)
             self._adapter.write(self.cursor, self._statements.write, arranged, guards)

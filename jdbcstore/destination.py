@@ -21,6 +21,8 @@ class DestinationKind(StrEnum):
 
 
 _SCHEMES = {f"{kind.value}://": kind for kind in DestinationKind}
+TOPICS = tuple(f"{kind.value}://" for kind in (DestinationKind.TOPIC, DestinationKind.TEMPORARY_TOPIC))
+"""How the qualified name of a topic begins."""
 _STOMP = {"/queue/": DestinationKind.QUEUE, "/topic/": DestinationKind.TOPIC}
 _LOOKS_QUALIFIED = re.compile(
     r"(?:/(?:remote-)?(?P<stomp>(?:temp-)?(?:queue|topic))/"

@@ -216,15 +216,15 @@ class JdbcMessageStore:
         """Remove what a paged query of IDs finds, each page in a transaction of its own."""
         total = 0
         for ids in id_pages(lambda **place: self._fetch(find, **place, **values), up_to):
-            self._parts.writer.call(partial(self.remove_rows, ids=ids))
-            total += len(ids)
-            if progress is not None:
-                progress(len(ids))
+            removed: int = self._parts.writer.call(partial(self.remove_rows, ids=ids))
+            total += removed
+            if progress is not None and removed:
+                progress(removed)
         return total
 
-    def remove_rows(self, connection: Connection, ids: Sequence[int]) -> None:
-        """Delete rows on the writer's connection."""
-        connection.remove_messages([(self._container, id_) for id_ in ids])
+    def remove_rows(self, connection: Connection, ids: Sequence[int]) -> int:
+        """Delete rows on the writer's connection; how many."""
+        return connection.remove_messages([(self._container, id_) for id_ in ids])
 
     def _fetch(self, sql: Statement, **values: Any) -> list[Row]:
         return self._session.fetch(sql, container=self._container, **values)

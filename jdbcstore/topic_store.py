@@ -91,14 +91,29 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         self._parts.writer.call(delete)
 
     def remove_all_subscriptions(self) -> None:
-        """Delete every subscription of this topic."""
+        """Delete every subscription of this topic for which nothing is in doubt."""
 
         def delete(connection: Connection) -> None:
-            connection.execute(self._sql.delete_destination_subscriptions, container=self._container)
-            connection.execute(self._sql.remove_destination_acknowledged, container=self._container)
+            if connection.fetch(self._sql.find_acknowledged_in_doubt, container=self._container):
+                self._delete_decided(connection)
+            else:
+                connection.execute(self._sql.delete_destination_subscriptions, container=self._container)
+                connection.execute(self._sql.remove_destination_acknowledged, container=self._container)
             self._doubt_subscriptions()
 
         self._parts.writer.call(delete)
+
+    def _delete_decided(self, connection: Connection) -> None:
+        rows = connection.fetch(self._sql.find_all_marks, container=self._container)
+        doubtful = connection.fetch(self._sql.find_subscriptions_in_doubt, container=self._container)
+        for client_id, name in {(row[0], row[1]) for row in rows} - {tuple(row) for row in doubtful}:
+            sub = {"container": self._container, **_key(client_id, name)}
+            connection.execute(self._sql.delete_subscription, **sub)
+            connection.execute(self._sql.remove_all_acknowledged, **sub)
+
+    def in_doubt(self) -> set[int]:
+        """Messages that a prepared transaction acknowledges for a durable subscription."""
+        return {id_ for (id_,) in self._fetch(self._sql.find_acknowledged_in_doubt)}
 
     def marks(self, client_id: str, subscription_name: str) -> list[Row]:
         """The subscription's rows of ACTIVEMQ_ACKS, by priority."""
@@ -172,9 +187,10 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         super().remove_in(unit, messages)
         unit.committed.append(self.reset_trackers)
 
-    def remove_rows(self, connection: Connection, ids: Sequence[int]) -> None:
-        super().remove_rows(connection, ids)
+    def remove_rows(self, connection: Connection, ids: Sequence[int]) -> int:
+        removed = super().remove_rows(connection, ids)
         self.reset_trackers()
+        return removed
 
     def reset_trackers(self) -> None:
         """Forget what is known of acknowledgements: messages were removed for everybody, for one."""

@@ -12,11 +12,8 @@ from sqlalchemy import Dialect, and_, bindparam, delete, func, insert, literal_c
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.adapters.base import Adapter
-from jdbcstore.statements import Builder, GivenStatements, Narrowed, Statement
+from jdbcstore.statements import LOWEST, Builder, GivenStatements, Narrowed, Statement
 from jdbcstore.tables import Tables
-
-_LOWEST: ColumnElement[str] = literal_column("' '")
-"""Below every XID. To look for what IS NOT NULL, not every planner takes the index."""
 
 
 class XaStatements(Builder):
@@ -39,7 +36,7 @@ class XaStatements(Builder):
 
         def flags() -> ClauseElement:
             xid, container = self._adapter.exact(t.c.xid), self._adapter.exact(t.c.container)
-            return select(xid, container, func.count()).where(t.c.xid > _LOWEST).group_by(xid, container)
+            return select(xid, container, func.count()).where(t.c.xid > LOWEST).group_by(xid, container)
 
         self._own_flags = self._compile(flags)
         self.find_flags: Statement = self._own_flags
@@ -69,7 +66,7 @@ class XaStatements(Builder):
             lambda: select(
                 *(acks.c.container, acks.c.client_id, acks.c.sub_name),
                 *(acks.c.priority, acks.c.last_acked_id, acks.c.xid),
-            ).where(acks.c.xid > _LOWEST)
+            ).where(acks.c.xid > LOWEST)
         )
         self.find_acks_pending_outcome: Statement = self._own_marks
         self.find_mark = self._compile(lambda: select(acks.c.last_acked_id, acks.c.xid).where(lane()))
@@ -87,7 +84,7 @@ class XaStatements(Builder):
             key = (self._adapter.exact(ahead.c.container), ahead.c.client_id, ahead.c.sub_name)
             xid = self._adapter.exact(ahead.c.xid)
             # By XID first, or SQLite walks the key to have the others in order.
-            return select(*key, xid, func.count()).where(ahead.c.xid > _LOWEST).group_by(xid, *key)
+            return select(*key, xid, func.count()).where(ahead.c.xid > LOWEST).group_by(xid, *key)
 
         def mine() -> ColumnElement[bool]:
             return and_(self._sub(ahead), self._has_xid(ahead))

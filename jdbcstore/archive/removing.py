@@ -76,10 +76,10 @@ class _Remover:
             if self._window.acknowledged:
                 acknowledged = self._acknowledged(connection, container, page)
                 allowed = [id_ for id_ in same if id_ in acknowledged]
-            connection.remove_messages([(container, id_) for id_ in allowed])
-        self._result.messages += len(allowed)
+            removed = connection.remove_messages([(container, id_) for id_ in allowed])
+        self._result.messages += removed
         self._result.changed += len(there) - len(same)
-        return len(allowed) == len(there)
+        return removed == len(there)
 
     def _there(
         self, connection: Connection, container: str, page: list[ArchivedName]

@@ -67,7 +67,11 @@ class JournaledMessageStore:
             writes.removes.append((self._container, sequences))
 
     def _resolved(self, messages: Sequence[Reference]) -> list[int]:
-        return [sequence for message in messages for sequence, _ in self.resolve(message)]
+        return self._decided([sequence for message in messages for sequence, _ in self.resolve(message)])
+
+    def _decided(self, sequences: list[int]) -> list[int]:
+        """Those that no durable subscription has in doubt."""
+        return sequences
 
     def update_message(self, message: Message) -> None:
         self._parts.writer.execute(Unit(Writes(updates=[self.updated(message)]), nothing))
@@ -160,7 +164,7 @@ class JournaledMessageStore:
         while not at_end:
             page = find(REMOVE_BATCH, after)
             found = [one.sequence for one in (*page, *page.corrupt) if one.sequence is not None]
-            sequences = [sequence for sequence in found if sequence <= last]
+            sequences = self._decided([sequence for sequence in found if sequence <= last])
             if sequences:
                 self._parts.writer.remove(self._container, sequences)
                 total += len(sequences)

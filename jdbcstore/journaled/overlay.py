@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from jdbcstore.abc import Cursor
 from jdbcstore.checkpoint import SubscriptionKey
@@ -110,14 +110,24 @@ class Overlay:
 
     def remove(self, container: str, sequences: Iterable[int]) -> None:
         """Messages of a destination are gone."""
-        active, held = self.active, self.held.get(container, ())
+        active, held = self.active, self.doubtful(container)
         for sequence in sequences:
             added = active.adds.get(sequence)
             if added is None:
-                if self._may_touch(container, sequence):
+                if sequence not in held and self._may_touch(container, sequence):
                     active.remove(container, sequence)
             elif added.container == container and sequence not in held:
                 active.drop(sequence)
+
+    def doubtful(self, container: str) -> Collection[int]:
+        """What prepared transactions take there, for everybody or for a durable subscription."""
+        if not self.held:
+            return ()
+        found = set(self.held.get(container, ()))
+        for name, sequences in self.held.items():
+            if isinstance(name, SubscriptionKey) and name.topic.qualified_name == container:
+                found |= sequences
+        return found
 
     def _may_touch(self, container: str, sequence: int) -> bool:
         """Whether a sequence can be a message of this destination that is not in doubt."""

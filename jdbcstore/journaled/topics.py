@@ -70,9 +70,27 @@ class JournaledTopicMessageStore(JournaledMessageStore):
             self._parts.writer.execute(forget)
 
     def remove_all_subscriptions(self) -> None:
-        """Delete every subscription of this topic."""
-        for info in self.subscriptions():
-            self.unsubscribe(info.client_id, info.subscription_name)
+        """Delete every subscription of this topic for which nothing is in doubt."""
+        doubtful = self._doubtful_behind()
+        for key in list(self._parts.subscriptions.of(self._destination)):
+            with self._parts.overlay.lock:
+                is_held = key in self._parts.overlay.held
+            if not is_held and key not in doubtful:
+                self.unsubscribe(key.client_id, key.subscription_name)
+
+    def _doubtful_behind(self) -> set[tuple[Destination, str | None, str | None]]:
+        """The subscriptions for which the store behind has something in doubt."""
+        found = self._parts.store.xa.recover() if self._parts.behind_prepared else ()
+        writes = [write for transaction in found for write in transaction.writes]
+        return {(write.destination, write.client_id, write.subscription_name) for write in writes}
+
+    def _decided(self, sequences: list[int]) -> list[int]:
+        overlay = self._parts.overlay
+        with overlay.lock:
+            doubtful = {*overlay.doubtful(self._container)}
+        if self._parts.behind_prepared:
+            doubtful |= self._topic.in_doubt()
+        return [sequence for sequence in sequences if sequence not in doubtful] if doubtful else sequences
 
     def acknowledge_in(
         self, writes: Writes, client_id: str, subscription_name: str, messages: Sequence[Reference]

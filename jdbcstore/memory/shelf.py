@@ -145,7 +145,9 @@ class Shelf:
             subscription.lanes[stored.lane].append(sequence)
 
     def remove(self, sequence: int) -> bool:
-        """Whether it was still there."""
+        """Whether it was still there, and not in doubt for a subscription."""
+        if any(sequence in subscription.in_doubt for subscription in self.subscriptions.values()):
+            return False
         stored = self.stored.pop(sequence, None)
         if stored is None:
             return False
@@ -158,7 +160,6 @@ class Shelf:
             del self.named[stored.name]
         for subscription in self.subscriptions.values():
             subscription.acknowledge(sequence)
-            subscription.in_doubt.pop(sequence, None)
         return True
 
     def restore(self, sequence: int, stored: Stored) -> None:

@@ -182,8 +182,7 @@ class MemoryStore:
         if not destination.is_topic:
             return self.queue(destination).remove_all_messages(progress)
         topic = self.topic(destination)
-        for info in topic.subscriptions():
-            topic.unsubscribe(info.client_id, info.subscription_name)
+        topic.remove_all_subscriptions()
         return topic.remove_all_messages(progress)
 
     def last_sequence(self) -> int:

@@ -51,6 +51,18 @@ class MemoryTopicMessageStore(MemoryMessageStore):
             del self._shelf.subscriptions[client_id, subscription_name]
             self._shared.unsubscribed(gone.info)
 
+    def remove_all_subscriptions(self) -> None:
+        """Delete every subscription of this topic for which nothing is in doubt."""
+        with self._shared.entered():
+            subscriptions = self._shelf.subscriptions
+            for key in [key for key, one in subscriptions.items() if not one.in_doubt]:
+                del subscriptions[key]
+
+    def in_doubt(self) -> set[int]:
+        """Messages that a prepared transaction acknowledges for a durable subscription."""
+        with self._shared.entered():
+            return {number for one in self._shelf.subscriptions.values() for number in one.in_doubt}
+
     def _subscription(self, client_id: str, subscription_name: str) -> Subscription:
         found = self._shelf.subscriptions.get((client_id, subscription_name))
         if found is None:

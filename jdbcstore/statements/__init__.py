@@ -1,6 +1,6 @@
 """Every statement the store runs: its own, and those that its user has put in their place."""
 
-from jdbcstore.statements.builder import Builder
+from jdbcstore.statements.builder import LOWEST, Builder
 from jdbcstore.statements.checks import check_replacements
 from jdbcstore.statements.given import GivenStatements
 from jdbcstore.statements.own import LISTED, Statements
@@ -10,6 +10,7 @@ from jdbcstore.statements.rows import RowStatements, acknowledged
 
 __all__ = [
     "LISTED",
+    "LOWEST",
     "Builder",
     "GivenStatements",
     "Lanes",

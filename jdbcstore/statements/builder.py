@@ -28,6 +28,8 @@ from jdbcstore.tables import Tables, container_index
 
 ONE: ColumnElement[int] = literal_column("1")
 ZERO: ColumnElement[int] = literal_column("0")
+LOWEST: ColumnElement[str] = literal_column("' '")
+"""Below every XID. To look for what IS NOT NULL, not every planner takes the index."""
 
 
 class Builder:

@@ -33,7 +33,7 @@ from sqlalchemy.sql import ClauseElement, ColumnElement
 from jdbcstore.adapters.base import Adapter
 from jdbcstore.adapters.sql import Batch, Sql, WriteStatements
 from jdbcstore.schema import JOURNAL_ROWS
-from jdbcstore.statements.builder import ONE, ZERO, Builder
+from jdbcstore.statements.builder import LOWEST, ONE, ZERO, Builder
 from jdbcstore.statements.queries import Statement
 from jdbcstore.tables import Tables
 
@@ -213,6 +213,14 @@ class Statements(Builder):
         self.add_acknowledged = self._compile(self._insert_acknowledged)
         self.remove_acknowledged = self._compile(
             lambda: delete(ahead).where(self._sub(ahead), ahead.c.id == bindparam("id_"))
+        )
+
+        def in_doubt(*columns: ColumnElement[Any]) -> Select[Any]:
+            return select(*columns).where(self._here(ahead), ahead.c.xid > LOWEST).distinct()
+
+        self.find_acknowledged_in_doubt = self._compile(lambda: in_doubt(ahead.c.id))
+        self.find_subscriptions_in_doubt = self._compile(
+            lambda: in_doubt(ahead.c.client_id, ahead.c.sub_name)
         )
         self.remove_all_acknowledged = self._compile(lambda: delete(ahead).where(self._sub(ahead)))
         self.remove_destination_acknowledged = self._compile(lambda: delete(ahead).where(self._here(ahead)))

@@ -236,6 +236,47 @@ def test_nothing_else_touches_what_is_in_doubt(open_store: OpenStore, clock: Fak
     assert store.cleanup() == 0
 
 
+@pytest.mark.parametrize("outcome", ["rollback", "commit"])
+def test_what_a_subscription_has_in_doubt_is_removed_by_nothing(
+    open_store: OpenStore, restart: Restart, clock: FakeClock, outcome: str
+) -> None:
+    store = open_store(clock=clock)
+    topic = store.topic("EVENTS")
+    reader, witness = topic.subscribe("client", "reader"), topic.subscribe("client", "witness")
+    expired = clock.now_ms() - 1
+    first, read, _ = fill(topic, "first", "read", "other", expiration_ms=expired)
+    reader.acknowledge(first)
+
+    def write(transaction: XATransaction) -> None:
+        transaction.topic("EVENTS").acknowledge_subscription("client", "reader", read)
+
+    prepared(store, write)
+    assert topic.remove_expired() == 2
+    topic.acknowledge(read, read.sequence, read.message_id, *fill(topic, "for all"))
+    with store.transaction() as transaction:
+        transaction.topic("EVENTS").acknowledge(read, *fill(topic, "for all"))
+    fill(topic, "purged", "purged")
+    assert topic.remove_all_messages() == 2
+    fill(topic, "with its topic")
+    assert content(topic) == content(witness) == ["read", "with its topic"]
+    assert store.delete_destination(topic.destination) == 1
+    with pytest.raises(SubscriptionNotFound):
+        witness.recover()
+
+    store = restart(store)
+    topic = store.topic("EVENTS")
+    assert [info.subscription_name for info in topic.subscriptions()] == ["reader"]
+    assert content(topic.subscription("client", "reader")) == []
+    decide(store, outcome)
+
+    reader = topic.subscription("client", "reader")
+    assert content(reader) == (["read"] if outcome == "rollback" else [])
+    reader.acknowledge(*reader.recover())
+    assert store.cleanup() == 1
+    store.delete_destination(topic.destination)
+    assert store.destinations() == []
+
+
 def test_a_sequence_of_another_destination_is_not_taken(store: Store) -> None:
     orders, events = store.queue("ORDERS"), store.topic("EVENTS")
     reader = events.subscribe("client", "reader")

@@ -136,6 +136,11 @@ WHERE by_others.container = activemq_msgs.container AND by_others.id = activemq_
 FROM jdbcstore_acks LEFT OUTER JOIN activemq_msgs ON jdbcstore_acks.container = activemq_msgs.container AND jdbcstore_acks.id = activemq_msgs.id AND jdbcstore_acks.msgid_prod = activemq_msgs.msgid_prod AND jdbcstore_acks.msgid_seq = activemq_msgs.msgid_seq
 WHERE jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ? AND jdbcstore_acks.id > ? ORDER BY jdbcstore_acks.id {maxrows ?};
 
+-- find_acknowledged_in_doubt(container)
+SELECT DISTINCT jdbcstore_acks.id
+FROM jdbcstore_acks
+WHERE jdbcstore_acks.container = ? AND jdbcstore_acks.xid > ' ';
+
 -- find_all_destinations()
 SELECT activemq_msgs.container
 FROM activemq_msgs UNION SELECT activemq_acks.container
@@ -311,6 +316,11 @@ WHERE activemq_msgs.id IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
 -- find_subscribed_destinations()
 SELECT DISTINCT activemq_acks.container
 FROM activemq_acks;
+
+-- find_subscriptions_in_doubt(container)
+SELECT DISTINCT jdbcstore_acks.client_id, jdbcstore_acks.sub_name
+FROM jdbcstore_acks
+WHERE jdbcstore_acks.container = ? AND jdbcstore_acks.xid > ' ';
 
 -- find_window(container, client_id, sub_name, container, after, limit)
 SELECT activemq_msgs.id, (SELECT CASE WHEN (jdbcstore_acks.xid IS NULL) THEN jdbcstore_acks.id ELSE -jdbcstore_acks.id END AS anon_2

@@ -137,6 +137,11 @@ FROM `JDBCSTORE_ACKS` LEFT OUTER JOIN `ACTIVEMQ_MSGS` ON `JDBCSTORE_ACKS`.`CONTA
 WHERE `JDBCSTORE_ACKS`.`CONTAINER` = %s AND (convert(`JDBCSTORE_ACKS`.`CONTAINER` USING utf8mb4) COLLATE utf8mb4_bin) = %s AND `JDBCSTORE_ACKS`.`CLIENT_ID` = %s AND `JDBCSTORE_ACKS`.`SUB_NAME` = %s AND `JDBCSTORE_ACKS`.`ID` > %s ORDER BY `JDBCSTORE_ACKS`.`ID`
  LIMIT %s;
 
+-- find_acknowledged_in_doubt(container, container)
+SELECT DISTINCT `JDBCSTORE_ACKS`.`ID`
+FROM `JDBCSTORE_ACKS`
+WHERE `JDBCSTORE_ACKS`.`CONTAINER` = %s AND (convert(`JDBCSTORE_ACKS`.`CONTAINER` USING utf8mb4) COLLATE utf8mb4_bin) = %s AND `JDBCSTORE_ACKS`.`XID` > ' ';
+
 -- find_all_destinations()
 SELECT convert(`ACTIVEMQ_MSGS`.`CONTAINER` USING utf8mb4) COLLATE utf8mb4_bin AS anon_1
 FROM `ACTIVEMQ_MSGS` UNION SELECT convert(`ACTIVEMQ_ACKS`.`CONTAINER` USING utf8mb4) COLLATE utf8mb4_bin AS anon_2
@@ -330,6 +335,11 @@ WHERE `ACTIVEMQ_MSGS`.`ID` IN (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %
 -- find_subscribed_destinations()
 SELECT DISTINCT convert(`ACTIVEMQ_ACKS`.`CONTAINER` USING utf8mb4) COLLATE utf8mb4_bin AS anon_1
 FROM `ACTIVEMQ_ACKS`;
+
+-- find_subscriptions_in_doubt(container, container)
+SELECT DISTINCT `JDBCSTORE_ACKS`.`CLIENT_ID`, `JDBCSTORE_ACKS`.`SUB_NAME`
+FROM `JDBCSTORE_ACKS`
+WHERE `JDBCSTORE_ACKS`.`CONTAINER` = %s AND (convert(`JDBCSTORE_ACKS`.`CONTAINER` USING utf8mb4) COLLATE utf8mb4_bin) = %s AND `JDBCSTORE_ACKS`.`XID` > ' ';
 
 -- find_window(container, container, client_id, sub_name, container, container, after, limit)
 SELECT `ACTIVEMQ_MSGS`.`ID`, (SELECT CASE WHEN (`JDBCSTORE_ACKS`.`XID` IS NULL) THEN `JDBCSTORE_ACKS`.`ID` ELSE -`JDBCSTORE_ACKS`.`ID` END AS anon_2
