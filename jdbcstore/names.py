@@ -166,6 +166,18 @@ def subscription_not_found(
     )
 
 
+def subscription_taken_for(
+    info: SubscriptionInfo, container: str, client_id: str, name: str, table: str
+) -> SchemaError:
+    """A database whose key compares without regard to case, say, has room for one of two only."""
+    return SchemaError(
+        f"the key of {table} takes the subscription {info.subscription_name!r} of client"
+        f" {info.client_id!r} on {info.destination} for {name!r} of {client_id!r} on {container}, which"
+        " exists: its collation knows no difference. Choose another name, or give the columns CONTAINER,"
+        " CLIENT_ID and SUB_NAME a binary collation",
+    )
+
+
 def subscription_exists(existing: SubscriptionInfo) -> SubscriptionExists:
     return SubscriptionExists(
         f"the subscription {existing.subscription_name!r} of client {existing.client_id!r} exists with"

@@ -12,7 +12,13 @@ from jdbcstore.connection import Connection
 from jdbcstore.destination import Destination
 from jdbcstore.futures import StoreFuture
 from jdbcstore.message_store import JdbcMessageStore, Parts
-from jdbcstore.names import check_subscription, fits, subscription_exists, subscription_not_found
+from jdbcstore.names import (
+    check_subscription,
+    fits,
+    subscription_exists,
+    subscription_not_found,
+    subscription_taken_for,
+)
 from jdbcstore.paging import PRIORITIES, read_page
 from jdbcstore.schema import widen_acks_key
 from jdbcstore.units import Acknowledgement, Unit, nothing
@@ -59,6 +65,13 @@ class JdbcTopicMessageStore(JdbcMessageStore):
             if existing != info:
                 raise subscription_exists(existing)
             return
+        for container, client_id, name in connection.fetch(
+            self._sql.find_taken_for_it, container=self._container, **sub
+        ):
+            # Not by this statement's comparison, but by that of the key.
+            raise subscription_taken_for(
+                info, container, client_id, name, str(self._session.tables.acks.name)
+            )
         last = connection.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0] or 0
         for priority in range(PRIORITIES if self._prioritized else 1):
             connection.execute(

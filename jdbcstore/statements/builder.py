@@ -68,8 +68,8 @@ class Builder:
     def _sub(self, table: Any) -> ColumnElement[bool]:
         return and_(
             self._here(table),
-            table.c.client_id == bindparam("client_id"),
-            table.c.sub_name == bindparam("sub_name"),
+            self._equal(table.c.client_id, bindparam("client_id")),
+            self._equal(table.c.sub_name, bindparam("sub_name")),
         )
 
     def _same_message(self, ahead: Any) -> ColumnElement[bool]:

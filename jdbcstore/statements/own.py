@@ -76,6 +76,9 @@ class Statements(Builder):
         def here() -> ColumnElement[bool]:
             return and_(self._here(t), t.c.xid.is_(None))
 
+        def by_producer() -> ColumnElement[bool]:
+            return self._equal(t.c.msgid_prod, bindparam("msgid_prod"))
+
         self.add_message = self._insert(t)
         self.update_message = self._compile(lambda: update(t).where(one).values(msg=bindparam("blob")))
         # What a prepared transaction holds is not acknowledged. The key stands last, for lists of keys.
@@ -85,9 +88,7 @@ class Statements(Builder):
         self.find_message_sequence_id: Statement = self._compile(
             lambda: (
                 select(t.c.id, t.c.priority)
-                .where(
-                    t.c.msgid_prod == bindparam("msgid_prod"), t.c.msgid_seq == bindparam("msgid_seq"), here()
-                )
+                .where(by_producer(), t.c.msgid_seq == bindparam("msgid_seq"), here())
                 .order_by(t.c.id)
             )
         )
@@ -154,7 +155,9 @@ class Statements(Builder):
         self.find_last_sequence_id_in_msgs = self._compile(lambda: select(func.max(t.c.id)))
         self.find_last_sequence_id_in_acks = self._compile(lambda: select(func.max(acks.c.last_acked_id)))
         self.last_producer_sequence_id = self._compile(
-            lambda: select(func.max(t.c.msgid_seq)).where(t.c.msgid_prod == bindparam("msgid_prod"))
+            lambda: select(func.max(t.c.msgid_seq)).where(
+                self._equal(t.c.msgid_prod, bindparam("msgid_prod"))
+            )
         )
         self.find_all_message_ids: Statement = self._page_of(
             lambda: select(t.c.msgid_prod, t.c.msgid_seq).order_by(t.c.id.desc())
@@ -173,6 +176,10 @@ class Statements(Builder):
         self.find_all_durable_subs: Statement = self.find_all_marks
         self.find_marks = self._compile(lambda: marks(self._sub(acks)))
         self.find_durable_sub: Statement = self.find_marks
+        names = (acks.c.container, acks.c.client_id, acks.c.sub_name)
+        self.find_taken_for_it = self._compile(
+            lambda: select(*names).where(*(column == bindparam(column.key) for column in names))
+        )
         self.create_durable_sub = self._insert(acks)
         self.delete_subscription = self._compile(lambda: delete(acks).where(self._sub(acks)))
         self.delete_destination_subscriptions = self._compile(lambda: delete(acks).where(self._here(acks)))

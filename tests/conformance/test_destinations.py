@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jdbcstore import Destination, DestinationKind, Message, Store
-from jdbcstore.errors import InvalidDestination, SubscriptionNotFound
+from jdbcstore import Destination, DestinationKind, Message, MessageId, ProducerId, Store
+from jdbcstore.errors import InvalidDestination, SchemaError, SubscriptionNotFound
 from tests.conformance.messages import content, fill
 from tests.databases import Database
 
@@ -79,6 +79,51 @@ def test_subscriptions_of_names_that_differ_a_little(store: Store) -> None:
     assert store.cleanup() == 1
     assert store.delete_destination(upper.destination) == 0
     assert content(second) == ["c"]
+
+
+def test_producers_whose_ids_differ_by_case(store: Store) -> None:
+    queue, topic = store.queue("ORDERS"), store.topic("PRICES")
+    reader = topic.subscribe("client", "reader")
+    names = [MessageId(ProducerId(connection, 1, 1), 1) for connection in ("ID:Host-1", "ID:host-1")]
+    for destination in (queue, topic):
+        for name in names:
+            destination.add_message(Message(str(name), message_id=name))
+
+    queue.acknowledge(names[0])
+    reader.acknowledge(names[0])
+
+    assert content(queue) == content(reader) == [str(names[1])]
+    assert queue.get_message(names[1]).body == str(names[1])
+    assert store.last_producer_sequence_id(ProducerId("id:HOST-1", 1, 1)) is None
+
+
+@pytest.mark.new_database
+@pytest.mark.backends("mariadb", "mariadb-pyodbc")
+@pytest.mark.parametrize("place", [("PRICES", "client", "ticker"), ("Prices", "CLIENT", "Ticker")])
+def test_subscriptions_that_the_key_takes_for_one(
+    store: Store, database: Database, place: tuple[str, str, str]
+) -> None:
+    """A collation that knows no case: the second is refused, and nobody gets at the first by its name."""
+    for column in ("CONTAINER", "CLIENT_ID", "SUB_NAME"):
+        database.execute(
+            f"ALTER TABLE ACTIVEMQ_ACKS MODIFY {column} VARCHAR(250) COLLATE utf8mb4_general_ci NOT NULL"
+        )
+    first = store.topic("Prices").subscribe("client", "ticker")
+    name, client_id, subscription = place
+    topic = store.topic(name)
+    fill(store.topic("Prices"), "a")
+
+    with pytest.raises(SchemaError, match="'ticker' of 'client' on topic://Prices"):
+        topic.subscribe(client_id, subscription)
+    with pytest.raises(SubscriptionNotFound):
+        topic.subscription(client_id, subscription)
+    with pytest.raises(SubscriptionNotFound):
+        topic.unsubscribe(client_id, subscription)
+    with pytest.raises(SubscriptionNotFound), store.transaction() as transaction:
+        transaction.topic(name).acknowledge_subscription(client_id, subscription, 1)
+
+    assert content(first) == ["a"]
+    assert database.rows("SELECT CLIENT_ID, SUB_NAME FROM ACTIVEMQ_ACKS") == [("client", "ticker")]
 
 
 def test_deleting_a_queue(store: Store) -> None:
