@@ -142,7 +142,7 @@ class JdbcMessageStore:
             if known and not (with_priority or isinstance(message, Message)):
                 return [(name, 0)]
             found = self._fetch(self._sql.find_priority_by_id, id_=name)
-            return [(id_, priority) for id_, priority in found]
+            return [(id_, priority or 0) for id_, priority in found]
         if name.producer_id is None or not fits(str(name.producer_id), self._parts.lengths.message_id):
             return []
         rows = self._fetch(

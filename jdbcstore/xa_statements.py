@@ -108,7 +108,7 @@ class XaStatements(Builder):
             return and_(t.c.id > bindparam("after"), t.c.id <= bindparam("up_to"))
 
         def in_lane() -> ColumnElement[bool]:
-            return and_(between(), t.c.priority == bindparam("priority"))
+            return and_(between(), self._priority() == bindparam("priority"))
 
         def count(which: ColumnElement[bool]) -> ClauseElement:
             return select(func.count()).select_from(t).where(self._here(t), t.c.xid.is_(None), which)

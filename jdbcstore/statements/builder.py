@@ -110,10 +110,14 @@ class Builder:
     def _page(self, query: Callable[[], Select[Any]]) -> Sql:
         return self._page_of(lambda: query().order_by(self._tables.messages.c.id))
 
+    def _priority(self) -> ColumnElement[int]:
+        """Of a message. An ActiveMQ before 5.4 wrote none; its rows have the lowest."""
+        return func.coalesce(self._tables.messages.c.priority, ZERO)
+
     def _lanes(self, query: Callable[[], Select[Any]]) -> Lanes:
         priority = self._tables.messages.c.priority
         return Lanes(
-            self._page(lambda: query().where(priority < literal_column("1"))),
+            self._page(lambda: query().where(self._priority() < ONE)),
             self._page(lambda: query().where(priority == bindparam("priority"))),
         )
 

@@ -202,7 +202,7 @@ class Statements(Builder):
             return select(t.c.id, t.c.msg).where(behind(), self._not_ahead())
 
         def count_in_lanes() -> Select[Any]:
-            lane = and_(self._sub(acks), acks.c.priority == t.c.priority, self._behind_mark(acks))
+            lane = and_(self._sub(acks), acks.c.priority == self._priority(), self._behind_mark(acks))
             count = select(func.count()).select_from(t).join(acks, lane)
             return count.where(self._here(t), t.c.xid.is_(None), self._not_ahead())
 
@@ -276,7 +276,7 @@ class Statements(Builder):
             other.c.priority != acks.c.priority,
         )
         # A subscription's only row is its mark for every priority.
-        governs = or_(acks.c.priority == t.c.priority, not_(exists(select(ONE).where(same_subscription))))
+        governs = or_(acks.c.priority == self._priority(), not_(exists(select(ONE).where(same_subscription))))
         acknowledged = (
             exists(
                 select(ONE)

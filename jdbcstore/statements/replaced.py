@@ -153,5 +153,5 @@ class ReplacedStatements(Statements):
         t, acks = self._tables.messages, self._tables.acks
         mark = select(ONE).where(self._sub(acks), self._behind_mark(acks))
         if by_lane:
-            mark = mark.where(acks.c.priority == t.c.priority)
+            mark = mark.where(acks.c.priority == self._priority())
         return exists(mark.correlate(t))

@@ -90,7 +90,7 @@ def acknowledged(tables: Tables, adapter: Adapter, *, ours: bool) -> ColumnEleme
     )
     # A subscription's only row is its mark for every priority.
     has_others = exists(select(ONE).select_from(other).where(same_subscription)).correlate(marks)
-    governs = or_(marks.c.priority == t.c.priority, not_(has_others))
+    governs = or_(marks.c.priority == func.coalesce(t.c.priority, ZERO), not_(has_others))
     waits = [here(marks), governs, func.coalesce(marks.c.last_acked_id, ZERO) < t.c.id]
     if ours:
         waits.append(not_(_ahead_of(marks, tables)))

@@ -225,6 +225,37 @@ def test_a_subscription_shows_it(open_store: OpenStore, database: Database) -> N
 
 
 @TOPICS_ELSEWHERE
+@pytest.mark.variants("renamed", "sqlite-journaled")
+@pytest.mark.new_database
+def test_messages_of_the_time_before_priorities(open_store: OpenStore, database: Database) -> None:
+    """An ActiveMQ before 5.4 wrote no PRIORITY, and nothing migrated its rows: they have the lowest."""
+    store = open_store()
+    fill(store.queue("ORDERS"), "a", "b")
+    store.topic("PRICES", prioritized=True).subscribe("client", "ticker")
+    store.topic("PRICES").subscribe("client", "witness")
+    fill(store.topic("PRICES"), "c", "d", priority=0)
+    store.close()
+    database.execute("UPDATE ACTIVEMQ_MSGS SET PRIORITY = NULL")
+
+    store = open_store()
+    queue, topic = store.queue("ORDERS", prioritized=True), store.topic("PRICES", prioritized=True)
+    ticker, witness = (topic.subscription("client", name) for name in ("ticker", "witness"))
+    fill(queue, "high", priority=9)
+    assert content(queue, 1) == content(queue) == ["high", "a", "b"]
+    assert queue.message_count() == 3
+    assert content(topic) == content(ticker) == content(witness) == ["c", "d"]
+    assert ticker.message_count() == 2
+    ticker.acknowledge(ticker.recover()[1])
+    assert store.cleanup() == 0
+    assert (content(ticker), content(witness)) == (["c"], ["c", "d"])
+    witness.acknowledge(*witness.recover())
+    ticker.acknowledge(*ticker.recover())
+    assert store.cleanup() == 2
+    queue.acknowledge(*queue.recover())
+    assert content(queue) == content(topic) == []
+
+
+@TOPICS_ELSEWHERE
 @pytest.mark.variants("renamed", "statements", "sqlite-journaled")
 @pytest.mark.new_database
 def test_a_subscription_of_the_time_before_priorities(open_store: OpenStore, database: Database) -> None:
