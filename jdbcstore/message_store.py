@@ -19,7 +19,7 @@ from jdbcstore.encoding import MessageEncoder
 from jdbcstore.futures import StoreFuture
 from jdbcstore.ids import MessageId
 from jdbcstore.message import Message
-from jdbcstore.names import fits, message_not_found, name_of
+from jdbcstore.names import MAX_SEQUENCE, fits, message_not_found, name_of
 from jdbcstore.paging import PRIORITIES, Complete, RowChanged, id_pages, read_page
 from jdbcstore.referring import Bodies
 from jdbcstore.session import Session
@@ -27,7 +27,6 @@ from jdbcstore.statements import LISTED, Statement, Statements
 from jdbcstore.units import EncodedMessage, Unit, Write, nothing, only
 from jdbcstore.writer import Writer
 
-_MAX_SEQUENCE = 2**63 - 1
 _SAMPLE = 1_000
 """Rows whose priorities tell whether a destination is prioritised."""
 
@@ -133,7 +132,7 @@ class JdbcMessageStore:
         """(ID, priority) of every row that is meant; the priority is 0 unless asked for."""
         name = name_of(message)
         if isinstance(name, int):
-            if not 0 <= name <= _MAX_SEQUENCE:
+            if not 0 <= name <= MAX_SEQUENCE:
                 return []
             # The user's statement removes whatever has this ID, also what is in doubt.
             known = not self._sql.removes_singly

@@ -22,6 +22,8 @@ from jdbcstore.errors import (
 )
 from jdbcstore.message import Message, MessageId, XATransactionId
 
+MAX_SEQUENCE = 2**63 - 1
+"""What the column ID can hold."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _S = TypeVar("_S", bound=MessageStore)
 
@@ -163,6 +165,15 @@ def subscription_not_found(
     return SubscriptionNotFound(
         f"client {client_id!r} has no durable subscription {subscription_name!r}"
         f" on {destination}; subscribe first"
+    )
+
+
+def sequences_used_up(last: int) -> SchemaError:
+    """Somebody has written an ID, or a mark, that none can come behind."""
+    return SchemaError(
+        f"the highest ID or LAST_ACKED_ID in the tables is {last}, and a message behind it would have one"
+        f" beyond {MAX_SEQUENCE}: give that row another number, or acknowledge the message, and open the"
+        " store again"
     )
 
 

@@ -16,6 +16,7 @@ from jdbcstore.adapters.locking import Guard
 from jdbcstore.adapters.sql import Row
 from jdbcstore.connection import Connection
 from jdbcstore.errors import SchemaError, StoreUnavailable
+from jdbcstore.names import MAX_SEQUENCE, sequences_used_up
 from jdbcstore.schema import SEQUENCE_ROW
 from jdbcstore.session import Session
 from jdbcstore.statements import Statements
@@ -74,7 +75,7 @@ class SequenceAllocator:
             with connection.transaction():
                 # Beyond it, this may be a block of somebody else.
                 taken = max(self._fetch_reserved(connection), last)
-                reserved = taken + BLOCK
+                reserved = min(taken + BLOCK, MAX_SEQUENCE)
                 connection.execute(self._statements.update_number, name_=SEQUENCE_ROW, new=reserved)
             self.last, self._reserved = taken, reserved
         self.last = max(self.last, last)
@@ -93,7 +94,9 @@ class SequenceAllocator:
             )
             # Someone reserved or wrote beyond our block, or this is our first one.
             last = self.last if 0 < self._reserved == highest else highest
-            reserved = last + max(count, BLOCK)
+            reserved = min(last + max(count, BLOCK), MAX_SEQUENCE)
+            if reserved - last < count:
+                raise sequences_used_up(last)
             connection.execute(sql.update_number, name_=SEQUENCE_ROW, new=reserved)
         self.last, self._reserved = last, reserved
 

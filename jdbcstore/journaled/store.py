@@ -37,7 +37,7 @@ from jdbcstore.journaled.units import Unit
 from jdbcstore.journaled.writing import JournalWriter
 from jdbcstore.journaled.xa import JournaledXAResource
 from jdbcstore.message import Message
-from jdbcstore.names import agreed, queue_named, topic_named
+from jdbcstore.names import MAX_SEQUENCE, agreed, queue_named, sequences_used_up, topic_named
 from jdbcstore.timer import CleanupTimer
 from jdbcstore.units import nothing
 
@@ -101,6 +101,8 @@ class JournaledStore:
         )
         behind_prepared = {transaction.xid for transaction in store.xa.recover()}
         belonging = Belonging(store, config)
+        if belonging.last_sequence >= MAX_SEQUENCE:
+            raise sequences_used_up(belonging.last_sequence)
         self._journal = writer.journal = open_journal(
             config,
             committed=writer.committed,

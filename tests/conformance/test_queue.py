@@ -8,7 +8,7 @@ import pytest
 
 from jdbcstore import BodyType, Destination, Message, MessageId, MessageReference, ProducerId, Store
 from jdbcstore.abc import Reference
-from jdbcstore.errors import InvalidDestination, InvalidMessage, MessageNotFound, StoreClosed
+from jdbcstore.errors import InvalidDestination, InvalidMessage, MessageNotFound, SchemaError, StoreClosed
 from tests.clock import FakeClock
 from tests.conformance.messages import bodies, content, fill, message_id, sequences
 from tests.conformance.without import REFERENCES
@@ -463,6 +463,22 @@ def test_a_committed_row_is_there_for_others_when_add_returns(store: Store, data
 
 
 @pytest.mark.one_writer
+@pytest.mark.backends("sqlite")
+@pytest.mark.variants("sqlite-journaled")
+def test_a_row_that_no_sequence_can_come_behind(open_store: OpenStore, database: Database) -> None:
+    with open_store() as store:
+        fill(store.queue("ORDERS"), "a")
+    database.execute(f"UPDATE ACTIVEMQ_MSGS SET ID = {2**63 - 1}")
+
+    with pytest.raises(SchemaError, match=r"9223372036854775807.* acknowledge the message"):
+        open_store().queue("ORDERS").add_message(Message("b"))
+
+    database.execute("UPDATE ACTIVEMQ_MSGS SET ID = 7")
+    queue = open_store().queue("ORDERS")
+    fill(queue, "b")
+    assert content(queue) == ["a", "b"]
+
+
 def test_sequences_are_shared_by_all_destinations(store: Store) -> None:
     first, second = store.queue("FIRST"), store.topic("SECOND")
     for number in range(3):
