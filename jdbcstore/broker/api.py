@@ -125,6 +125,9 @@ class BrokerTransaction(Protocol):
 class Broker(Protocol):
     """What connectors are given."""
 
+    def knows(self, destination: Destination) -> bool:
+        """Whether it has a queue or topic of this name, without wildcards."""
+
     def send(self, message: Message, connection_id: str) -> Future[None]:
         """Route a message to its ``destination``, which may be a composite.
 

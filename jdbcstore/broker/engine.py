@@ -135,6 +135,9 @@ class Engine:
                     found.add(subscription)
         return found
 
+    def knows(self, destination: Destination) -> bool:
+        return destination in self._destinations
+
     def send(self, message: Message, connection_id: str) -> Future[None]:
         if self._parts.gates.is_closed(connection_id):
             return self._parts.gates.send(connection_id, partial(self._send, message, connection_id))

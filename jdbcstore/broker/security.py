@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import os
 import secrets
 import threading
 from collections.abc import Iterable, Mapping
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from jdbcstore.clock import Clock, SystemClock
-from jdbcstore.config.users import UserEntry, read_users
+from jdbcstore.config.users import TEMPORARY, PluginUser, PluginUsers, UserEntry, read_users
 from jdbcstore.destination import Destination
 from jdbcstore.errors import ConfigurationError, NotAuthorized
 from jdbcstore.patterns import ANY_DESCENDANT, DestinationPattern
@@ -41,6 +42,9 @@ class Principal(Protocol):
 
     def may_write(self, destination: Destination) -> bool:
         """Whether it may send there."""
+
+    def may_create(self, destination: Destination) -> bool:
+        """Whether it may do either where the broker has nothing yet."""
 
 
 class Security(Protocol):
@@ -77,22 +81,37 @@ class _Anyone:
     def may_write(self, destination: Destination) -> bool:  # noqa: ARG002
         return True
 
+    def may_create(self, destination: Destination) -> bool:  # noqa: ARG002
+        return True
+
 
 class User:
-    """Somebody of the users file. Temporary destinations are everybody's, who knows their names."""
+    """Somebody of the users file, or of ActiveMQ's plug-ins.
 
-    __slots__ = ("_read", "_write", "name")
+    In the file, temporary destinations are everybody's, who knows their names; and who may send to a
+    destination, or consume from it, may be the first to do so.
+    """
 
-    def __init__(self, name: str, entry: UserEntry) -> None:
+    __slots__ = ("_create", "_read", "_write", "name")
+
+    def __init__(self, name: str, entry: UserEntry | PluginUser) -> None:
         self.name = name
-        self._read = [*map(DestinationPattern, entry.read)]
-        self._write = [*map(DestinationPattern, entry.write)]
+        everywhere: tuple[Destination, ...] = TEMPORARY
+        self._create: list[DestinationPattern] | None = None
+        if isinstance(entry, PluginUser):
+            everywhere = ()
+            self._create = [*map(DestinationPattern, entry.create)]
+        self._read = [*map(DestinationPattern, (*entry.read, *everywhere))]
+        self._write = [*map(DestinationPattern, (*entry.write, *everywhere))]
 
     def may_read(self, destination: Destination) -> bool:
         return all(_is_covered(one, self._read) for one in destination.members)
 
     def may_write(self, destination: Destination) -> bool:
         return all(_is_covered(one, self._write) for one in destination.members)
+
+    def may_create(self, destination: Destination) -> bool:
+        return self._create is None or _is_covered(destination, self._create)
 
 
 class _Remembered:
@@ -123,7 +142,7 @@ class _Remembered:
         self._logins[name] = (self._hash(password), entry, until)
 
     def _hash(self, password: str) -> bytes:
-        return hmac.digest(self._key, password.encode(errors="surrogatepass"), "sha256")
+        return hmac.digest(self._key, _bytes(password), "sha256")
 
 
 class Users:
@@ -141,7 +160,7 @@ class Users:
         self._hasher = _make_hasher()
         self._no_user = self._hasher.hash("")
         """What the password of somebody unknown is held against, so that it takes as long."""
-        self._changed = self._last_change()
+        self._changed = _last_change(path)
         self._users: Mapping[str, UserEntry] = read_users(path)
         self._threads = ThreadPoolExecutor(_THREADS, "jdbcstore-login")
         self._reader = ThreadPoolExecutor(1, "jdbcstore-users")
@@ -203,7 +222,7 @@ class Users:
             raise NotAuthorized(_WRONG_LOGIN) from None
 
     def _read_again(self) -> None:
-        changed = self._last_change()
+        changed = _last_change(self._path)
         if changed == self._changed:
             return
         self._changed = changed
@@ -214,20 +233,87 @@ class Users:
         else:
             log.info("%s was read again", self._path)
 
-    def _last_change(self) -> tuple[int, ...]:
+
+class Plugins:
+    """The security plug-ins of an ``activemq.xml``. Their files are read again when they have changed.
+
+    :raises ConfigurationError: a file cannot be read, or has a plug-in that cannot be obeyed
+    """
+
+    def __init__(self, path: Path, environment: Mapping[str, str] = os.environ) -> None:
+        self._path = path
+        self._environment = environment
+        self._plugins = self._read()
+        self._changed = [*map(_last_change, self._plugins.files)]
+        self._reader = ThreadPoolExecutor(1, "jdbcstore-users")
+
+    async def login(self, name: str | None, password: str | None) -> Principal:
+        return await asyncio.get_running_loop().run_in_executor(self._reader, self._login, name, password)
+
+    def close(self) -> None:
+        """End the thread; nobody may be logging in."""
+        self._reader.shutdown(wait=False, cancel_futures=True)
+
+    def _login(self, name: str | None, password: str | None) -> User:
+        self._read_again()
+        anonymous = self._plugins.anonymous
+        if name is None and password is None and anonymous is not None:
+            return User(anonymous.name, anonymous)
+        user = self._plugins.users.get(name or "")
+        known = _bytes("" if user is None else user.password)
+        if not hmac.compare_digest(known, _bytes(password or "")) or user is None:
+            raise NotAuthorized(_WRONG_LOGIN)
+        return User(user.name, user)
+
+    def _read_again(self) -> None:
+        changed = [*map(_last_change, self._plugins.files)]
+        if changed == self._changed:
+            return
+        self._changed = changed
         try:
-            status = self._path.stat()
-        except OSError:
-            return ()
-        return status.st_mtime_ns, status.st_ino, status.st_size
+            self._plugins = self._read()
+        except ConfigurationError as error:
+            log.error("the users stay as they were: %s", error)
+        else:
+            self._changed = [*map(_last_change, self._plugins.files)]
+            log.info("the security plug-ins of %s were read again", self._path)
+
+    def _read(self) -> PluginUsers:
+        from jdbcstore.config.xml import read_plugin_users
+
+        return read_plugin_users(self._path, self._environment)
 
 
 def make_security(users_file: str | None) -> Security:
     """What the configuration asks for.
 
-    :raises ConfigurationError: the users file cannot be read
+    :raises ConfigurationError: the users file, or the ``activemq.xml`` with the plug-ins, cannot be read;
+        or it has a plug-in that cannot be obeyed
     """
-    return OpenDoor() if users_file is None else Users(Path(users_file))
+    if users_file is None:
+        return OpenDoor()
+    path = Path(users_file)
+    return Plugins(path) if path.suffix == ".xml" or _is_xml(path) else Users(path)
+
+
+def _is_xml(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
+    except OSError:
+        return False  # which is told where the file is read
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+def _last_change(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_ino, status.st_size
 
 
 def hash_password(password: str) -> str:
@@ -247,8 +333,6 @@ def _make_hasher() -> PasswordHasher:
 
 def _is_covered(destination: Destination, patterns: Iterable[DestinationPattern]) -> bool:
     """Whether some pattern matches all that a name with wildcards matches."""
-    if destination.is_temporary:
-        return True
     *elements, last = destination.name.split(".")
     if last != ANY_DESCENDANT:
         return any(pattern.matches(destination) for pattern in patterns)

@@ -6,14 +6,18 @@ import os
 import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jdbcstore.destination import Destination
+from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.errors import ConfigurationError, InvalidDestination
 
 EVERYTHING = ("queue://>", "topic://>")
+TEMPORARY = (
+    Destination(DestinationKind.TEMPORARY_QUEUE, ">"),
+    Destination(DestinationKind.TEMPORARY_TOPIC, ">"),
+)
 _SECTION = "users"
 _KEYS = ("password", "read", "write")
 
@@ -30,6 +34,29 @@ class UserEntry:
 
     def __repr__(self) -> str:
         return f"UserEntry(read={self.read!r}, write={self.write!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginUser:
+    """One user of ActiveMQ's plug-ins, which have the passwords as they are."""
+
+    name: str
+    password: str = field(repr=False)
+    read: tuple[Destination, ...]
+    write: tuple[Destination, ...]
+    create: tuple[Destination, ...]
+    """What it may send to and consume from though the broker has nothing there yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginUsers:
+    """What ActiveMQ's plug-ins say together."""
+
+    users: Mapping[str, PluginUser]
+    anonymous: PluginUser | None
+    """Who comes without a login and a password; None lets nobody in without."""
+    files: tuple[Path, ...]
+    """That say so."""
 
 
 def read_users(path: Path) -> Mapping[str, UserEntry]:

@@ -59,8 +59,8 @@ def configuration(data_source: DataSourceConfig, **more: Any) -> Configuration:
     return Configuration(data_source=data_source, **{"locker": DatabaseLockerConfig(), **more})
 
 
-def policies(*entries: PolicyEntry) -> Configuration:
-    return Configuration(data_source=DERBY, policies=entries)
+def policies(*entries: PolicyEntry, **broker: str) -> Configuration:
+    return Configuration(data_source=DERBY, policies=entries, broker=BrokerConfig(**broker))  # type: ignore[arg-type]
 
 
 SLOWLY = RedeliveryPolicy(
@@ -335,6 +335,7 @@ EXPECTED = {
         PolicyEntry(queue="BILLS", redelivery_policy=ALWAYS),
         PolicyEntry(queue="PAID", redelivery_policy=ALWAYS),
         PolicyEntry(redelivery_policy=RedeliveryPolicy(maximum_redeliveries=0)),
+        users_file=str(Path(__file__).parent / "fragments" / "redelivery.xml"),
     ),
     "spring": Configuration(
         data_source=DataSourceConfig(
@@ -557,7 +558,6 @@ def test_what_has_no_meaning_is_told() -> None:
     assert notes("recovery", Kind.IGNORED).keys() == {"1, useJmx", "15, useSharedBuffer"}
     assert notes("redelivery", Kind.IGNORED).keys() == {
         "1, useJmx",
-        "14, simpleAuthenticationPlugin",
         "19, sendToDlqIfMaxRetriesExceeded",
         "26, preDispatchCheck",
     }

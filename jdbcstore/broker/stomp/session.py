@@ -30,7 +30,7 @@ from jdbcstore.config.broker import ConnectorConfig
 from jdbcstore.destination import Destination
 from jdbcstore.errors import NotAuthorized, ProtocolError
 from jdbcstore.ids import MessageId, ProducerId
-from jdbcstore.patterns import DestinationPattern
+from jdbcstore.patterns import DestinationPattern, is_wildcard
 
 log = logging.getLogger(__name__)
 
@@ -206,10 +206,18 @@ class Session(Exchange):
     def _check_may_write(self, destination: Destination) -> None:
         if self._principal is None or not self._principal.may_write(destination):
             raise NotAuthorized(f"{self._who} may not send to {destination}; ask who runs the broker")
+        self._check_may_create(self._principal, destination)
         if destination.is_topic and any(_VIRTUAL.matches(member) for member in destination.members):
             self.service.note_once(_NO_VIRTUAL_TOPICS)
         if len(self._writable) < _MOST_DESTINATIONS:
             self._writable.add(destination)
+
+    def _check_may_create(self, principal: Principal, destination: Destination) -> None:
+        for member in destination.members:
+            if not (is_wildcard(member) or principal.may_create(member) or self._broker.knows(member)):
+                raise NotAuthorized(
+                    f"{self._who} may not create {member}, and the broker has nothing there; ask who runs it"
+                )
 
     def _subscribe(self, frame: Frame, receipt: str | None) -> None:
         headers = frame.headers
@@ -223,6 +231,7 @@ class Session(Exchange):
         )
         if self._principal is None or not self._principal.may_read(request.destination):
             raise NotAuthorized(f"{self._who} may not consume from {request.destination}")
+        self._check_may_create(self._principal, request.destination)
         if any(_OF_VIRTUAL.matches(member) for member in request.destination.members):
             self.service.note_once(_NO_VIRTUAL_TOPICS)
         consumer = StompConsumer(

@@ -7,9 +7,10 @@ from jdbcstore.config.given import Given, Kind, Section
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
 from jdbcstore.config.reasons import DATA_SOURCE, DRIVER_CLASS, OF_BROKER
 from jdbcstore.config.urls import sqlite_url
-from jdbcstore.config.xml.beans import Document
+from jdbcstore.config.xml.beans import Document, Value
 from jdbcstore.config.xml.document import Element
 from jdbcstore.config.xml.file_stores import given_for, put, tell_old_files
+from jdbcstore.config.xml.security import this_file
 
 _FILE = "broker.xml"
 _DIRECTORIES = {"journal-directory": "data/journal", "bindings-directory": "data/bindings"}
@@ -56,6 +57,16 @@ def is_artemis(root: Element) -> bool:
 
 def read_artemis(document: Document) -> Section:
     """The sections of a ``broker.xml``."""
+    section = _read_store(document)
+    settings = [element for element in document.root.all() if element.name == "security-settings"]
+    switches = [element for element in document.root.all() if element.name == "security-enabled"]
+    if settings and not any(switch.text.lower() == "false" for switch in switches):
+        # They are not obeyed, and so a broker does not start with them.
+        section["broker"] = {"usersFile": this_file(document, Value(settings[0].line))}
+    return section
+
+
+def _read_store(document: Document) -> Section:
     stores = [element for element in document.root.all() if element.name == "database-store"]
     if not stores:
         return _read_files(document)

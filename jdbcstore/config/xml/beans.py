@@ -41,6 +41,13 @@ _ELEMENTS = {
     "LevelDBStore": "levelDB",
     "LevelDBPersistenceAdapter": "levelDB",
     "AMQPersistenceAdapter": "amqPersistenceAdapter",
+    "SimpleAuthenticationPlugin": "simpleAuthenticationPlugin",
+    "AuthenticationUser": "authenticationUser",
+    "JaasAuthenticationPlugin": "jaasAuthenticationPlugin",
+    "AuthorizationPlugin": "authorizationPlugin",
+    "DefaultAuthorizationMap": "authorizationMap",
+    "AuthorizationEntry": "authorizationEntry",
+    "TempDestinationAuthorizationEntry": "tempDestinationAuthorizationEntry",
 }
 """Of ActiveMQ's classes, by the last part of their names."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from jdbcstore.config.given import Given, Kind, Note, Section, merge
 from jdbcstore.config.reasons import OF_BROKER
+from jdbcstore.config.users import PluginUsers
 from jdbcstore.config.xml.artemis import is_artemis, read_artemis
 from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.config.xml.broker import read_connectors, read_usage, tell_tls
@@ -16,6 +17,8 @@ from jdbcstore.config.xml.persistence import SQL, read_persistence
 from jdbcstore.config.xml.placeholders import Placeholders, Unresolved
 from jdbcstore.config.xml.policies import read_policies
 from jdbcstore.config.xml.redelivery import read_plugins, with_redelivery
+from jdbcstore.config.xml.security import find_security, read_security, this_file
+from jdbcstore.errors import ConfigurationError
 
 _CONFIGURERS = ("PropertyPlaceholderConfigurer", "PropertySourcesPlaceholderConfigurer",
                 "EncryptablePropertyPlaceholderConfigurer",
@@ -54,6 +57,7 @@ def _read_broker(document: Document) -> Section:
             policies = [*read_policies(document, value)]
         elif name == "plugins":
             redeliveries = read_plugins(document, value)
+            own |= find_security(document, value)
         elif name == "ioExceptionHandler":
             handler = read_io_handler(document, value)
             section |= {"ioExceptionHandler": handler} if handler else {}
@@ -85,12 +89,31 @@ def _take_of_broker(document: Document, name: str, value: Value, section: Sectio
             section |= read_usage(document, value)
         case "sslContext":
             tell_tls(document, value)
+        case "messageAuthorizationPolicy":
+            section["usersFile"] = this_file(document, value)
         case "useAuthenticatedPrincipalForJMSXUserID":
             text = "the name of who has logged in is the login, which populateJMSXUserID puts there"
             document.note(Kind.IGNORED, value.line, name, text)
         case _:
             return False
     return True
+
+
+def read_plugin_users(path: Path, environment: Mapping[str, str]) -> PluginUsers:
+    """Who may log in to the broker of an ``activemq.xml``, and what they may do.
+
+    :raises ConfigurationError: it cannot be read, or has something that jdbcstore cannot obey
+    """
+    try:
+        document = Document(path, parse_xml(path, path.read_bytes()), Placeholders(path.parent, environment))
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}", option="users_file") from error
+    if is_artemis(document.root):
+        text = "the security-settings of Artemis are not obeyed; give users of jdbcstore's own with --users"
+        raise document.wrong(document.root.line, text, "security-settings")
+    for element in document.root.all():
+        _define_placeholders(document, element)
+    return read_security(document, _the_broker(document))
 
 
 def _is_false(document: Document, name: str, value: Value) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from jdbcstore.config.fields import find_field
 from jdbcstore.config.given import Given, Kind, Section
 from jdbcstore.config.policy import RedeliveryPolicy
-from jdbcstore.config.reasons import OF_BROKER, REDELIVERY, REDELIVERY_PLUGIN
+from jdbcstore.config.reasons import REDELIVERY, REDELIVERY_PLUGIN
 from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.config.xml.policies import TEMPORARY, take_destination
 from jdbcstore.destination import Destination
@@ -24,8 +24,6 @@ def read_plugins(document: Document, value: Value) -> list[Section]:
     for plugin in document.beans(value):
         if plugin.kind == "redeliveryPlugin":
             found += _read_plugin(document, plugin)
-        else:
-            document.note(Kind.IGNORED, plugin.line, plugin.kind, OF_BROKER)
     return found
 
 

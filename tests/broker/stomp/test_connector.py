@@ -36,7 +36,7 @@ class OnlyQ:
     def may_read(self, destination: Destination) -> bool:
         return destination.name == "Q"
 
-    may_write = may_read
+    may_write = may_create = may_read
 
     def close(self) -> None: ...
 

@@ -1,0 +1,319 @@
+"""ActiveMQ's security plug-ins: who may log in, and what the groups may do, as users and their patterns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jdbcstore.config.given import Given, Kind, Section
+from jdbcstore.config.reasons import OF_BROKER
+from jdbcstore.config.users import EVERYTHING, TEMPORARY, PluginUser, PluginUsers
+from jdbcstore.config.xml.beans import Bean, Document, Value
+from jdbcstore.config.xml.placeholders import Unresolved
+from jdbcstore.destination import Destination
+from jdbcstore.errors import ConfigurationError, InvalidDestination
+
+SIMPLE, JAAS, AUTHORIZATION = "simpleAuthenticationPlugin", "jaasAuthenticationPlugin", "authorizationPlugin"
+MESSAGE_POLICY = "messageAuthorizationPolicy"
+_OBEYED = (SIMPLE, JAAS, AUTHORIZATION)
+_ACTIVEMQ = "org.apache.activemq."
+_HARMLESS = frozenset(
+    f"{name}plugin"
+    for name in (
+        *("redelivery", "loggingbroker", "statisticsbroker", "timestampingbroker", "tracebrokerpath"),
+        *("discardingdlqbroker", "forcepersistencymodebroker", "connectiondotfile", "destinationdotfile"),
+        *("multicasttracebroker", "udptracebroker", "virtualselectorcachebroker", "runtimeconfiguration"),
+        *("subqueueselectorcachebroker", "destinationpathseparator", "camelroutesbroker", "destinations"),
+    )
+)
+"""Plug-ins of ActiveMQ that let nobody in, and keep nobody out."""
+_INSTEAD = "remove it, or give users of jdbcstore's own with --users"
+_ANYBODY = "*"
+_LOGIN_CONFIG = "java.security.auth.login.config"
+_PROPERTIES_MODULE = "PropertiesLoginModule"
+_USER_FILE = "org.apache.activemq.jaas.properties.user"
+_GROUP_FILE = "org.apache.activemq.jaas.properties.group"
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|([{};=])|([^\s{};="]+)')
+
+Patterns = tuple[Destination, ...]
+_ALL = (*map(Destination.parse, EVERYTHING), *TEMPORARY)
+
+
+def find_security(document: Document, plugins: Value) -> Section:
+    """Where the broker finds its users: in this file, if there are plug-ins that may say who may do what.
+
+    A store opens whatever they are; the broker does not.
+    """
+    section: Section = {}
+    for plugin in plugins_of(document, plugins):
+        if plugin.kind not in _OBEYED and not _is_harmless(plugin):
+            document.note(Kind.DANGEROUS, plugin.line, plugin.kind, _unknown(plugin))
+        elif plugin.kind not in (*_OBEYED, "redeliveryPlugin"):
+            document.note(Kind.IGNORED, plugin.line, plugin.kind, OF_BROKER)
+        if not _is_harmless(plugin):
+            section["usersFile"] = this_file(document, plugins)
+    return section
+
+
+def this_file(document: Document, value: Value) -> Given:
+    """The file itself, as the one that says who may log in."""
+    return Given(str(document.path.absolute()), document.place(value.line))
+
+
+def plugins_of(document: Document, value: Value) -> Iterator[Bean]:
+    """Each plug-in of a broker, where it stands or where it is referred to."""
+    if value.text is not None:
+        for name in value.text.replace(",", " ").split():
+            bean = document.referred(Value(value.line, name))
+            if bean is not None:
+                yield bean
+    for element in value.elements:
+        for inner in element.children if element.name == "list" else [element]:
+            bean = document.referred(Value(inner.line, elements=[inner]))
+            if bean is not None:
+                yield bean
+
+
+def read_security(document: Document, broker: Bean) -> PluginUsers:
+    """What the plug-ins of a broker say together.
+
+    :raises ConfigurationError: there is one that cannot be obeyed
+    """
+    policy = broker.values.get(MESSAGE_POLICY)
+    if policy is not None:
+        text = f"jdbcstore cannot ask a {MESSAGE_POLICY} about each message; {_INSTEAD}"
+        raise document.wrong(policy.line, text, MESSAGE_POLICY)
+    found: dict[str, Bean] = {}
+    for plugin in plugins_of(document, broker.values.get("plugins", Value(broker.line))):
+        if plugin.kind not in _OBEYED:
+            if not _is_harmless(plugin):
+                raise document.wrong(plugin.line, _unknown(plugin), plugin.kind)
+        elif plugin.kind in found or {plugin.kind, *found} >= {SIMPLE, JAAS}:
+            raise document.wrong(plugin.line, "a broker has one plug-in of this kind; keep one", plugin.kind)
+        else:
+            found[plugin.kind] = plugin
+    logins = _Logins()
+    for kind, read in ((SIMPLE, _read_simple), (JAAS, _read_jaas)):
+        if kind in found:
+            read(document, found[kind], logins)
+    if AUTHORIZATION not in found:
+        rights = [_Rights({_ANYBODY}, {_ANYBODY}, {_ANYBODY}, _ALL)]
+    elif len(found) == 1:
+        text = f"it needs a {SIMPLE} or a {JAAS}, which says who somebody is; add one"
+        raise document.wrong(found[AUTHORIZATION].line, text, AUTHORIZATION)
+    else:
+        rights = [*_read_authorization(document, found[AUTHORIZATION])]
+    destinations = tuple(_destinations(document, broker.values.get("destinations")))
+    anonymous = logins.anonymous
+    return PluginUsers(
+        {
+            name: _user(name, password, logins.groups.get(name, set()), rights, destinations)
+            for name, password in logins.passwords.items()
+        },
+        None if anonymous is None else _user(anonymous[0], "", {anonymous[1]}, rights, destinations),
+        (document.path, *logins.files),
+    )
+
+
+@dataclass(slots=True, repr=False)
+class _Logins:
+    passwords: dict[str, str] = field(default_factory=dict)
+    groups: dict[str, set[str]] = field(default_factory=dict)
+    anonymous: tuple[str, str] | None = None
+    """The name, and the group, of who comes without a login."""
+    files: list[Path] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rights:
+    """What an ``authorizationEntry`` lets the groups do, and where."""
+
+    read: set[str]
+    write: set[str]
+    admin: set[str]
+    where: Patterns
+
+
+def _is_harmless(plugin: Bean) -> bool:
+    package, _, name = plugin.kind.rpartition(".")
+    return name.lower() in _HARMLESS and (not package or package.startswith(_ACTIVEMQ))
+
+
+def _unknown(plugin: Bean) -> str:
+    return f"jdbcstore does not obey {plugin.class_name}, which may say who may do what; {_INSTEAD}"
+
+
+def _user(name: str, password: str, groups: set[str], rights: list[_Rights], made: Patterns) -> PluginUser:
+    """As in ActiveMQ, all entries that a destination matches count together."""
+
+    def patterns(option: str) -> Patterns:
+        found = [one for one in rights if getattr(one, option) & {*groups, _ANYBODY}]
+        return tuple(dict.fromkeys(pattern for one in found for pattern in one.where))
+
+    return PluginUser(name, password, patterns("read"), patterns("write"), (*patterns("admin"), *made))
+
+
+def _read_simple(document: Document, plugin: Bean, logins: _Logins) -> None:
+    names = ("anonymousAccessAllowed", "anonymousUser", "anonymousGroup")
+    options = _texts(document, plugin, names, ("users",))
+    if options.get(names[0], "").lower() == "true":
+        logins.anonymous = options.get(names[1], "anonymous"), options.get(names[2], "anonymous")
+    for user in plugins_of(document, plugin.values.get("users", Value(plugin.line))):
+        texts = _texts(document, user, ("username", "password", "groups"))
+        if user.kind != "authenticationUser" or not texts.keys() >= {"username", "password"}:
+            text = "write each user as authenticationUser with username, password and groups"
+            raise document.wrong(user.line, text, "users")
+        _take_login(logins, texts["username"], texts["password"], document.place(user.line, user.kind))
+        logins.groups[texts["username"]] = _names(texts.get("groups", ""))
+
+
+def _take_login(logins: _Logins, name: str, password: str, place: str) -> None:
+    if password.startswith("ENC(") and password.endswith(")"):
+        text = (
+            f"the password of {name} is encrypted by Jasypt, which only ActiveMQ's Java opens; write it as it"
+            " is, in a file that only the broker may read, or give users of jdbcstore's own with --users"
+        )
+        raise ConfigurationError(text, place=place)
+    logins.passwords[name] = password
+
+
+def _read_jaas(document: Document, plugin: Bean, logins: _Logins) -> None:
+    options = _texts(document, plugin, ("configuration", "discoverLoginConfig"))
+    domain = options.get("configuration", "activemq-domain")
+    location = document.text(plugin.line, _LOGIN_CONFIG, f"${{{_LOGIN_CONFIG}:login.config}}")
+    path = document.path.parent / location
+    module = _login_module(document, path, domain)
+    folder = path.parent / module.get("baseDir", "")
+    users, groups = folder / module.get(_USER_FILE, "user"), folder / module.get(_GROUP_FILE, "group")
+    for name, password in _properties(users).items():
+        _take_login(logins, name, password, str(users))
+    for group, members in _properties(groups).items():
+        for member in members.split(","):
+            logins.groups.setdefault(member, set()).add(group)
+    logins.files += [path, users, groups]
+
+
+def _login_module(document: Document, path: Path, domain: str) -> Mapping[str, str]:
+    """The options of the one module that a domain of a ``login.config`` has."""
+    try:
+        text = _COMMENT.sub(" ", path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigurationError(
+            f"{JAAS} needs {path}: {reason}; put it there, or set {_LOGIN_CONFIG}", place=str(document.path)
+        ) from error
+    tokens = [quoted or mark or word for quoted, mark, word in _TOKEN.findall(text)]
+    modules = dict(_domains(tokens)).get(domain)
+    if modules is None:
+        raise ConfigurationError(f"there is no domain {domain}, which {JAAS} names; add it", place=str(path))
+    for name, *_ in modules:
+        if len(modules) > 1 or name.rpartition(".")[2] != _PROPERTIES_MODULE:
+            told = f"jdbcstore obeys a domain of one {_PROPERTIES_MODULE}, and not {name.rpartition('.')[2]}"
+            raise ConfigurationError(f"domain {domain}: {told}; {_INSTEAD}", place=str(path))
+    [(_, _, *rest)] = modules
+    named = dict(zip(rest[::3], rest[2::3], strict=False))
+    try:
+        return {name: document.placeholders.fill(value) for name, value in named.items()}
+    except Unresolved as error:
+        raise ConfigurationError(str(error), place=str(path)) from error
+
+
+def _domains(tokens: list[str]) -> Iterator[tuple[str, list[list[str]]]]:
+    """Each domain with its modules: class, flag, and three tokens for each option."""
+    name, modules, module = "", list[list[str]](), list[str]()
+    for part in tokens:
+        if part == "{":
+            name, modules, module = "".join(module), [], []
+        elif part == "}":
+            yield name, modules
+        elif part == ";":
+            modules += [module] if module else []
+            module = []
+        else:
+            module.append(part)
+
+
+def _properties(path: Path) -> Mapping[str, str]:
+    import javaproperties
+
+    try:
+        return javaproperties.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigurationError(f"cannot read it: {reason}; {JAAS} needs it", place=str(path)) from error
+
+
+def _read_authorization(document: Document, plugin: Bean) -> Iterator[_Rights]:
+    value = plugin.values.get("map")
+    bean = None if value is None else document.referred(value)
+    if bean is None or bean.kind != "authorizationMap" or plugin.values.keys() != {"map"}:
+        kind = "nothing" if bean is None else bean.class_name
+        text = f"jdbcstore obeys an authorizationMap of authorizationEntries, and not {kind}; {_INSTEAD}"
+        raise document.wrong(plugin.line if bean is None else bean.line, text, AUTHORIZATION)
+    entries = ("authorizationEntries", "defaultEntry", "tempDestinationAuthorizationEntry")
+    _check_groups(document, bean, _texts(document, bean, ("groupClass",), entries))
+    if entries[2] not in bean.values:
+        yield _Rights({_ANYBODY}, {_ANYBODY}, {_ANYBODY}, TEMPORARY)
+    for name in entries:
+        for entry in plugins_of(document, bean.values.get(name, Value(bean.line))):
+            yield _read_entry(document, entry, name)
+
+
+def _read_entry(document: Document, entry: Bean, name: str) -> _Rights:
+    where = ("queue", "topic", "tempQueue", "tempTopic")
+    texts = _texts(document, entry, ("read", "write", "admin", "groupClass", *where), ("destination",))
+    _check_groups(document, entry, texts)
+    patterns: Patterns = ()
+    if name == "defaultEntry":
+        patterns = tuple(map(Destination.parse, EVERYTHING))
+    elif name == "tempDestinationAuthorizationEntry":
+        patterns = TEMPORARY
+    else:
+        try:
+            for kind, make in (("queue", Destination.queue), ("topic", Destination.topic)):
+                patterns += make(texts[kind]).members if kind in texts else ()
+        except InvalidDestination as error:
+            raise document.wrong(entry.line, str(error), entry.kind) from error
+        patterns += tuple(_destinations(document, entry.values.get("destination")))
+    read, write, admin = (_names(texts.get(right, "")) for right in ("read", "write", "admin"))
+    return _Rights(read, write, admin, patterns)
+
+
+def _check_groups(document: Document, bean: Bean, texts: Mapping[str, str]) -> None:
+    if not texts.get("groupClass", "GroupPrincipal").endswith("GroupPrincipal"):
+        raise document.wrong(bean.line, f"jdbcstore knows groups alone; {_INSTEAD}", "groupClass")
+
+
+def _destinations(document: Document, value: Value | None) -> Iterator[Destination]:
+    """Those that elements ``queue`` and ``topic`` name."""
+    make = {"queue": Destination.queue, "topic": Destination.topic}
+    for bean in plugins_of(document, value or Value(0)):
+        name = bean.values.get("physicalName")
+        if bean.kind in make and name is not None:
+            text = document.text(bean.line, "physicalName", name.text or "")
+            try:
+                yield from make[bean.kind](text).members
+            except InvalidDestination as error:
+                raise document.wrong(bean.line, str(error), bean.kind) from error
+
+
+def _texts(
+    document: Document, bean: Bean, names: tuple[str, ...], elements: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """The attributes of a bean; one that is not known could take a right away."""
+    found = {}
+    for name, value in bean.values.items():
+        if name in elements:
+            continue
+        if name not in names or value.text is None:
+            text = f"jdbcstore does not obey {name} of {bean.class_name}; {_INSTEAD}"
+            raise document.wrong(value.line, text, name)
+        found[name] = document.text(value.line, name, value.text)
+    return found
+
+
+def _names(text: str) -> set[str]:
+    return {name.strip() for name in text.split(",") if name.strip()}
