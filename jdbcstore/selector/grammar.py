@@ -12,6 +12,7 @@ RESERVED = frozenset(("NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "L
 _UNSUPPORTED = {
     "XPATH": "XPATH asks for the XML of a body, which is not supported; select by properties",
     "XQUERY": "XQUERY asks for the XML of a body, which is not supported; select by properties",
+    "COMMENT": "comments, as ActiveMQ's selectors have them, are not supported; remove it",
 }
 
 # Comparisons do not chain, and NOT takes a whole comparison, as in SQL.
@@ -44,12 +45,14 @@ _GRAMMAR = r"""
     | FALSE                                         -> false
     | NAME                                          -> identifier
     | "(" disjunction ")"
+    | COMMENT                                       -> comment
 
 COMPARISON: "=" | "<>" | "<=" | ">=" | "<" | ">"
 PLUS: "+"
 MINUS: "-"
 TIMES: "*"
 BY: "/"
+COMMENT.1: /--[^\r\n]*[\r\n]|\/\*/
 REST: "%"
 NUMBER: /0[xX][0-9a-fA-F]+[lL]?|[0-9]+\.[0-9]*([eE][+-]?[0-9]+)?[fFdD]?|\.[0-9]+([eE][+-]?[0-9]+)?[fFdD]?|[0-9]+[eE][+-]?[0-9]+[fFdD]?|[0-9]+[fFdDlL]?/
 TEXT: /'([^']|'')*'/
@@ -67,6 +70,8 @@ def parse(text: str, begin: int) -> Tree[Token]:
     try:
         # Blanks keep the place of what the selector is not.
         return _parser().parse(" " * begin + text[begin:])
+    except _CommentFound as error:
+        reason, position = _UNSUPPORTED["COMMENT"], error.args[0]
     except UnexpectedToken as error:
         reason, position = _explain(error, text)
     except UnexpectedCharacters as error:
@@ -77,7 +82,16 @@ def parse(text: str, begin: int) -> Tree[Token]:
 
 @cache
 def _parser() -> Lark:
-    return Lark(_GRAMMAR, parser="lalr", lexer="basic", lexer_callbacks={"NAME": _keyword})
+    callbacks = {"NAME": _keyword, "COMMENT": _refuse}
+    return Lark(_GRAMMAR, parser="lalr", lexer="basic", lexer_callbacks=callbacks)
+
+
+class _CommentFound(Exception):
+    """A comment begins at this place."""
+
+
+def _refuse(token: Token) -> Token:
+    raise _CommentFound(token.start_pos)
 
 
 def _keyword(token: Token) -> Token:
@@ -117,7 +131,7 @@ def _explain_character(text: str, position: int) -> str:
 
 def _explain_token(found: Token, before: str, accepted: set[str]) -> str:
     if found.type == "LPAR" and before and (before[-1].isalnum() or before[-1] in "_$"):
-        return "selectors have no functions"
+        return "selectors have no functions, and those of ActiveMQ, such as REGEX, are not supported"
     if found.startswith("=") and before.endswith("="):
         return "equal is written with a single ="
     word = found.upper()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.destination import Destination
 from jdbcstore.errors import NotAuthorized, ReplySuppressed, StoreError
 from tests.broker.stomp.serving import PATIENCE, Client, Served, talking
+from tests.docs.pages import ROOT, Page
 from tests.polling import wait_until
 
 pytestmark = pytest.mark.backends("memory")
@@ -274,6 +276,21 @@ def test_a_stock_client(store: Store, version: Version) -> None:
         connection.disconnect(receipt="bye")
         waiting.wait_on_receipt()
     assert store.queue("Q").message_count() == 0
+
+
+def test_the_client_of_the_guide(store: Store, tmp_path: Path) -> None:
+    """Run as a script, it has the message and leaves nothing behind."""
+    [example] = [
+        one for one in Page(ROOT / "docs/guide/stomp.md").examples("py") if "import stomp" in one.code
+    ]
+    script = tmp_path / "client.py"
+    with Served(store) as served:
+        script.write_text(example.code.replace("61613", str(served.port)))
+        ran = subprocess.run(
+            [sys.executable, script], capture_output=True, text=True, timeout=PATIENCE, check=True
+        )
+    assert (ran.stdout, ran.stderr) == ("two pints\n", "")
+    assert store.queue("ORDERS").message_count() == 0
 
 
 def test_an_idle_client_is_sent_away(store: Store) -> None:
