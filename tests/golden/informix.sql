@@ -115,20 +115,20 @@ WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msg
 
 -- durable_subscriber_message_count_with_priority(container, client_id, sub_name, container, container, client_id, sub_name)
 SELECT count(*) AS count_1
-FROM activemq_msgs JOIN activemq_acks ON activemq_acks.container = ? AND activemq_acks.client_id = ? AND activemq_acks.sub_name = ? AND activemq_acks.priority = activemq_msgs.priority AND coalesce(activemq_acks.last_acked_id, 0) < activemq_msgs.id
+FROM activemq_msgs JOIN activemq_acks ON activemq_acks.container = ? AND activemq_acks.client_id = ? AND activemq_acks.sub_name = ? AND activemq_acks.priority = coalesce(activemq_msgs.priority, 0) AND coalesce(activemq_acks.last_acked_id, 0) < activemq_msgs.id
 WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND coalesce((SELECT jdbcstore_acks.id
 FROM jdbcstore_acks
 WHERE jdbcstore_acks.container = activemq_msgs.container AND jdbcstore_acks.id = activemq_msgs.id AND jdbcstore_acks.msgid_prod = activemq_msgs.msgid_prod AND jdbcstore_acks.msgid_seq = activemq_msgs.msgid_seq AND jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ?), -1) != activemq_msgs.id;
 
 -- durable_subscriber_message_count_with_priority(container, client_id, sub_name, container), of a store opened to read ActiveMQ's tables alone
 SELECT count(*) AS count_1
-FROM activemq_msgs JOIN activemq_acks ON activemq_acks.container = ? AND activemq_acks.client_id = ? AND activemq_acks.sub_name = ? AND activemq_acks.priority = activemq_msgs.priority AND coalesce(activemq_acks.last_acked_id, 0) < activemq_msgs.id
+FROM activemq_msgs JOIN activemq_acks ON activemq_acks.container = ? AND activemq_acks.client_id = ? AND activemq_acks.sub_name = ? AND activemq_acks.priority = coalesce(activemq_msgs.priority, 0) AND coalesce(activemq_acks.last_acked_id, 0) < activemq_msgs.id
 WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND coalesce(NULL, -1) != activemq_msgs.id;
 
 -- find_acknowledged(container, container, container, client_id, sub_name, after, limit)
 SELECT jdbcstore_acks.id, activemq_msgs.id AS id_1, CASE WHEN (activemq_msgs.id IS NOT NULL AND activemq_msgs.xid IS NULL AND NOT (EXISTS (SELECT 1
 FROM activemq_acks
-WHERE activemq_acks.container = ? AND (activemq_acks.priority = activemq_msgs.priority OR NOT (EXISTS (SELECT 1
+WHERE activemq_acks.container = ? AND (activemq_acks.priority = coalesce(activemq_msgs.priority, 0) OR NOT (EXISTS (SELECT 1
 FROM activemq_acks AS other
 WHERE other.container = ? AND other.client_id = activemq_acks.client_id AND other.sub_name = activemq_acks.sub_name AND other.priority != activemq_acks.priority))) AND coalesce(activemq_acks.last_acked_id, 0) < activemq_msgs.id AND NOT (EXISTS (SELECT 1
 FROM jdbcstore_acks AS by_others
@@ -182,12 +182,12 @@ SELECT activemq_msgs.id, activemq_msgs.msg
 FROM activemq_msgs
 WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND coalesce((SELECT jdbcstore_acks.id
 FROM jdbcstore_acks
-WHERE jdbcstore_acks.container = activemq_msgs.container AND jdbcstore_acks.id = activemq_msgs.id AND jdbcstore_acks.msgid_prod = activemq_msgs.msgid_prod AND jdbcstore_acks.msgid_seq = activemq_msgs.msgid_seq AND jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ?), -1) != activemq_msgs.id AND activemq_msgs.priority < 1 ORDER BY activemq_msgs.id {maxrows ?};
+WHERE jdbcstore_acks.container = activemq_msgs.container AND jdbcstore_acks.id = activemq_msgs.id AND jdbcstore_acks.msgid_prod = activemq_msgs.msgid_prod AND jdbcstore_acks.msgid_seq = activemq_msgs.msgid_seq AND jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ?), -1) != activemq_msgs.id AND coalesce(activemq_msgs.priority, 0) < 1 ORDER BY activemq_msgs.id {maxrows ?};
 
 -- find_durable_sub_messages_by_priority.lowest(container, after, limit), of a store opened to read ActiveMQ's tables alone
 SELECT activemq_msgs.id, activemq_msgs.msg
 FROM activemq_msgs
-WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND coalesce(NULL, -1) != activemq_msgs.id AND activemq_msgs.priority < 1 ORDER BY activemq_msgs.id {maxrows ?};
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND coalesce(NULL, -1) != activemq_msgs.id AND coalesce(activemq_msgs.priority, 0) < 1 ORDER BY activemq_msgs.id {maxrows ?};
 
 -- find_durable_sub_messages_by_priority.other(container, after, container, client_id, sub_name, priority, limit)
 SELECT activemq_msgs.id, activemq_msgs.msg
@@ -224,7 +224,7 @@ WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msg
 -- find_ids_by_priority.lowest(container, after, limit)
 SELECT activemq_msgs.id
 FROM activemq_msgs
-WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND activemq_msgs.priority < 1 ORDER BY activemq_msgs.id {maxrows ?};
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND coalesce(activemq_msgs.priority, 0) < 1 ORDER BY activemq_msgs.id {maxrows ?};
 
 -- find_ids_by_priority.other(container, after, priority, limit)
 SELECT activemq_msgs.id
@@ -236,10 +236,10 @@ SELECT activemq_msgs.id, activemq_msgs.msg
 FROM activemq_msgs
 WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NOT NULL AND activemq_msgs.id > ? ORDER BY activemq_msgs.id {maxrows ?};
 
--- find_journal(param_1, param_2, param_3, param_4)
+-- find_journal(param_1, param_2, param_3, param_4, param_5)
 SELECT jdbcstore_state.name, jdbcstore_state.number
 FROM jdbcstore_state
-WHERE jdbcstore_state.name IN (?, ?, ?, ?);
+WHERE jdbcstore_state.name IN (?, ?, ?, ?, ?);
 
 -- find_last_sequence_id_in_acks()
 SELECT max(activemq_acks.last_acked_id) AS max_1
@@ -281,7 +281,7 @@ WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msg
 -- find_next_messages_by_priority.lowest(container, after, limit)
 SELECT activemq_msgs.id, activemq_msgs.msg
 FROM activemq_msgs
-WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND activemq_msgs.priority < 1 ORDER BY activemq_msgs.id {maxrows ?};
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND coalesce(activemq_msgs.priority, 0) < 1 ORDER BY activemq_msgs.id {maxrows ?};
 
 -- find_next_messages_by_priority.other(container, after, priority, limit)
 SELECT activemq_msgs.id, activemq_msgs.msg
@@ -322,6 +322,11 @@ SELECT DISTINCT jdbcstore_acks.client_id, jdbcstore_acks.sub_name
 FROM jdbcstore_acks
 WHERE jdbcstore_acks.container = ? AND jdbcstore_acks.xid > ' ';
 
+-- find_taken_for_it(container, client_id, sub_name)
+SELECT activemq_acks.container, activemq_acks.client_id, activemq_acks.sub_name
+FROM activemq_acks
+WHERE activemq_acks.container = ? AND activemq_acks.client_id = ? AND activemq_acks.sub_name = ?;
+
 -- find_window(container, client_id, sub_name, container, after, limit)
 SELECT activemq_msgs.id, (SELECT CASE WHEN (jdbcstore_acks.xid IS NULL) THEN jdbcstore_acks.id ELSE -jdbcstore_acks.id END AS anon_2
 FROM jdbcstore_acks
@@ -339,12 +344,12 @@ SELECT activemq_msgs.id, (SELECT CASE WHEN (jdbcstore_acks.xid IS NULL) THEN jdb
 FROM jdbcstore_acks
 WHERE jdbcstore_acks.container = activemq_msgs.container AND jdbcstore_acks.id = activemq_msgs.id AND jdbcstore_acks.msgid_prod = activemq_msgs.msgid_prod AND jdbcstore_acks.msgid_seq = activemq_msgs.msgid_seq AND jdbcstore_acks.container = ? AND jdbcstore_acks.client_id = ? AND jdbcstore_acks.sub_name = ?) AS anon_1
 FROM activemq_msgs
-WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND activemq_msgs.priority < 1 ORDER BY activemq_msgs.id {maxrows ?};
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND coalesce(activemq_msgs.priority, 0) < 1 ORDER BY activemq_msgs.id {maxrows ?};
 
 -- find_window_by_priority.lowest(container, after, limit), of a store opened to read ActiveMQ's tables alone
 SELECT activemq_msgs.id, NULL AS anon_1
 FROM activemq_msgs
-WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND activemq_msgs.priority < 1 ORDER BY activemq_msgs.id {maxrows ?};
+WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND coalesce(activemq_msgs.priority, 0) < 1 ORDER BY activemq_msgs.id {maxrows ?};
 
 -- find_window_by_priority.other(container, client_id, sub_name, container, after, priority, limit)
 SELECT activemq_msgs.id, (SELECT CASE WHEN (jdbcstore_acks.xid IS NULL) THEN jdbcstore_acks.id ELSE -jdbcstore_acks.id END AS anon_2
@@ -357,6 +362,9 @@ WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msg
 SELECT activemq_msgs.id, NULL AS anon_1
 FROM activemq_msgs
 WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? AND activemq_msgs.priority = ? ORDER BY activemq_msgs.id {maxrows ?};
+
+-- hold_number(name_, number_)
+UPDATE jdbcstore_state SET number=jdbcstore_state.number WHERE jdbcstore_state.name = ? AND jdbcstore_state.number = ?;
 
 -- last_producer_sequence_id(msgid_prod)
 SELECT max(activemq_msgs.msgid_seq) AS max_1

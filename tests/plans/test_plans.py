@@ -37,6 +37,7 @@ VALUES: dict[str, Any] = {
     "sub_name": "half",
     "name_": "sequence",
     "new": 20_000,
+    "number_": 20_000,
     "last": 1,
     "blob": b"x",
     "xid_": PREPARED,
