@@ -23,8 +23,8 @@ class BrokerDestination(Target, Protocol):
     def send(self, message: Message, connection_id: str) -> Future[None]:
         """Done when it is durable, if it is stored at all, and there is room for more."""
 
-    def disconnected(self, connection_id: str) -> None:
-        """A connection is gone, and with it what is its own."""
+    def is_idle(self) -> bool:
+        """Whether it holds nothing, nobody consumes it, and that was so when this was last asked."""
 
     def add(self, subscription: BaseSubscription) -> None:
         """A consumer begins; it is to be told of this source of its messages."""

@@ -32,6 +32,11 @@ class InHand:
     def add(self, sequence: int) -> None:
         self._sequences.add(sequence)
 
+    @property
+    def count(self) -> int:
+        """Of those in hand, and of pages that are being read."""
+        return len(self._sequences) + self._reading
+
     def __contains__(self, sequence: int) -> bool:
         return sequence in self._sequences or sequence in self._gone
 
@@ -202,6 +207,12 @@ class Dispatcher:
             if entry.stored:
                 self.in_hand.add(entry.sequence)
         return expired
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits here or is with a consumer, and nothing is stored."""
+        aside = self._blocked.count or self._unwanted or self.in_hand.count
+        return not aside and self.stored.is_empty and self.transient.is_empty
 
     def close(self) -> None:
         self.stored.close()

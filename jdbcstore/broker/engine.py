@@ -36,6 +36,9 @@ from jdbcstore.selector import Selector
 
 log = logging.getLogger(__name__)
 
+_IDLE_PERIOD = 30.0
+"""Seconds after which a destination is forgotten that was idle all the time."""
+
 
 class Engine:
     """See :class:`jdbcstore.broker.api.Broker`. Make, start, use and stop it on one loop.
@@ -65,6 +68,7 @@ class Engine:
         self._temporary = Temporary()
         self._tasks: set[asyncio.Task[None]] = set()
         """What takes a while; the loop alone would forget them."""
+        self._idle_timer: asyncio.TimerHandle | None = None
         self._durables: Durables
         self._parts: Parts
 
@@ -86,6 +90,7 @@ class Engine:
         )
         self._parts.concurrent = options.concurrent_store_and_dispatch_queues
         self._parts.transactions = OpenTransactions(options.memory_limit, self._parts.notices)
+        self._parts.find = self.destination
         self._parts.outbox = Outbox(self._parts)
         self._parts.gates = Gates(loop, self._parts.guarded)
         self._parts.dead_letters = DeadLetters(self._parts, self.destination, audited=options.audited)
@@ -96,15 +101,32 @@ class Engine:
         for destination in destinations:
             if not (destination.is_topic and is_wildcard(destination)):
                 self._destinations[destination] = self._make_destination(destination, is_empty=False)
+        self._idle_timer = loop.call_later(_IDLE_PERIOD, self._look_for_idle)
 
     async def stop(self) -> None:
         """Close what consumers there are, wait for what is under way, and forget the rest."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         for subscription in list(self._subscriptions):
             subscription.close()
         await self._parts.settled()
         for destination in self._destinations.values():
             destination.close()
         self._parts.close()
+
+    def forget_idle(self) -> None:
+        """Forget the destinations that were idle since this was called last.
+
+        Clients invent names without end. What is forgotten holds nothing, here or in the store, and is made again when it is named again.
+        """
+        for name, found in [*self._destinations.items()]:
+            if found.is_idle():
+                del self._destinations[name]
+                found.close()
+
+    def _look_for_idle(self) -> None:
+        self.forget_idle()
+        self._idle_timer = self._parts.loop.call_later(_IDLE_PERIOD, self._look_for_idle)
 
     def _on_defect(self, error: Exception) -> None:
         log.error("the broker has met an error that it did not expect", exc_info=error)
@@ -287,8 +309,8 @@ class Engine:
             self._parts.gates.call(connection_id, lambda: self._drop(connection_id))
 
     def _drop(self, connection_id: str) -> None:
-        for destination in list(self._destinations.values()):
-            destination.disconnected(connection_id)
+        for flow in self._parts.flows.pop(connection_id, ()):
+            flow.drop(connection_id)
         for own in self._temporary.end(connection_id):
             ended = self._destinations.pop(own, None)
             if ended is not None:

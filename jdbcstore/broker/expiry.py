@@ -66,7 +66,7 @@ class ExpirySweep:
         expired = self._dispatcher.take_expired()
         if expired:
             await self._on_expired(expired)
-        if self._store is None:
+        if self._store is None or self._dispatcher.is_empty:
             return
         after: Cursor | None = None
         while True:

@@ -41,9 +41,7 @@ class Intake:
         self._store = store
 
         def flow(cursor: MessageCursor) -> FlowControl:
-            return FlowControl(
-                parts.loop, queue.destination, policy, memory, lambda: cursor.is_full, queue.touch
-            )
+            return FlowControl(parts, queue.destination, policy, memory, lambda: cursor.is_full, queue.touch)
 
         self.concurrent: ConcurrentSends | None = None
         """For what may be given out before it is stored."""
@@ -98,7 +96,7 @@ class Intake:
             self._queue.arrive(held.message, None, held.connection_id)
             self._parts.settle(held.promise, None)
 
-    def disconnected(self, connection_id: str) -> None:
-        """What a connection could not send yet is not sent."""
-        self._stored_flow.drop(connection_id)
-        self._transient_flow.drop(connection_id)
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something has to wait before it comes in, or is being written."""
+        return bool(self._ahead or self._stored_flow.is_holding or self._transient_flow.is_holding)

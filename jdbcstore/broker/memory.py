@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from asyncio import AbstractEventLoop, Future
+from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from jdbcstore.message import Message
 
 if TYPE_CHECKING:
     from jdbcstore.broker.entry import Entry
+    from jdbcstore.broker.parts import Parts
 
 log = logging.getLogger(__name__)
 
@@ -123,14 +124,15 @@ class FlowControl:
 
     def __init__(
         self,
-        loop: AbstractEventLoop,
+        parts: Parts,
         destination: Destination,
         policy: PolicyEntry,
         memory: MemoryUsage,
         is_full: Callable[[], bool],
         on_room: Callable[[], None],
     ) -> None:
-        self._loop = loop
+        self._loop = parts.loop
+        self._flows = parts.flows
         self._destination = destination
         self._policy = policy
         self._memory = memory
@@ -155,9 +157,15 @@ class FlowControl:
         if patience:
             held.refusal = self._loop.call_later(patience, self._refuse, held)
         self._held.append(held)
+        self._flows.setdefault(connection_id, {})[self] = None
         self._memory.when_room(self._on_room)
         self._warn()
         return promise
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether anything waits."""
+        return bool(self._held)
 
     def room(self) -> Future[None]:
         """Done when there is room for a message."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from asyncio import AbstractEventLoop
+import time
 from collections import OrderedDict
 from collections.abc import Hashable
 
@@ -27,15 +27,14 @@ def name_of(request: SubscriptionRequest) -> str:
 
 
 class Notices:
-    """For the loop alone."""
+    """For one thread."""
 
-    def __init__(self, loop: AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self._told: OrderedDict[Hashable, float] = OrderedDict()
 
     def is_news(self, *what: Hashable, interval: float = _INTERVAL) -> bool:
         """Whether it was not told of lately; from now on it was."""
-        now = self._loop.time()
+        now = time.monotonic()
         before = self._told.get(what)
         if before is not None and now - before < interval:
             return False

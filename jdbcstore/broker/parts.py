@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from jdbcstore.abc import Store
 from jdbcstore.broker.api import Promise
 from jdbcstore.broker.completions import StoreLine
-from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.broker.memory import FlowControl, MemoryUsage
 from jdbcstore.broker.notices import Notices
 from jdbcstore.clock import Clock
+from jdbcstore.destination import Destination
 
 if TYPE_CHECKING:
     from jdbcstore.broker.dead_letters import DeadLetters
+    from jdbcstore.broker.destinations import BrokerDestination
     from jdbcstore.broker.gates import Gates
     from jdbcstore.broker.outbox import Outbox
     from jdbcstore.broker.transaction import OpenTransactions
@@ -56,7 +58,11 @@ class Parts:
         self.folder = folder
         """Where temporary files are; None is the system's own."""
         self._on_defect = on_defect
-        self.notices = Notices(loop)
+        self.notices = Notices()
+        self.flows: dict[str, dict[FlowControl, None]] = {}
+        """By connection: where something of it waits, or has waited."""
+        self.find: Callable[[Destination], BrokerDestination]
+        """The queue or topic of a name."""
         self.dead_letters: DeadLetters
         self.transactions: OpenTransactions
         self.outbox: Outbox

@@ -76,7 +76,6 @@ class Queue:
         self.send = self._intake.send
         self.room = self._intake.room
         self.before = self._intake.before
-        self.disconnected = self._intake.disconnected
         if parts.concurrent and self._store is not None:
             self._intake.concurrent = ConcurrentSends(
                 parts, self, self._store, self.memory, self._dispatcher, self.lose_sight
@@ -84,12 +83,21 @@ class Queue:
         self.expiry = ExpirySweep(
             parts, policy, self._dispatcher, self._store, self._take_stored, self._rejections.bury_expired
         )
+        self._is_used = True
+        """Since it was last asked whether it is idle."""
+        self._is_closed = False
         self._filling = Filling(parts, self.memory, self.retain, self.acknowledged)
         self._is_window = self._store is not None and isinstance(stored, StoreCursor) and stored.is_window
         self._delivered: dict[int, int] = {}
         """The redelivery counts of what has come back from a consumer, and is in the store alone."""
         self._acknowledged: list[Entry] = []
         self._acknowledging: list[Future[None]] = []
+
+    def is_idle(self) -> bool:
+        was_used, self._is_used = self._is_used, False
+        holds = self.memory.used or len(self.consumers) or not self._dispatcher.is_empty
+        under_way = self._intake.is_waiting or self._acknowledged or self._rejections.count
+        return not (was_used or holds or under_way)
 
     @property
     def destination(self) -> Destination:
@@ -175,8 +183,12 @@ class Queue:
         transaction.queue(self._destination).add_message(message)
         return True
 
-    def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:  # noqa: ARG002
+    def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:
         """A message is here: committed under this reference, or not stored."""
+        if self._is_closed:
+            self._parts.find(self._destination).arrive(message, reference, connection_id)
+            return
+        self._is_used = True
         if reference is None:
             entry = Entry(message, self, next(self._parts.numbers), stored=False)
             self._dispatcher.transient.cursor.push(entry)
@@ -187,6 +199,9 @@ class Queue:
         self.touch()
 
     def lose_sight(self) -> None:
+        if self._is_closed:
+            self._parts.find(self._destination).lose_sight()
+            return
         cursor = self._dispatcher.stored.cursor
         if isinstance(cursor, StoreCursor):
             cursor.lose_sight()
@@ -341,6 +356,7 @@ class Queue:
             self._parts.settle(promise, error)
 
     def close(self) -> None:
+        self._is_closed = True
         self.expiry.close()
         self._rejections.clear()
         self._dispatcher.close()

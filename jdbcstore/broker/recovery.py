@@ -62,11 +62,6 @@ class Retained:
         now_ms = self._clock.now_ms()
         return [shared for _, shared in self._kept if not 0 < shared.message.expiration_ms <= now_ms]
 
-    @property
-    def is_empty(self) -> bool:
-        self._drop()
-        return not self._kept
-
     def close(self) -> None:
         """Forget them."""
         while self._kept:

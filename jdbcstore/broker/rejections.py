@@ -27,6 +27,11 @@ class Rejections:
         self._delays = Delays(parts.loop, parts.guarded(source.give_back))
 
     @property
+    def count(self) -> int:
+        """Of those that wait until they are delivered again."""
+        return len(self._delays)
+
+    @property
     def are_many(self) -> bool:
         """Whether so many wait that nothing more should be given out."""
         return len(self._delays) >= _MOST_DELAYED

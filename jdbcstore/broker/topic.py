@@ -47,6 +47,9 @@ class Topic:
         self.store: TopicMessageStore | None = None
         if not destination.is_temporary:
             self.store = parts.store.topic(destination, prioritized=policy.prioritized_messages)
+        self._is_used = True
+        """Since it was last asked whether it is idle."""
+        self._is_closed = False
         self._shared: dict[int, Shared] = {}
         """By sequence, what is stored and in memory."""
         self.durables: dict[tuple[str, str], Track] = {}
@@ -61,7 +64,7 @@ class Topic:
         """What is not stored and waits for so many writes that were submitted before it."""
         self._letters = _Letters(self)
         self._flow = FlowControl(
-            parts.loop, destination, policy, self.memory, self._is_full, lambda: parts.touch(self)
+            parts, destination, policy, self.memory, self._is_full, lambda: parts.touch(self)
         )
         self._write_rows: Callable[[], Future[None]] | None = None
         self._writing = False
@@ -191,8 +194,11 @@ class Topic:
         transaction.topic(self._destination).add_message(message)
         return True
 
-    def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:  # noqa: ARG002
+    def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:
         """A message is here: committed under this reference, or not stored."""
+        if self._is_closed:
+            self._parts.find(self._destination).arrive(message, reference, connection_id)
+            return
         sequence = None
         if reference is not None:
             if reference.sequence < 0:
@@ -229,12 +235,17 @@ class Topic:
         """Done when a producer may send more, who has just sent this in a transaction."""
         return self._flow.room()
 
-    def disconnected(self, connection_id: str) -> None:
-        """What a connection could not send yet is not sent."""
-        self._flow.drop(connection_id)
+    def is_idle(self) -> bool:
+        was_used, self._is_used = self._is_used, False
+        under_way = self._behind or self._waiting or self._writing or self._submitted != self._completed
+        holds = self.memory.used or self._shares or self._feeds or self.durables or self._flow.is_holding
+        return not (was_used or under_way or holds)
 
     def lose_sight(self) -> None:
         """A write may have been committed or not."""
+        if self._is_closed:
+            self._parts.find(self._destination).lose_sight()
+            return
         for feed in self._feeds:
             feed.lose_sight()
 
@@ -265,6 +276,7 @@ class Topic:
 
     def close(self) -> None:
         """The broker stops, or the topic ends: what waits is not sent, and what is not stored is gone."""
+        self._is_closed = True
         self._retained.close()
         for track in self.durables.values():
             track.close()

@@ -188,3 +188,35 @@ def test_what_is_acknowledged_twice_is_acknowledged_once(store: Store) -> None:
             assert store.queue("Q").message_count() == 2
 
     asyncio.run(main())
+
+
+def test_destinations_that_nobody_uses_are_forgotten(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            names = [f"{kind}://{n}" for n in range(50) for kind in ("queue", "topic")]
+            await send(engine, *[message("x", name) for name in names])
+            for n in range(50):
+                consumer = await consume(engine, f"queue://{n}")
+                await consumer.drain(1)
+                consumer.subscription.close()
+            kept = await consume(engine, "queue://kept")
+            await consume(engine, "topic://kept", client_id="c", subscription_name="s")
+            await send(
+                engine, message("waits", "queue://full"), message("x", "queue://mem", persistent=False)
+            )
+            transaction = engine.begin("test")
+            await transaction.send(message("late", "queue://7"))
+            for _ in range(2):
+                engine.forget_idle()
+            left = {str(destination) for destination in engine._destinations}
+            assert left == {"queue://kept", "topic://kept", "queue://full", "queue://mem"}
+            await transaction.commit()
+            again = await consume(engine, "queue://7")
+            await send(engine, message("later", "queue://7"), message("here", "queue://kept"))
+            await again.drain(2)
+            assert again.bodies == ["late", "later"]
+            await kept.drain(1)
+            engine.disconnected("test")
+            assert store.queue("7").message_count() == 0
+
+    asyncio.run(main())

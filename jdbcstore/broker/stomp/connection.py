@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from jdbcstore.broker.stomp.frames import FrameReader, Limits
+from jdbcstore.broker.stomp.inflow import SMALL
 from jdbcstore.broker.stomp.peers import keep_alive, name_of
 from jdbcstore.broker.stomp.requests import HeartBeats
 from jdbcstore.broker.stomp.service import Service
@@ -32,9 +33,6 @@ _LINGER = 2.0
 """Seconds that a client has to take its last words."""
 _MOST_DISCARDED = 4 * 1024 * 1024
 """Bytes that it may still send meanwhile."""
-_HELD_BY_ALL = 256 * 1024 * 1024
-_HELD_BY_ONE = 64 * 1024
-"""Bytes of frames that have not arrived whole: beyond the first, nobody may have more than the second."""
 
 
 class Connections(Protocol):
@@ -123,7 +121,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         self._output.clear()
         self._cancel_timers()
-        self._service.held -= self._held
+        self._service.inflow.hold(self, self._held, 0)
         self._held = 0
         self._session.closed()
         self._connections.closed(self)
@@ -231,7 +229,8 @@ class Connection(asyncio.BufferedProtocol):
     def _update_reading(self) -> None:
         session = self._session
         # A little is read of a client that has to wait, too: its end would not be seen otherwise.
-        takes = (session.takes_frames or self.reader.held < _HELD_BY_ONE) and not self._is_choked
+        takes = (session.takes_frames or self._held < SMALL) and not self._is_choked
+        takes = takes and self._service.inflow.may_read(self, self._held, self._loop)
         reads = self._closing or session.ended or takes
         if reads is self._reading or self._peer_is_done or self._transport.is_closing():
             return
@@ -243,14 +242,17 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _count_held(self) -> None:
-        held = self.reader.held
+        held = 0 if self._closing else self.reader.held
         if held != self._held:
-            self._service.held += held - self._held
-            self._held = held
-            if self._service.held > _HELD_BY_ALL and held > _HELD_BY_ONE:
-                raise ProtocolError(
-                    "the broker waits for the end of too many frames; send it again later", fatal=True
-                )
+            before, self._held = self._held, held
+            self._service.inflow.hold(self, before, held)
+
+    @property
+    def read_at(self) -> float:
+        return self._read_at
+
+    def look_again(self) -> None:
+        self._update_reading()
 
     def _flush_soon(self) -> None:
         self._flushing = False

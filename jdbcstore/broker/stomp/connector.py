@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from asyncio import BaseTransport, Transport
+from typing import Protocol, cast
 
 from jdbcstore.broker.stomp.connection import Connection
+from jdbcstore.broker.stomp.peers import name_of
 from jdbcstore.broker.stomp.service import Service
 from jdbcstore.config.broker import Address, ConnectorConfig
 from jdbcstore.errors import ConfigurationError
@@ -15,6 +18,19 @@ log = logging.getLogger(__name__)
 
 _BACKLOG = 1024
 _STOP_TIMEOUT = 10.0
+
+
+class Stranger(Protocol):
+    """A connection, from when it is accepted."""
+
+    @property
+    def peer(self) -> str: ...
+
+    def refuse(self, why: str) -> None: ...
+
+    def end(self) -> None: ...
+
+    def abort(self) -> None: ...
 
 
 class Connector:
@@ -29,8 +45,8 @@ class Connector:
         self._config = config
         self._address = config.address
         self._server: asyncio.Server | None = None
-        self._connections: set[Connection] = set()
-        self._strangers: dict[Connection, None] = {}
+        self._connections: set[Stranger] = set()
+        self._strangers: dict[Stranger, None] = {}
         """Those that have not logged in, the oldest first."""
         self._all_closed = asyncio.Event()
 
@@ -52,12 +68,12 @@ class Connector:
         if self._server is not None:
             return
         context = server_context(self._config) if self._config.is_tls else None
+
+        def accepted() -> asyncio.BaseProtocol:
+            return self.make_connection() if context is None else _Handshake(self, context)
+
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: Connection(self._service, self._config, self),
-            *self._address,
-            ssl=context,
-            ssl_handshake_timeout=None if context is None else self._config.connect_attempt_timeout or None,
-            backlog=_BACKLOG,
+            accepted, *self._address, backlog=_BACKLOG
         )
         self._address = Address(self._address.host, self._server.sockets[0].getsockname()[1])
         log.info("clients connect at %s", self._address)
@@ -84,11 +100,21 @@ class Connector:
         except TimeoutError:
             self.abort()
 
-    def opened(self, connection: Connection) -> None:
-        if len(self._connections) >= self._config.maximum_connections:
+    def make_connection(self) -> Connection:
+        return Connection(self._service, self._config, self)
+
+    def opened(self, connection: Stranger) -> None:
+        if connection in self._connections:
+            return  # it was counted before it could speak TLS
+        most = self._config.maximum_connections
+        if len(self._connections) >= most:
             if not self._strangers:
-                most = self._config.maximum_connections
-                log.warning("%s is refused: there are %d connections", connection.peer, most)
+                if self._service.notices.is_news("maximum_connections"):
+                    log.warning(
+                        "%s is refused: there are %d connections, which is maximum_connections of %s",
+                        *(connection.peer, most, self._config.uri),
+                        extra={"limit": "maximum_connections", "peer": connection.peer},
+                    )
                 self._connections.add(connection)
                 connection.refuse(f"there are {most} connections, and no more are taken; try again later")
                 return
@@ -98,13 +124,23 @@ class Connector:
         self._connections.add(connection)
         self._strangers[connection] = None
 
+    def shook_hands(self, handshake: _Handshake, connection: Connection) -> None:
+        """The one goes on as the other, in its place."""
+        self._connections.remove(handshake)
+        self._connections.add(connection)
+        self._strangers = {connection if one is handshake else one: None for one in self._strangers}
+
+    @property
+    def handshake_timeout(self) -> float | None:
+        return self._config.connect_attempt_timeout or None
+
     def logged_in(self, connection: Connection) -> None:
         self._strangers.pop(connection, None)
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: Stranger) -> None:
         self._forget(connection)
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: Stranger) -> None:
         self._strangers.pop(connection, None)
         self._connections.discard(connection)
         if not self._connections:
@@ -114,6 +150,55 @@ class Connector:
         if self._server is not None:
             self._server.close()
             self._server = None
+
+
+class _Handshake(asyncio.Protocol):
+    """A connection that does not speak TLS yet, which it has some time for: it counts all the same."""
+
+    def __init__(self, connector: Connector, context: ssl.SSLContext) -> None:
+        self.peer = "?"
+        self._connector = connector
+        self._context = context
+        self._transport: Transport = None  # type: ignore[assignment]  # from connection_made on
+        self._task: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        self._transport = cast(Transport, transport)
+        self._transport.pause_reading()  # what comes is the handshake's
+        self.peer = name_of(transport)
+        self._task = asyncio.get_running_loop().create_task(self._shake_hands())
+        self._connector.opened(self)
+
+    async def _shake_hands(self) -> None:
+        connector, loop = self._connector, asyncio.get_running_loop()
+        connection = connector.make_connection()
+        try:
+            transport = await loop.start_tls(
+                *(self._transport, connection, self._context),
+                server_side=True,
+                ssl_handshake_timeout=connector.handshake_timeout,
+            )
+        except (OSError, asyncio.CancelledError) as error:
+            log.debug("%s does not speak TLS: %s", self.peer, error)
+            self._transport.abort()
+            connector.closed(self)
+            return
+        if transport is None or transport.is_closing():
+            connector.closed(self)
+            return
+        connector.shook_hands(self, connection)
+        connection.connection_made(transport)
+
+    def refuse(self, why: str) -> None:  # noqa: ARG002 - it could not read it
+        self.abort()
+
+    def end(self) -> None:
+        self.abort()
+
+    def abort(self) -> None:
+        self._transport.abort()
+        if self._task is not None:
+            self._task.cancel()
 
 
 def server_context(config: ConnectorConfig) -> ssl.SSLContext:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from jdbcstore.broker.api import Promise
 from jdbcstore.broker.stomp.frames import FrameReader, Version, encode, escape
+from jdbcstore.broker.stomp.inflow import SMALL
 from jdbcstore.broker.stomp.requests import HeartBeats
 from jdbcstore.broker.stomp.service import Service
 from jdbcstore.errors import NotAuthorized, ProtocolError, ReplySuppressed, StoreError
@@ -107,7 +108,10 @@ class Exchange:
             done.at_once = partial(self._answer_at_once, receipt)
         self._under_way += 1
         self._under_way_bytes += size
-        if self._under_way >= _MOST_UNDER_WAY or self._under_way_bytes >= _MOST_UNDER_WAY_BYTES:
+        inflow = self.service.inflow
+        inflow.begin(size)
+        too_much = self._under_way_bytes >= (SMALL if inflow.is_over() else _MOST_UNDER_WAY_BYTES)
+        if too_much or self._under_way >= _MOST_UNDER_WAY:
             self._full = True
         done.add_done_callback(partial(self._is_done, receipt, size, fatal))
 
@@ -178,6 +182,7 @@ class Exchange:
     def _is_done(self, receipt: str | None, size: int, fatal: bool, done: Future[None]) -> None:
         self._under_way -= 1
         self._under_way_bytes -= size
+        self.service.inflow.end(size)
         write = self.link.write if self._under_way else self.link.write_now
         is_told = isinstance(done, Promise) and done.at_once is None
         self._settle(done, receipt, fatal, None if is_told else write)
@@ -186,7 +191,8 @@ class Exchange:
         elif (
             self._full
             and self._under_way <= _MOST_UNDER_WAY // 2
-            and self._under_way_bytes <= _MOST_UNDER_WAY_BYTES // 2
+            and self._under_way_bytes
+            <= (SMALL if self.service.inflow.is_over() else _MOST_UNDER_WAY_BYTES) // 2
         ):
             self._full = False
             self.link.wake()

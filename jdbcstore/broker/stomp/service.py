@@ -11,7 +11,9 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
 from jdbcstore.broker.api import Broker
+from jdbcstore.broker.notices import Notices
 from jdbcstore.broker.security import Security
+from jdbcstore.broker.stomp.inflow import Inflow
 from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.errors import NotAuthorized, StoreError
 
@@ -52,8 +54,8 @@ class Service:
         self.clock = clock or SystemClock()
         self.on_store_error = on_store_error
         self.read_buffer = memoryview(bytearray(_READ_BUFFER))
-        self.held = 0
-        """Bytes of frames that have not arrived whole."""
+        self.notices = Notices()
+        self.inflow = Inflow(self.notices)
         self._client_ids: set[str] = set()
         self._noted: set[str] = set()
         host = (socket.gethostname().replace(":", "-") or "localhost")[:_LONGEST_HOST]

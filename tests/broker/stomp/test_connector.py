@@ -7,12 +7,14 @@ import ssl
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import stomp
 
 from jdbcstore import Store
+from jdbcstore.broker.stomp.connection import Connection
 from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.destination import Destination
 from jdbcstore.errors import NotAuthorized, ReplySuppressed, StoreError
@@ -127,7 +129,8 @@ def test_a_client_that_is_silent_is_dropped_and_told_of_life(store: Store) -> No
 
 def output_of(served: Served) -> int:
     """Bytes that clients have not taken."""
-    return sum(one._transport.get_write_buffer_size() for one in served.connector._connections)
+    connections = [one for one in served.connector._connections if isinstance(one, Connection)]
+    return sum(one._transport.get_write_buffer_size() for one in connections)
 
 
 def test_a_client_that_does_not_read_holds_up_itself_alone(store: Store) -> None:
@@ -243,6 +246,65 @@ def test_tls(store: Store, certificate: Path) -> None:
         with Client(served.port, None) as plain:
             plain.write("CONNECT", {"accept-version": "1.2", "host": "localhost"})
             assert plain.ends()
+
+
+def test_connections_count_before_they_speak_tls(store: Store, certificate: Path) -> None:
+    uri = "stomp+ssl://127.0.0.1:0"
+    with (
+        Served(store, uri=uri, certificate=str(certificate), maximum_connections=2) as served,
+        ExitStack() as stack,
+    ):
+        silent = [stack.enter_context(Client(served.port, None)) for _ in range(5)]
+        # The oldest make room for those who come; here, too, nobody keeps others out by only connecting.
+        assert [one.ends() for one in silent[:3]] == [True] * 3
+        assert served.connector.connections == 2
+        context = ssl.create_default_context(cafile=str(certificate))
+        client = stack.enter_context(Client(served.port, None))
+        client.socket = context.wrap_socket(client.socket, server_hostname="127.0.0.1")
+        client.write("CONNECT", {"accept-version": "1.2", "host": "localhost"})
+        client.expect("CONNECTED")
+        client.send(QUEUE, "served")
+
+
+def test_a_handshake_has_its_time(store: Store, certificate: Path) -> None:
+    uri = "stomp+ssl://127.0.0.1:0"
+    with Served(store, connect_attempt_timeout=0.2, uri=uri, certificate=str(certificate)) as served:
+        with Client(served.port, None) as silent, Client(served.port, None) as wrong:
+            wrong.socket.sendall(b"CONNECT\n\n\0")
+            assert wrong.ends()
+            assert silent.ends()
+        wait_until(lambda: not served.connector.connections)
+
+
+def test_many_uploads_at_once_take_turns(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    size, count = 600_000, 12
+    with Served(store) as served, ExitStack() as stack:
+        inflow = served.service.inflow
+        inflow.limit = 2 * size
+        most = 0
+
+        def watch() -> None:
+            nonlocal most
+            most = max(most, inflow.held)
+
+        half = stack.enter_context(Client(served.port))  # has its turn, and does nothing with it
+        half.socket.sendall(b"SEND\ndestination:/queue/Q\n\n" + b"x" * (size // 2))
+        clients = [stack.enter_context(Client(served.port)) for _ in range(count)]
+        threads = [threading.Thread(target=one.send, args=("/queue/UP", b"x" * size)) for one in clients]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            served.call(watch)
+        for thread in threads:
+            thread.join()
+        half.socket.sendall(b"\0")
+        for one in (half, *clients):
+            one.send("/queue/UP", "goes on")
+        # And a read of each, with which it was seen that there is too much.
+        assert most <= 3 * size + (count + 1) * (128 + 64) * 1024
+        wait_until(lambda: (inflow.held, inflow.under_way) == (0, 0))
+    assert store.queue("UP").message_count() == 2 * count + 1
+    assert "take turns" in caplog.text
 
 
 class Collector(stomp.ConnectionListener):  # type: ignore[misc]

@@ -10,6 +10,7 @@ import struct
 import pytest
 
 from jdbcstore import Store
+from jdbcstore.broker.stomp.connection import Connection
 from tests.broker.stomp.serving import Client, Served, talking
 
 pytestmark = pytest.mark.backends("memory")
@@ -213,6 +214,7 @@ def test_a_client_that_is_gone_when_it_is_to_be_told_the_end(
 
         def end() -> None:
             client.socket.close()  # with a reset, which the loop cannot see before this returns
+            assert isinstance(connection, Connection)
             gone = select.poll()
             gone.register(connection._transport.get_extra_info("socket"), 0)
             assert gone.poll(60_000)
