@@ -117,7 +117,8 @@ class Engine:
     def forget_idle(self) -> None:
         """Forget the destinations that were idle since this was called last.
 
-        Clients invent names without end. What is forgotten holds nothing, here or in the store, and is made again when it is named again.
+        Clients invent names without end. What is forgotten holds nothing, here or in the store, and is made
+        again when it is named again.
         """
         for name, found in [*self._destinations.items()]:
             if found.is_idle():
