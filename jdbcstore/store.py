@@ -256,10 +256,12 @@ class JdbcStore:
     def lock(self) -> LockView:
         """Who holds the lock, until when, and how far the clocks differ."""
         view = look(self._session, self._clock)
-        if view.holder is not None or self._mastership is None:
+        locker = None if self._mastership is None else self._mastership.locker
+        holder = None if locker is None or locker.is_in_row else locker.holder
+        if view.is_leased or holder is None:
             return view
         # A lock that is not in the database.
-        return replace(view, holder=self._mastership.locker.holder, expires_ms=None)
+        return replace(view, holder=holder, expires_ms=None)
 
     def release_lock(self, *, force: bool = False) -> LockView:
         """Free the lease of a holder that is gone; with ``force`` also of one that is not.

@@ -178,7 +178,7 @@ Act = Callable[[Store, Destination, list[Message]], int]
 def _work(settings: Settings, choice: Choice, done: str, act: Act) -> int:
     reader, count, seen = _Reader(choice), 0, 0
     with (
-        settings.open(guarded=True, audited=False, must_exist=True) as store,
+        settings.open(audited=False, must_exist=True) as store,
         progress(done, choice.limit) as tell,
     ):
         for place in choice.places(store, settings.configuration()):

@@ -9,8 +9,8 @@ import click
 
 from jdbcstore import JdbcStore
 from jdbcstore.cli.options import Command, Settings
-from jdbcstore.cli.output import local_time, printable, write_json, write_line
-from jdbcstore.errors import NotMaster, SchemaError, StoreUnavailable
+from jdbcstore.cli.output import local_time, note, printable, write_json, write_line
+from jdbcstore.errors import AuthenticationFailed, NotMaster, SchemaError, StoreUnavailable
 
 _PERIOD = 0.25
 
@@ -28,15 +28,20 @@ def lock(settings: Settings, release: bool, force: bool) -> None:
     with settings.open_database(read_only=True) as store:
         was = _facts(store)
         if release:
-            store.release_lock(force=force)
-            was["released"] = was["holder"] is not None
+            was["released"] = store.release_lock(force=force).holder is not None
     if settings.json:
         write_json(was)
     elif release:
-        holder = printable(str(was["holder"]))
-        write_line(f"released the lock of {holder}" if was["released"] else "nobody's name is on the lock")
+        write_line(_released(was))
     else:
         _print(was)
+
+
+def _released(was: dict[str, Any]) -> str:
+    holder = printable(str(was["holder"]))
+    if was["released"]:
+        return f"released the lock of {holder}"
+    return f"{holder} has the lock until it ends" if was["holder"] else "nobody has the lock"
 
 
 def _facts(store: JdbcStore) -> dict[str, Any]:
@@ -54,7 +59,7 @@ def _facts(store: JdbcStore) -> dict[str, Any]:
 
 def _print(facts: dict[str, Any]) -> None:
     write_line(f"store    {printable(facts['url'])}")
-    holder = "nobody's name; a row lock leaves none"
+    holder = "nobody"
     if facts["holder"]:
         holder = holder_text(facts["holder"], facts["leased"], facts["expires"])
     write_line(f"holder   {holder}")
@@ -69,7 +74,7 @@ def _print(facts: dict[str, Any]) -> None:
 def holder_text(holder: str, leased: bool, expires_ms: int | None) -> str:
     """Who holds a lock, and until when; a file has no end."""
     if expires_ms is None:
-        return f"{printable(holder)}, which has locked the file"
+        return f"{printable(holder)}, for as long as it runs"
     return f"{printable(holder)}, {'until' if leased else 'not since'} {local_time(expires_ms)}"
 
 
@@ -80,8 +85,9 @@ def holder_text(holder: str, leased: bool, expires_ms: int | None) -> str:
 def wait_master(settings: Settings, timeout: float | None, holder: str | None) -> None:
     """Wait until a lease is running: until there is a master."""
     deadline = float("inf") if timeout is None else time.monotonic() + timeout
+    told: set[str] = set()
     while True:
-        facts = _found(settings)
+        facts = _found(settings, told)
         if facts is not None and facts["leased"] and holder in (None, facts["holder"].partition("#")[0]):
             break
         if time.monotonic() >= deadline:
@@ -93,10 +99,15 @@ def wait_master(settings: Settings, timeout: float | None, holder: str | None) -
         write_line(f"{printable(facts['holder'])} is the master")
 
 
-def _found(settings: Settings) -> dict[str, Any] | None:
+def _found(settings: Settings, told: set[str]) -> dict[str, Any] | None:
     """What the lock is; None while the database or its tables are not there: a master makes them."""
     try:
         with settings.open_database(read_only=True) as store:
             return _facts(store)
-    except (StoreUnavailable, SchemaError):
+    except AuthenticationFailed:
+        raise  # which waiting does not cure
+    except (StoreUnavailable, SchemaError) as error:
+        if not told:
+            note(f"waiting, for now: {error}")
+        told.add(str(error))
         return None

@@ -88,7 +88,7 @@ def _print_status(facts: dict[str, Any]) -> None:
     present = [name for name, present in facts["tables"].items() if present]
     write_line(f"store    {printable(facts['url'])}")
     write_line(f"tables   {', '.join(present)}" + (f"; not there: {', '.join(missing)}" if missing else ""))
-    write_line(f"lock     {_lock_text(facts['lock'])}")
+    write_line(f"lock     {_lock_text(facts['lock'], facts['master'])}")
     write_line(f"master   {_master_text(facts['master'])}")
     write_line(f"last id  {facts['last_id']}")
     print_table(
@@ -108,16 +108,17 @@ def _print_status(facts: dict[str, Any]) -> None:
         print_subscriptions(facts["subscriptions"])
 
 
-def _lock_text(lock: dict[str, Any] | None) -> str:
-    if lock is None or (lock["broker_name"] is None and lock["time"] is None):
+def _lock_text(lock: dict[str, Any] | None, master: dict[str, Any]) -> str:
+    if master["holder"] is not None:
+        return "held"
+    if lock is None or not lock["broker_name"]:
         return "free"
-    holder = printable(lock["broker_name"] or "a broker without a name")
-    return f"{holder}, {local_time(lock['time'])}"
+    return f"free; {printable(lock['broker_name'])} had it until {local_time(lock['time'])}"
 
 
 def _master_text(master: dict[str, Any]) -> str:
     if master["holder"] is None:
-        return "nobody that leaves a name"
+        return "nobody"
     return holder_text(master["holder"], True, master["expires"])
 
 

@@ -11,7 +11,7 @@ import click
 
 from jdbcstore.cli.archiving import spark_session
 from jdbcstore.cli.failures import ExitCode
-from jdbcstore.cli.options import Command, Settings
+from jdbcstore.cli.options import Command, Settings, changing_nothing, guarded
 from jdbcstore.cli.output import counted, note, print_table, printable, progress, size, write_json, write_line
 from jdbcstore.config import Configuration, DataSourceConfig, load_file
 from jdbcstore.transfer import Comparison, Difference, Side
@@ -79,8 +79,8 @@ def copy(settings: Settings, source: Configuration, target: Configuration) -> in
     whatever stopped it, and never writes over a row.
     """
     refuse_url(settings)
-    with progress("copying and comparing") as done:
-        copied = copy_store(source, target, done)
+    with changing_nothing(), progress("copying and comparing") as done:
+        copied = copy_store(source, guarded(target), done)
     result = copied.comparison
     if settings.json:
         write_json({"copied": copied.messages, **_facts(result)})

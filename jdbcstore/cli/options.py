@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from jdbcstore.config import Kind
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
 from jdbcstore.database import Database
 from jdbcstore.destination import Destination
-from jdbcstore.errors import ConfigurationError, InvalidDestination, InvalidSelector
+from jdbcstore.errors import ConfigurationError, InvalidDestination, InvalidSelector, NotMaster
 from jdbcstore.opening import Opening
 from jdbcstore.patterns import is_wildcard
 from jdbcstore.selector import Selector
@@ -48,48 +49,30 @@ class Settings:
         return replace(configuration, data_source=replace(configuration.data_source, url=DEFAULT_URL))
 
     def guarded(self) -> Configuration:
-        """The same, with the locker of a broker where none is named: no second one can serve then.
-
-        For an SQLite file that is a locked file beside it, which whoever starts after a crash gets at once,
-        for a server a lease, which clients of every machine see. A journal lets nobody else in by itself.
-        """
-        configuration = self.watched()
-        if configuration.locker is not None or configuration.data_source.url == "memory:":
-            return configuration
-        if configuration.journal is not None and configuration.journal.use_journal:
-            return configuration
-        return replace(configuration, locker=LeaseDatabaseLockerConfig())
-
-    def watched(self) -> Configuration:
-        """The same, where the locker is a file beside the database: who has it can be seen there alone."""
-        configuration = self.configuration()
-        if configuration.locker is not None or configuration.data_source.url in (None, "memory:"):
-            return configuration
-        directory = self._database(configuration).lock_directory
-        locker = None if directory is None else SharedFileLockerConfig(directory=directory)
-        return replace(configuration, locker=locker)
+        """The same, with the locker of a broker where none is named."""
+        return guarded(self.configuration())
 
     def open(
         self,
         *,
         read_only: bool = False,
-        guarded: bool = False,
         audited: bool = True,
         must_exist: bool = False,
     ) -> Store:
         """The store that they name.
 
-        Read-only, it is used as it was found: nothing is created in it. Guarded, it is opened only while no
-        broker serves it. Not audited, it takes messages that it has had before, whatever is configured.
+        It is opened only while no broker serves it. Read-only, that is no matter, and it is used as it was
+        found: nothing is created in it. Not audited, it takes messages that it has had before, whatever is
+        configured.
         With ``must_exist``, a database that opening would create is a :class:`SchemaError`: there is nothing
         in it to work on, and its name was mistyped.
         """
         if must_exist:
             self._check_exists()
-        configuration = self.guarded() if guarded else self.watched() if read_only else self.configuration()
+        configuration = self.configuration() if read_only else self.guarded()
         if not audited:
             configuration = configuration.replace(enable_audit=False)
-        with progress_if_any(READING_JOURNAL) as done:
+        with changing_nothing(), progress_if_any(READING_JOURNAL) as done:
             store = self._opening(configuration, read_only=read_only, progress=done).open()
         self._tell(configuration, store, read_only=read_only)
         return store
@@ -101,7 +84,7 @@ class Settings:
 
     def open_database(self, *, read_only: bool = False) -> JdbcStore:
         """The database that they name, and not the journal in front of it."""
-        configuration = self.watched() if read_only else self.configuration()
+        configuration = self.configuration()
         store = self._opening(configuration, read_only=read_only).open_database()
         self._tell(configuration, store, read_only=read_only)
         return store
@@ -134,6 +117,38 @@ class Settings:
         with configuration.placing():
             url, user, password = configuration.login()
             return Database(url, configuration.store, user=user, password=password, must_exist=must_exist)
+
+
+def guarded(configuration: Configuration) -> Configuration:
+    """A configuration with the locker of a broker where it names none: no second one can serve then.
+
+    For an SQLite file that is a locked file beside it, which whoever starts after a crash gets at once, for a
+    server a lease, which clients of every machine see. Only the machine of a journal can take it over.
+    """
+    if configuration.locker is not None or configuration.data_source.url == "memory:":
+        return configuration
+    directory = None
+    if configuration.data_source.url is not None:
+        with configuration.placing():
+            directory = Database(configuration.login()[0], configuration.store).lock_directory
+    journal = configuration.journal
+    if directory is None and journal is not None and journal.use_journal:
+        directory = f"{Path(journal.directory).resolve()}-lock"
+    if directory is None:
+        return replace(configuration, locker=LeaseDatabaseLockerConfig())
+    return replace(configuration, locker=SharedFileLockerConfig(directory=directory))
+
+
+@contextlib.contextmanager
+def changing_nothing() -> Iterator[None]:
+    """Opening a store to change it; where another serves it, the error says what to do."""
+    try:
+        yield
+    except NotMaster as error:
+        raise NotMaster(
+            f"{error}, and nothing was changed: stop it first, or have it do this as its client",
+            holder=error.holder,
+        ) from error
 
 
 def _warn(configuration: Configuration) -> None:

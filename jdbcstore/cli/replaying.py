@@ -11,7 +11,7 @@ import click
 import jdbcstore
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.cli.moving import PlaceType, refuse_url
-from jdbcstore.cli.options import Command, DestinationType, SelectorType, Settings
+from jdbcstore.cli.options import Command, DestinationType, SelectorType, Settings, changing_nothing, guarded
 from jdbcstore.cli.output import (
     READING_JOURNAL,
     counted,
@@ -89,8 +89,8 @@ def replay(
     else:
         refuse_url(settings)
         history = _of_folder(folder, told, destinations=wanted, since_ms=since, until_ms=until)
-    with progress_if_any(READING_JOURNAL) as read:
-        store = jdbcstore.open(target.replace(cleanup_period=0.0), lock_timeout=0.0, progress=read)
+    with changing_nothing(), progress_if_any(READING_JOURNAL) as read:
+        store = jdbcstore.open(guarded(target).replace(cleanup_period=0.0), lock_timeout=0.0, progress=read)
     with store, progress("replaying") as done:
         result = replay_history(history, store, to, selector=selector, progress=done, on_corrupt=told)
     told.finish()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import logging
 import threading
+from pathlib import Path
 from typing import ClassVar
 
 from jdbcstore.clock import Clock, SystemClock
@@ -107,6 +108,16 @@ class AbstractLocker:
     @property
     def holder_in_row(self) -> str | None:
         """BROKER_NAME of the row of ACTIVEMQ_LOCK while it is ours, where the lock is that name."""
+        return None
+
+    @property
+    def is_in_row(self) -> bool:
+        """Whether the lock is the row of ACTIVEMQ_LOCK beside the messages, locked or leased."""
+        return False
+
+    @property
+    def file(self) -> Path | None:
+        """The file that is locked, if the lock is one."""
         return None
 
     @property

@@ -30,7 +30,9 @@ class DatabaseLocker(JdbcLocker):
     type: ClassVar[str] = "database-locker"
 
     def configure(self, session: Session) -> None:
+        beside = session
         session = self.locking_session(session)
+        self._is_elsewhere = session is not beside
         if not session.adapter.locks_rows:
             raise ConfigurationError(
                 f"{session.adapter.name} locks no single rows, and the database-locker would keep its own"
@@ -76,6 +78,10 @@ class DatabaseLocker(JdbcLocker):
             return True
         # Some drivers count only the rows that have changed.
         return bool(connection.fetch(self._sql.lease_owner))
+
+    @property
+    def is_in_row(self) -> bool:
+        return not self._is_elsewhere
 
     @property
     def held_until(self) -> float:

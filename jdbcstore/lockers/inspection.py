@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jdbcstore.clock import Clock
 from jdbcstore.connection import Connection
 from jdbcstore.errors import NotMaster, StoreError
+from jdbcstore.lockers.others import OtherLocks
 from jdbcstore.lockers.statements import EPOCH_ROW, LockStatements, epoch_ms
 from jdbcstore.session import Session
+
+_LOCK_WAIT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +20,9 @@ class LockView:
     """What the lock's row says; times are epoch milliseconds."""
 
     holder: str | None
-    """BROKER_NAME, or who has locked a file; None where the lock is free, or is a row lock without a name."""
+    """BROKER_NAME, or who has locked a file or the row; None where the lock is free."""
     expires_ms: int | None
-    """TIME, by the database's clock the end of a lease; None of a file."""
+    """TIME, by the database's clock the end of a lease; None of a file or a row."""
     now_ms: int | None
     """The database's clock; None where it cannot be read."""
     skew_ms: int | None
@@ -29,7 +32,7 @@ class LockView:
 
     @property
     def is_leased(self) -> bool:
-        """Whether a lease is running, or a file locked."""
+        """Whether a lease is running, or a file or the row is locked."""
         if self.expires_ms is None or self.now_ms is None:
             return bool(self.holder)
         return bool(self.holder) and self.expires_ms >= self.now_ms
@@ -42,7 +45,12 @@ def look(session: Session, clock: Clock) -> LockView:
     """
     sql = LockStatements(session)
     with contextlib.closing(session.connect()) as connection, session.translated():
-        return _look(sql, connection, clock, with_epoch=session.has_own_tables)
+        connection.limit_lock_wait(_LOCK_WAIT)
+        view = _look(sql, connection, clock, with_epoch=session.has_own_tables)
+        if view.is_leased:
+            return view
+        other = OtherLocks(session, sql, clock).holder(connection)
+        return view if other is None else replace(view, holder=other, expires_ms=None)
 
 
 def _look(sql: LockStatements, connection: Connection, clock: Clock, *, with_epoch: bool) -> LockView:

@@ -114,6 +114,10 @@ class LeaseDatabaseLocker(JdbcLocker):
         return self._owner
 
     @property
+    def is_in_row(self) -> bool:
+        return not self._is_elsewhere
+
+    @property
     def holder_in_row(self) -> str | None:
         return None if self._is_elsewhere else self._ours
 

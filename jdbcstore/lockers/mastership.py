@@ -15,6 +15,7 @@ from jdbcstore.errors import NotMaster, StoreClosed, StoreUnavailable
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.lockers.fence import Fence
 from jdbcstore.lockers.keeper import Keeper
+from jdbcstore.lockers.others import OtherLocks
 from jdbcstore.lockers.statements import EPOCH_ROW, LockStatements
 from jdbcstore.session import Session
 
@@ -32,6 +33,9 @@ class Mastership:
         self._locker = locker
         self._clock = clock
         self._sql = LockStatements(session)
+        self._others = OtherLocks(session, self._sql, clock)
+        self._other: str | None = None
+        """Who holds a lock of another kind."""
         self._keeper: Keeper | None = None
         locker.configure(session)
 
@@ -58,10 +62,10 @@ class Mastership:
                 raise
             if epoch is not None:
                 break
-            # Another was faster, or the database went away in between.
+            # Another was faster or holds a lock of another kind, or the database went away in between.
             self._locker.stop()
-            if self._clock.monotonic() >= deadline:
-                raise NotMaster("the lock was lost while it was being taken; try again")
+            if self._clock.monotonic() >= deadline or (self._other and self._locker.fail_if_locked):
+                raise self._not_master()
             # A lock that is not in the database is there at once, however long the database is away.
             pause = backoff.pause()
             if give_up is None:
@@ -70,6 +74,11 @@ class Mastership:
                 raise StoreClosed("the lock was waited for no longer")
         log.info("the master from now on: %s of %s, epoch %d", self._locker.type, self._session.place, epoch)
         return self._keep(epoch)
+
+    def _not_master(self) -> NotMaster:
+        if self._other is None:
+            return NotMaster("the lock was lost while it was being taken; try again")
+        return NotMaster(f"{self._other} holds the lock", holder=self._other)
 
     def _keep(self, epoch: int) -> Fence:
         fence = Fence(
@@ -83,18 +92,25 @@ class Mastership:
         return fence
 
     def _begin_epoch(self) -> int | None:
-        """The number of a new epoch, which ends every other; None if the lock is not ours any more."""
+        """The number of a new epoch, which ends every other; None if the lock is not ours alone."""
+        self._other = None
         try:
             connection = self._session.connect()
             with contextlib.closing(connection), self._session.translated():
                 connection.limit_lock_wait(_LOCK_WAIT)
+                self._other = self._others.holder(connection, self._locker)
+                if self._other is not None:
+                    return None
                 last = self._last_epoch(connection)
                 # The lock is still ours, after the epoch was read: if another has begun one since,
                 # or begins one before us, its number is not that one any more.
                 while self._locker.keep_alive():
                     changed = self._end_epoch(connection, last)
-                    if changed is not None:
-                        return last + 1 if changed else None
+                    if changed is None:
+                        continue
+                    if changed:
+                        self._others.leave(connection, self._locker)
+                    return last + 1 if changed else None
         except StoreUnavailable as error:
             log.warning("the database went away while the lock was being taken: %s", error)
         return None

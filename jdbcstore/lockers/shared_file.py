@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 from jdbcstore.errors import ConfigurationError, StoreError, StoreUnavailable
 from jdbcstore.lockers.base import AbstractLocker
 
+LOCK_FILE = "lock"
+
 _taken: set[tuple[int, int]] = set()
 """Device and inode of the files that this process has locked: it would not be kept from a second time."""
 _taken_lock = threading.Lock()
@@ -35,7 +37,7 @@ class SharedFileLocker(AbstractLocker):
         super().__init__(**options)
         if directory is None:
             raise ConfigurationError("the shared-file-locker needs a directory", option="locker.directory")
-        self._path = Path(directory) / "lock"
+        self._path = Path(directory) / LOCK_FILE
         self._file: int | None = None
         self._key: tuple[int, int] | None = None
         self._mtime = 0
@@ -53,7 +55,7 @@ class SharedFileLocker(AbstractLocker):
         with _taken_lock:
             # A process that closes any descriptor of a file loses its record locks on it, so a file
             # that is ours must not even be opened again.
-            if self._is_taken():
+            if _is_taken(self._path):
                 return False
             try:
                 file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -76,28 +78,13 @@ class SharedFileLocker(AbstractLocker):
     def _pause_after(self, failure: StoreError) -> float:  # noqa: ARG002
         return min(self.lock_acquire_sleep_interval, 1.0)
 
-    def _is_taken(self) -> bool:
-        try:
-            return _key(self._path.stat()) in _taken
-        except OSError:
-            return False
+    @property
+    def file(self) -> Path:
+        return self._path
 
     @property
     def holder(self) -> str | None:
-        """Which process has the lock now, where the operating system says so."""
-        with _taken_lock:
-            if self._is_taken():
-                return "this process"
-            try:
-                file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:
-                return None
-            try:
-                return _process_with_lock(file)
-            except OSError:
-                return None
-            finally:
-                os.close(file)
+        return file_holder(self._path)
 
     def keep_alive(self) -> bool:
         if self._file is None:
@@ -117,6 +104,30 @@ class SharedFileLocker(AbstractLocker):
             with _taken_lock:
                 os.close(file)
                 _taken.discard(key)
+
+
+def file_holder(path: Path) -> str | None:
+    """Which process has locked the file now, where the operating system says so."""
+    with _taken_lock:
+        if _is_taken(path):
+            return "this process"
+        try:
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return _process_with_lock(file)
+        except OSError:
+            return None
+        finally:
+            os.close(file)
+
+
+def _is_taken(path: Path) -> bool:
+    try:
+        return _key(path.stat()) in _taken
+    except OSError:
+        return False
 
 
 def _process_with_lock(file: int) -> str | None:

@@ -13,6 +13,7 @@ from sqlalchemy import (
     BindParameter,
     and_,
     bindparam,
+    delete,
     insert,
     literal_column,
     or_,
@@ -29,6 +30,8 @@ from jdbcstore.schema import LOCK_ROW
 from jdbcstore.session import Session
 
 EPOCH_ROW = "epoch"
+FILE_ROW = "lock_file:"
+"""Before the path of a file that the masters lock, as a name in JDBCSTORE_STATE."""
 NO_ROW = "ACTIVEMQ_LOCK has no row with ID 1, and so nobody can have the lock; run jdbcstore init"
 
 
@@ -44,8 +47,8 @@ class LockStatements:
         self._epoch = state.c.name == bindparam("epoch_row")
         given = session.given
         columns = (lock.c.id, lock.c.time, lock.c.broker_name)
-        own = self._compile(lambda: adapter.locked(select(*columns).where(self._row)))
-        self.lock_create = given.take("lockCreateStatement") or own
+        self.own_lock_create = self._compile(lambda: adapter.locked(select(*columns).where(self._row)))
+        self.lock_create = given.take("lockCreateStatement") or self.own_lock_create
         self.lock_touch = self._compile(lambda: update(lock).where(self._row).values(id=lock.c.id))
         time = bindparam("time", type_=BigInteger())
         holder: BindParameter[Any] = bindparam("broker_name")
@@ -68,6 +71,14 @@ class LockStatements:
         self.find_epoch = self._compile(lambda: select(state.c.number).where(self._epoch))
         self.add_epoch = self._compile(
             lambda: insert(state).values(name=bindparam("epoch_row"), number=literal_column("0"))
+        )
+        of_file = state.c.name == bindparam("name_")
+        self.find_lock_files = self._compile(
+            lambda: select(state.c.name).where(state.c.name.like(bindparam("pattern")))
+        )
+        self.remove_lock_file = self._compile(lambda: delete(state).where(of_file))
+        self.add_lock_file = self._compile(
+            lambda: insert(state).values(name=bindparam("name_"), number=literal_column("0"))
         )
         new, old = bindparam("new", type_=BigInteger()), bindparam("old", type_=BigInteger())
         self.begin_epoch = self._compile(
