@@ -31,7 +31,10 @@ class Tables:
     acknowledged: Table
     """Durable acknowledgements that are ahead of LAST_ACKED_ID, or in a prepared transaction (XID)."""
     state: Table
-    """Named numbers: ``sequence`` is the highest that was ever reserved, ``epoch`` the master's."""
+    """Named numbers: ``sequence`` is the highest that was ever reserved, ``epoch`` the master's.
+
+    Of a file that the masters lock, the path is a name.
+    """
     version: Table
     """The schema's revision: what ``jdbcstore migrate`` has made of it. The store never reads it."""
 

@@ -83,7 +83,7 @@ def holder_text(holder: str, leased: bool, expires_ms: int | None) -> str:
 @click.option("--holder", metavar="NAME", help="Wait for this broker, and not for any.")
 @click.pass_obj
 def wait_master(settings: Settings, timeout: float | None, holder: str | None) -> None:
-    """Wait until a lease is running: until there is a master."""
+    """Wait until somebody holds the lock: until there is a master."""
     deadline = float("inf") if timeout is None else time.monotonic() + timeout
     told: set[str] = set()
     while True:

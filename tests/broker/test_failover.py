@@ -185,7 +185,7 @@ def test_a_slave_ends_at_once(brokers: Brokers, url: str) -> None:
     cli = CommandLine(brokers.folder, url)
     status = cli("status", "--json").json
     assert status["master"] == {"holder": f"process {master.process.pid}", "expires": None, "epoch": 1}
-    assert f"master   process {master.process.pid}, which has locked the file" in cli("status").out
+    assert f"master   process {master.process.pid}, for as long as it runs" in cli("status").out
 
     assert slave.end() == 0
     assert master.process.poll() is None
