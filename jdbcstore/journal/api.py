@@ -26,6 +26,10 @@ class Record(NamedTuple):
 class Entry(Protocol):
     """Something to be written as one record: all of it is there after a crash, or nothing."""
 
+    taken: bool
+    """Set by the journal once it has it: a callback tells of it, unless it is withdrawn, also when ``append``
+    was left by what a signal handler raised."""
+
     @property
     def kind(self) -> int:
         """1 to 253."""
@@ -108,7 +112,7 @@ class Appender(Protocol):
         """Have an entry written; ``committed`` or ``failed`` says when. Waits only while the queue is full.
 
         ``waits``: the caller is going to wait for it. If nobody is writing it then does the write itself, and
-        is told before this returns.
+        is told before this returns: not for the main thread, where a signal handler can raise in the middle.
 
         :raises StoreClosed: the journal is closed
         :raises JournalFailed: the journal cannot be written any more

@@ -29,6 +29,7 @@ class Piece(NamedTuple):
 
 @dataclass(slots=True)
 class _CleanEnd:
+    taken: bool = True
     kind: int = CLEAN_END
     sequences: int = 0
     size: int = 0

@@ -19,6 +19,9 @@ class Pending:
     """A bounded queue. One at a time writes: its one taker, or a caller that found the taker waiting.
 
     What is taken is in hand until it is completed, by the one who took it or by a close that waited too long.
+
+    A signal handler may raise in the main thread behind any call. What a caller does here that does not write
+    is right after each of them: the taker is woken first, and may find nothing.
     """
 
     def __init__(self, batch_bytes: int, gather: float, check: Callable[[], None]) -> None:
@@ -53,18 +56,20 @@ class Pending:
                 raise StoreClosed("the journal is closed; open it again")
             idle, self._idle = self._idle, False
             if idle and waits and not self._gather_for:
+                entry.taken = True
                 self._in_hand = [entry]
                 return True
-            self._queue.append(entry)
+            if idle:
+                self._wake.release()
             self._bytes += size
+            entry.taken = True
+            self._queue.append(entry)
             if self._gather_for and self._bytes >= self._batch_bytes:
                 self._changed.notify_all()
             if not idle and len(self._queue) % _TURN_ENTRIES == 0:
                 # A caller that goes on computing keeps the interpreter's lock for its 5 ms, and the
                 # writer, back from the disk, waits for it that long.
                 self._changed.wait(_TURN)
-        if idle:
-            self._wake.release()
         return False
 
     def pass_on(self) -> None:
@@ -109,10 +114,10 @@ class Pending:
         """Nothing is put any more; what is queued can still be taken."""
         with self._lock:
             self._closed = True
-            wake, self._idle = self._idle, False
+            if self._idle:
+                self._idle = False
+                self._wake.release()
             self._changed.notify_all()
-        if wake:
-            self._wake.release()
 
     def wake_all(self) -> None:
         """Those who wait for room are to look whether there ever will be any."""

@@ -30,7 +30,7 @@ class Unit:
 
     __slots__ = (
         *("adds", "chunks", "completion", "cost", "kind", "passed"),
-        *("result", "sequences", "size", "writes", "xid"),
+        *("result", "sequences", "size", "taken", "writes", "xid"),
     )
 
     completion: Completion[Any]
@@ -54,6 +54,7 @@ class Unit:
         self.result = result
         self.passed = 0
         """Sequences that nobody gets."""
+        self.taken = False
 
     def encoded(self) -> Self:
         """Itself with its record, now that it is known what it writes."""
@@ -98,6 +99,7 @@ class Add(Unit):
         self.head, blob = encode_add(message)
         size = len(blob)
         self.message = message
+        self.taken = False
         self.cost = size + OVERHEAD
         self.size = len(self.head) + size
 
@@ -132,6 +134,7 @@ class Removal(Unit):
     def __init__(self, container: str, removed: Sequence[int]) -> None:
         self.container = container
         self.removed = removed
+        self.taken = False
         chunk = encode_removal(container, removed)
         self.chunks = (chunk,)
         self.size = len(chunk)

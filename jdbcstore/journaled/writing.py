@@ -100,7 +100,7 @@ class JournalWriter:
     def _execute(self, unit: Unit) -> Any:
         waiter: Waiter[Any] = Waiter()
         unit.completion = waiter
-        self._append(unit, waits=True)
+        self._append(unit, waits=_may_write())
         return waiter.result()
 
     def _submit(self, unit: Unit) -> StoreFuture[Any]:
@@ -138,13 +138,14 @@ class JournalWriter:
         unit.encoded().cost = 0
         waiter: Waiter[Any] = Waiter()
         unit.completion = waiter
-        with self._lock:
-            self._under_way += 1
+        counted = False
         try:
-            self.journal.append(unit, waits=True)
-        except BaseException:
             with self._lock:
-                self._ended(1, 0)
+                self._under_way += 1
+                counted = True
+            self.journal.append(unit, waits=_may_write())
+        except BaseException:
+            self._abandon(unit, counted=counted)
             raise
         waiter.result()
 
@@ -162,33 +163,46 @@ class JournalWriter:
     @contextmanager
     def entered(self) -> Iterator[None]:
         """A while in which nobody has all others wait."""
-        with self._lock:
-            while self._stopped is None and self._paused:
-                self._wait()
-            self.check()
-            self._under_way += 1
+        counted = False
         try:
+            with self._lock:
+                while self._stopped is None and self._paused:
+                    self._wait()
+                self.check()
+                self._under_way += 1
+                counted = True
             yield
         finally:
-            with self._lock:
-                self._ended(1, 0)
+            if counted:
+                with self._lock:
+                    self._ended(1, 0)
 
     def _append(self, unit: Unit, *, waits: bool) -> None:
+        counted = False
         try:
             with self._lock:
                 if self._stopped is not None or self._paused or self._is_full(unit):
                     self._wait_for_room(unit)
                 self._bytes_under_way += unit.cost
                 self._under_way += 1
-            try:
-                self.journal.append(unit, waits=waits)
-            except BaseException:
-                with self._lock:
-                    self._ended(1, unit.cost)
-                raise
+                counted = True
+            self.journal.append(unit, waits=waits)
         except BaseException:
-            self.forget(unit.adds)
+            if self._abandon(unit, counted=counted):
+                self.forget(unit.adds)
             raise
+
+    def _abandon(self, unit: Unit, *, counted: bool) -> bool:
+        """Its caller goes, by a refusal or by what a signal handler raised; whether it is never written.
+
+        What the journal has begun with is written, and ends as any other.
+        """
+        if unit.taken and not self.journal.withdraw(unit):
+            return False
+        if counted:
+            with self._lock:
+                self._ended(1, unit.cost)
+        return True
 
     def _is_full(self, unit: Unit) -> bool:
         return unit.cost > 0 and self._bytes_under_way + self.overlay.size >= self._limit
@@ -307,3 +321,8 @@ class JournalWriter:
     def make_room(self) -> None:
         """Something is in the store behind; the lock is held."""
         self._changed.notify_all()
+
+
+def _may_write() -> bool:
+    """Whether the caller may write its record itself: not where a signal handler can raise in the middle."""
+    return threading.get_ident() != threading.main_thread().ident

@@ -19,6 +19,7 @@ class Item:
     body: bytes
     kind: int = 1
     sequences: int = 1
+    taken: bool = False
 
     @property
     def size(self) -> int:
