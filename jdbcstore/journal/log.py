@@ -103,7 +103,7 @@ class Journal:
         segments = Segments(self._directory, self._config, files, clock, journal, store)
         try:
             segments.resume(found)
-            output = Output(segments, self._config, found, first_sequence)
+            output = Output(segments, self._config, found, first_sequence, self._held.check)
             output.start()
         except BaseException as error:
             segments.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,9 +40,16 @@ class Output:
     """The end of the journal. For one writer at a time; :meth:`sync` and :meth:`release` are for any."""
 
     def __init__(
-        self, segments: Segments, config: JournalConfig, found: Recovered, first_sequence: int
+        self,
+        segments: Segments,
+        config: JournalConfig,
+        found: Recovered,
+        first_sequence: int,
+        check: Callable[[], None],
     ) -> None:
         self.segments = segments
+        self._check = check
+        """Raises :class:`OSError` when the files are not ours alone any more."""
         self._config = config
         strategy, interval = config.journal_disk_sync_strategy, config.journal_disk_sync_interval
         self._always = strategy == "always" or (strategy == "periodic" and not interval)
@@ -99,6 +106,7 @@ class Output:
     def _begin_segment(self, need: int) -> None:
         with self._io:
             try:
+                self._check()
                 # All of a segment is durable before the next is begun, in every mode.
                 self._sync_written()
             except OSError as error:
@@ -113,6 +121,10 @@ class Output:
         :raises OutcomeUnknown: it may have been written, and nothing can be any more
         """
         with self._io:
+            try:
+                self._check()
+            except OSError as error:
+                raise failed(self.segments.directory, error) from error
             try:
                 self.segments.write(piece.data)
             except OSError as error:
@@ -148,6 +160,7 @@ class Output:
         """
         with self._io:
             try:
+                self._check()
                 self._sync_written()
             except OSError as error:
                 raise failed(self.segments.directory, error) from error

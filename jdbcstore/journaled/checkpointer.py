@@ -217,6 +217,7 @@ class Checkpointer:
             if self.mark.referred:
                 self._release(everything=True)
             if not self._overlay.prepared:
+                self._writer.journal.sync()  # only who still has the journal says that there is nothing in it
                 self.apply(Changes(replace(self.mark, journal=0)))
         except StoreError as error:
             log.warning("the store is closed before its last checkpoint; the journal has the rest: %s", error)
