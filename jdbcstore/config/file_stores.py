@@ -52,7 +52,6 @@ TAKEN: dict[str, dict[str, Option]] = {
         "journalMaxFileLength": _SEGMENT,
         "journalMaxWriteBatchSize": _BATCH,
         "checkpointInterval": _journal("checkpoint_interval"),
-        "maxCheckpointMessageAddSize": _journal("max_checkpoint_message_add_size"),
         "journalDiskSyncStrategy": _journal("journal_disk_sync_strategy", _SYNCS),
         "journalDiskSyncInterval": _journal("journal_disk_sync_interval"),
         "enableJournalDiskSyncs": _SYNCED,
@@ -79,7 +78,6 @@ TAKEN: dict[str, dict[str, Option]] = {
     },
     "amqPersistenceAdapter": {
         "maxFileLength": _SEGMENT,
-        "maxCheckpointMessageAddSize": _journal("max_checkpoint_message_add_size"),
         "checkpointInterval": _journal("checkpoint_interval"),
         "syncOnWrite": _SYNCED,
     },
@@ -97,7 +95,7 @@ TAKEN: dict[str, dict[str, Option]] = {
 
 PLACES = {
     "kahaDB": ("directory", "indexDirectory", "archiveDataLogs", "directoryArchive"),
-    "levelDB": ("directory",),
+    "levelDB": ("directory", "failIfLocked"),
     "amqPersistenceAdapter": ("directory", "archiveDataLogs", "directoryArchive", "disableLocking"),
     "broker.xml": ("journal-directory", "bindings-directory", "journal-retention-directory"),
 }
@@ -111,6 +109,7 @@ _ASYNC = "a send returns when its record is on the disk, and nothing is put off"
 _WHOLE = "messages are kept whole, in the journal and in the database"
 _ONE_WRITE = "records are written with one write and one sync, whatever the system has besides"
 _MADE = "directories are made where they are missing"
+_COUNTS = "it counts messages, and a checkpoint commits by bytes: set max_checkpoint_message_add_size"
 _JMX = "it is only shown by ActiveMQ's JMX"
 _SHARED = "the broker in the same file is meant"
 _THREADS = "jdbcstore has its own threads"
@@ -130,6 +129,7 @@ REASONS: dict[str, dict[str, str]] = {
             ("enableAckCompaction", "compactAcksAfterNoGC", "compactAcksIgnoresStoreGrowth"), _PINNED
         ),
         **dict.fromkeys(("concurrentStoreAndDispatchTopics", "maxAsyncJobs"), _ASYNC),
+        "maxCheckpointMessageAddSize": _COUNTS,
         **dict.fromkeys(("failIfDatabaseIsLocked", "databaseLockedWaitDelay"), _LOCK),
         "enableSubscriptionStatistics": _JMX,
         "rewriteOnRedelivery": "the broker counts deliveries, and says so without writing",
@@ -151,6 +151,7 @@ REASONS: dict[str, dict[str, str]] = {
         "logCompression": "the journal is not compressed",
         "logDirectory": "the journal is in the directory of the store",
         "monitorStats": _JMX,
+        "readThreads": _THREADS,
         "purgeOnStatup": "nothing is removed when a store opens; use jdbcstore purge",
         **dict.fromkeys(("brokerName", "brokerService", "usageManager"), _SHARED),
     },
@@ -163,6 +164,7 @@ REASONS: dict[str, dict[str, str]] = {
         ),
         **dict.fromkeys(("useNio", "useNIO", "asyncDataManager"), _ONE_WRITE),
         "cleanupInterval": _FREED,
+        "maxCheckpointMessageAddSize": _COUNTS,
         **dict.fromkeys(("taskRunnerFactory", "readThreadPoolSize"), _THREADS),
         **dict.fromkeys(("brokerName", "brokerService", "usageManager"), _SHARED),
     },

@@ -10,6 +10,10 @@ from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.config.statements import unused_statements
 
 _TUNES = "it tunes ActiveMQ's own cursors and threads, and changes nothing that a client sees"
+_DEAD_LETTERS = (
+    "a message becomes a dead letter in the transaction that takes it from its queue, and so only once"
+)
+_AUDIT = ("enable_audit", "max_producers_to_audit", "max_audit_depth")
 _OF_POLICY = {
     **dict.fromkeys(
         ("store_usage_high_water_mark", "minimum_message_size", "use_cache", "lazy_dispatch",
@@ -18,7 +22,7 @@ _OF_POLICY = {
     ),
     "dispatch_policy": (Kind.IGNORED, "each subscriber of a topic gets its messages in their order"),
     **dict.fromkeys(
-        ("max_producers_to_audit", "max_audit_depth", "max_queue_audit_depth",
+        ("enable_audit", "max_producers_to_audit", "max_audit_depth", "max_queue_audit_depth",
          "send_duplicate_from_store_to_dlq"),
         (Kind.IGNORED, "duplicates are recognised by the store: set enable_audit at the top"),
     ),
@@ -39,8 +43,12 @@ def not_run(configuration: Configuration) -> Iterator[Note]:
     for number, policy in enumerate(configuration.policies):
         for option, (kind, reason) in _OF_POLICY.items():
             given = configuration.sources.get(f"policies[{number}].{option}")
-            if given is not None and getattr(policy, option) != _default(option):
+            if given is not None and (option in _AUDIT or getattr(policy, option) != _default(option)):
                 yield Note(kind, given, f"{option} of a policy: {reason}")
+        for option in _AUDIT:
+            given = configuration.sources.get(f"policies[{number}].dead_letter_strategy.{option}")
+            if given is not None:
+                yield Note(Kind.IGNORED, given, f"{option} of a dead-letter strategy: {_DEAD_LETTERS}")
 
 
 def _default(option: str) -> object:

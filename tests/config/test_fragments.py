@@ -202,7 +202,6 @@ EXPECTED = {
         journal=JournalConfig(
             directory="/data/kahadb/journal",
             checkpoint_interval=5.0,
-            max_checkpoint_message_add_size=4096,
             journal_log_file_size=32 << 20,
             journal_max_write_batch_size=4 << 20,
             journal_disk_sync_strategy="periodic",
@@ -553,6 +552,7 @@ def test_what_has_no_meaning_is_told() -> None:
         "8, useCache",
         "8, gcInactiveDestinations",
         "8, inactiveTimoutBeforeGC",
+        "12, enableAudit",
         "19, advisoryForConsumed",
     }
     assert notes("recovery", Kind.IGNORED).keys() == {"1, useJmx", "15, useSharedBuffer"}
@@ -564,7 +564,9 @@ def test_what_has_no_meaning_is_told() -> None:
 
 
 def test_what_a_store_in_files_does_not_take_is_told() -> None:
-    assert notes("kahadb", Kind.IGNORED).keys() == {"3, indexCacheSize", "3, enableAckCompaction"}
+    assert notes("kahadb", Kind.IGNORED).keys() == {
+        *("3, indexCacheSize", "3, enableAckCompaction", "3, maxCheckpointMessageAddSize"),
+    }
     [(place, text)] = notes("kahadb", Kind.UNKNOWN).items()
     assert (place, text.endswith("did you mean journalMaxFileLength?")) == ("3, journalMaxFileLengt", True)
     assert notes("leveldb", Kind.IGNORED).keys() == {"3, verifyChecksums"}
@@ -574,7 +576,13 @@ def test_what_a_store_in_files_does_not_take_is_told() -> None:
         *("10, journalMaxFileLength", "14, lockKeepAlivePeriod"),
     }
     assert {place.split(", ")[1] for place in notes("artemis-files", Kind.IGNORED)} == {
-        *("journal-type", "journal-pool-files", "paging-directory", "acceptors"),
+        *(
+            "journal-type",
+            "journal-pool-files",
+            "paging-directory",
+            "acceptors",
+            "journal-retention-directory",
+        ),
     }
 
 

@@ -153,8 +153,15 @@ def _directory(document: Document, element: Element | None, name: str) -> str:
 
 
 def _take_retention(document: Document, element: Element, section: Section) -> None:
-    """How long, and how many bytes of it, the journal keeps what is needed no more."""
+    """How long, and how much of it, the journal keeps what is needed no more; all, if neither is said."""
     line, name, given = element.line, element.name, element.attributes
+    if not {"period", "storage-limit"} & {*given}:
+        directory = document.given(line, name, element.text or "data/retention")
+        put(section, "journal.journal_archive_directory", directory)
+        return
+    if element.text:
+        text = "what is kept for a while stays in journal-directory; journal_archive_directory moves it"
+        document.note(Kind.IGNORED, line, name, text)
     unit = given.get("unit", "DAYS").upper()
     if unit not in _UNITS:
         wrong = f"unit must be one of {', '.join(_UNITS)}, not {given['unit']!r}"

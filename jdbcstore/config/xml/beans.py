@@ -51,6 +51,13 @@ _ELEMENTS = {
 }
 """Of ActiveMQ's classes, by the last part of their names."""
 
+_SPELLINGS = {
+    **{name.lower(): name for name in _ELEMENTS.values() if name[1:2].islower() or name[:2] == "mK"},
+    **dict.fromkeys(("journalledjdbc", "journaljdbc", "journalizedjdbc"), "journaledJDBC"),
+    "amqpersistenceadapterfactory": "amqPersistenceAdapter",
+}
+"""Elements as ActiveMQ's schema and Red Hat's guides have them, whatever their capitals."""
+
 _OF_BEAN = frozenset(
     ("id", "name", "class", "parent", "abstract", "scope", "singleton", "lazy-init", "init-method",
      "destroy-method", "depends-on", "autowire", "primary", "factory-bean", "factory-method",
@@ -109,7 +116,7 @@ class Document:
         """What an element makes; the properties of its Spring parent are its own."""
         attributes = element.attributes
         if element.name != "bean":
-            found = Bean(element.name, element.line)
+            found = Bean(_SPELLINGS.get(element.name.lower(), element.name), element.line)
         else:
             class_name = attributes.get("class", "")
             kind = _ELEMENTS.get(class_name.rpartition(".")[2], class_name)

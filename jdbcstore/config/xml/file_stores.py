@@ -29,12 +29,22 @@ def read_file_store(document: Document, bean: Bean) -> Section:
         "journal": {"directory": Given(f"{directory}/{JOURNAL}", place)},
     }
     take_options(document, bean, section)
-    if _text(document, bean, "archiveDataLogs") == "true":
-        archive = _text(document, bean, "directoryArchive") or f"{directory}/{_ARCHIVE}"
-        put(section, "journal.journal_archive_directory", Given(archive, place))
+    take_archive(document, bean, directory, section)
     locker = _locker(document, bean, directory)
     tell_old_files(document, bean.line, bean.kind, directory)
     return {**section, "locker": locker} if locker else section
+
+
+def take_archive(document: Document, bean: Bean, directory: str, section: Section) -> None:
+    """Where full files of the journal go, if they are to be kept."""
+    if _text(document, bean, "archiveDataLogs") == "true":
+        archive = _text(document, bean, "directoryArchive") or f"{directory}/{_ARCHIVE}"
+        put(
+            section, "journal.journal_archive_directory", Given(archive, document.place(bean.line, bean.kind))
+        )
+    elif "directoryArchive" in bean.values:
+        text = "nothing is put there: archiveDataLogs is not true"
+        document.note(Kind.IGNORED, bean.values["directoryArchive"].line, "directoryArchive", text)
 
 
 def directory_of(document: Document, bean: Bean) -> str:
@@ -104,6 +114,8 @@ def _locker(document: Document, bean: Bean, directory: str) -> Section | None:
     locker = read_locker(document, bean, "shared-file-locker")
     kind = (locker or {}).get("type")
     if locker and isinstance(kind, Given) and kind.value == "shared-file-locker":
+        if "failIfLocked" in bean.values and "failIfLocked" in PLACES[bean.kind]:
+            locker.setdefault("failIfLocked", document.scalar("failIfLocked", bean.values["failIfLocked"]))
         locker.setdefault("directory", Given(directory, document.place(bean.line, bean.kind)))
     return locker
 

@@ -20,6 +20,8 @@ _JOURNAL = "journalPersistenceAdapter"
 SQL = (_JDBC, *_FACTORIES, _JOURNAL)
 """The elements of a store in a database."""
 
+_REPLICATED = "replicatedLevelDB"
+
 _DIRECTORIES = ("dataDirectory", "dataDirectoryFile", "directory")
 
 
@@ -108,6 +110,15 @@ def _read_other(document: Document, bean: Bean) -> Section:
     )
     section: Section = {"url": Given(None, document.place(bean.line), problem=problem)}
     locker = read_locker(document, bean) if "locker" in bean.values else None
+    for name, value in bean.values.items():
+        if locker is None or name not in LOCKING:
+            document.note(Kind.IGNORED, value.line, name, f"jdbcstore has nothing of {bean.kind}")
+    if bean.kind == _REPLICATED:
+        told = (
+            "nothing is replicated: name a database that all brokers reach, and a locker that says who is the"
+            " master"
+        )
+        document.note(Kind.DANGEROUS, bean.line, bean.kind, told)
     return {**section, "locker": locker} if locker else section
 
 

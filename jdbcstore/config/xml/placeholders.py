@@ -94,12 +94,17 @@ class Placeholders:
         """ActiveMQ's folders, as its start script lays them out around the XML file; and Java's."""
         conf = self._folder.absolute()
         base = conf.parent if conf.name == "conf" else conf
+        karaf = conf.parent if conf.name == "etc" else base
         folders = {
             "basedir": base,
             "activemq.conf": conf,
             "activemq.base": base,
             "activemq.home": base,
             "activemq.data": base / "data",
+            # Red Hat's A-MQ runs in Karaf, and calls its own data's folder only so.
+            **dict.fromkeys(("data", "karaf.data"), karaf / "data"),
+            **dict.fromkeys(("karaf.home", "karaf.base"), karaf),
+            "karaf.etc": conf,
             "user.dir": Path.cwd(),
             "user.home": Path.home(),
         }

@@ -94,13 +94,22 @@ def read_policies(document: Document, value: Value) -> Iterator[Section]:
     for policy_map in document.beans(value):
         for name, inner in policy_map.values.items():
             if name in ("policyEntries", "entries", "policyEntry", "defaultEntry"):
-                yield from (_read_entry(document, entry) for entry in document.beans(inner))
+                entries = (_read_entry(document, entry) for entry in document.beans(inner))
+                yield from (entry for entry in entries if entry is not None)
             else:
                 document.tell(policy_map, name, inner, {}, ("policy_entries", "default_entry"))
 
 
-def _read_entry(document: Document, bean: Bean) -> Section:
+def _read_entry(document: Document, bean: Bean) -> Section | None:
     section: Section = {}
+    for name in ("queue", "topic"):
+        value = bean.values.get(name)
+        if value is not None and value.text == "":
+            text = (
+                f'it names no {name}, so this policy is for none and is left out; {name}=">" is for every one'
+            )
+            document.note(Kind.UNKNOWN, value.line, name, text)
+            return None
     for name, value in bean.values.items():
         option = _MISSPELT.get(name, name)
         if name in _CHOICES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jdbcstore.config.file_stores import REASONS, folder_name
 from jdbcstore.config.given import Given, Kind, Section, merge
 from jdbcstore.config.xml.beans import Bean, Document, Value
-from jdbcstore.config.xml.file_stores import FILES, take_options
+from jdbcstore.config.xml.file_stores import FILES, take_archive, take_options
 from jdbcstore.config.xml.lockers import LOCKING, read_locker
 
 SEVERAL = "mKahaDB"
@@ -13,6 +13,7 @@ _FILTERED = "filteredKahaDB"
 _STORES = "filteredPersistenceAdapters"
 _OF_DATABASE = ("url", "user", "password")
 _PATTERNS = ("queue", "topic")
+_LOCKER_OF_ALL = f"the locker of {SEVERAL} is that of each of its stores"
 
 
 def read_several(document: Document, bean: Bean) -> Section:
@@ -46,7 +47,7 @@ def _read_filtered(document: Document, bean: Bean, parent: str) -> tuple[Section
     adapter = Bean("kahaDB", bean.line)
     for name, value in bean.values.items():
         if name in _PATTERNS:
-            store[name] = document.scalar(name, value)
+            _take_pattern(document, name, value, store)
         elif name == "perDestination":
             store["per_destination"] = document.scalar(name, value)
         elif name == "persistenceAdapter":
@@ -62,6 +63,15 @@ def _read_filtered(document: Document, bean: Bean, parent: str) -> tuple[Section
         found = _read_database(document, adapter)
     own = {name: value for name, value in found.items() if name in ("directory", "data_source", "journal")}
     return {**store, **own}, {name: value for name, value in found.items() if name not in own}
+
+
+def _take_pattern(document: Document, name: str, value: Value, store: Section) -> None:
+    given = document.scalar(name, value)
+    if given.value == "":
+        text = f"it names no {name}: without names, the store has all that no other store has"
+        document.note(Kind.IGNORED, value.line, name, text)
+    else:
+        store[name] = given
 
 
 def _label(store: Section) -> str:
@@ -82,6 +92,13 @@ def _read_files(document: Document, adapter: Bean, folder: Given) -> Section:
     section: Section = {"directory": folder, "journal": {}}
     _tell_lockers(document, adapter)
     take_options(document, adapter, section)
+    take_archive(document, adapter, str(folder.value), section)
+    if "indexDirectory" in adapter.values:
+        text = f"the index of a store of {SEVERAL} is in its own directory"
+        document.note(Kind.IGNORED, adapter.values["indexDirectory"].line, "indexDirectory", text)
+    for name in ("failIfLocked", "disableLocking"):
+        if name in adapter.values:
+            document.note(Kind.IGNORED, adapter.values[name].line, name, _LOCKER_OF_ALL)
     return section
 
 
@@ -96,8 +113,7 @@ def _read_database(document: Document, adapter: Bean) -> Section:
 
 
 def _tell_lockers(document: Document, adapter: Bean) -> None:
-    told = f"the locker of {SEVERAL} is that of each of its stores"
     for name in LOCKING:
         value = adapter.values.pop(name, None)
         if value is not None:
-            document.note(Kind.IGNORED, value.line, name, told)
+            document.note(Kind.IGNORED, value.line, name, _LOCKER_OF_ALL)
