@@ -59,11 +59,12 @@ class Track:
         """The messages of the topic that are not stored."""
         if self._transient is None:
             lanes = 10 if topic.policy.prioritized_messages else 1
-            name = f"{self._durable.name} of {topic.destination}"
+            name = f"the messages of {topic.destination} for {self._durable.name}"
             kind = topic.policy.pending_durable_subscriber_policy
             cursor = memory_or_file(
-                kind, name, self._source_of, topic.memory, lanes=lanes, folder=topic.folder
-            )
+                kind, name, self._source_of, topic.memory,
+                lanes=lanes, folder=topic.folder, files=topic.files,
+            )  # fmt: skip
             self._transient, self._memory = Backlog(cursor, lanes), topic.memory
         return self._transient
 
@@ -78,6 +79,11 @@ class Track:
     def is_empty(self) -> bool:
         """Whether nothing waits here that is not stored."""
         return self._transient is None or self._transient.is_empty
+
+    @property
+    def name(self) -> str:
+        """Whose it is, for the log."""
+        return self._durable.name
 
     @property
     def is_full(self) -> bool:

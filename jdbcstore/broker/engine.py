@@ -86,6 +86,7 @@ class Engine:
             line,
             MemoryUsage(options.memory_limit),
             options.folder,
+            files=MemoryUsage(options.temp_limit, high_water_mark=100, name="temp_limit"),
             on_defect=self._on_defect,
         )
         self._parts.concurrent = options.concurrent_store_and_dispatch_queues

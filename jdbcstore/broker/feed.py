@@ -86,6 +86,7 @@ class DurableFeed:
             lanes=lanes,
             folder=self._parts.folder,
             on_lost=self._session.lose,
+            files=self._parts.files,
         )
 
     def _read_page(self, limit: int, after: Cursor, then: Callable[[Future[Page]], None]) -> None:

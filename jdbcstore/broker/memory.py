@@ -130,9 +130,11 @@ class FlowControl:
         memory: MemoryUsage,
         is_full: Callable[[], bool],
         on_room: Callable[[], None],
+        who_is_full: Callable[[], str] = str,
     ) -> None:
         self._loop = parts.loop
-        self._flows = parts.flows
+        self._flows, self._files = parts.flows, parts.files
+        self._who_is_full = who_is_full
         self._destination = destination
         self._policy = policy
         self._memory = memory
@@ -158,7 +160,7 @@ class FlowControl:
             held.refusal = self._loop.call_later(patience, self._refuse, held)
         self._held.append(held)
         self._flows.setdefault(connection_id, {})[self] = None
-        self._memory.when_room(self._on_room)
+        self._when_room(self._on_room)
         self._warn()
         return promise
 
@@ -177,7 +179,7 @@ class FlowControl:
         if room.done():
             return
         if self._policy.producer_flow_control and self._is_full():
-            self._memory.when_room(partial(self._tell_room, room))
+            self._when_room(partial(self._tell_room, room))
         else:
             room.set_result(None)
 
@@ -190,8 +192,12 @@ class FlowControl:
             if not held.promise.done():
                 return held
         if self._held:
-            self._memory.when_room(self._on_room)
+            self._when_room(self._on_room)
         return None
+
+    def _when_room(self, callback: Callable[[], None]) -> None:
+        self._memory.when_room(callback)
+        self._files.when_room(callback)
 
     def drop(self, connection_id: str) -> None:
         """A connection is gone: what it could not send is not sent."""
@@ -227,11 +233,18 @@ class FlowControl:
 
     def _full(self) -> DestinationFull:
         return DestinationFull(
-            f"{self._destination} has no room: consume its messages, or raise memory_limit"
+            f"{self._destination} has no room: consume its messages, or raise"
+            f" {(self._files if self._files.is_full else self._memory).reached}"
         )
 
     def _warn(self) -> None:
         now = self._loop.time()
         if now - self._warned >= self._policy.blocked_producer_warning_interval:
             self._warned = now
-            log.warning("%s: a producer waits, for the memory limit is reached", self._destination)
+            reached = (self._files if self._files.is_full else self._memory).reached
+            who = self._who_is_full()
+            log.warning(
+                "%s: a producer waits%s: %s is reached",
+                *(self._destination, f" for {who}" if who else "", reached),
+                extra={"limit": reached, "destination": str(self._destination), "subscriber": who},
+            )

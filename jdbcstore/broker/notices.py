@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 
 _INTERVAL = 30.0
 """Seconds between two lines about the same."""
+_MINUTE = 60.0
 _MOST = 1000
 """Things that are remembered to have been told."""
 
@@ -24,6 +25,30 @@ def name_of(request: SubscriptionRequest) -> str:
     if request.subscription_name is not None:
         return f"the subscription {request.subscription_name} of {request.client_id}"
     return f"a consumer of connection {request.connection_id}"
+
+
+class BoundedLog:
+    """Lines of one kind, so many in a minute: what clients do over and over must not fill a disk."""
+
+    def __init__(self, what: str, most: int = 200) -> None:
+        self._what = what
+        self._most = most
+        self._since = time.monotonic()
+        self._count = 0
+
+    def log(
+        self, logger: logging.Logger, level: int, fields: dict[str, str], text: str, *values: object
+    ) -> None:
+        """As ``logger.log``, with fields of the line."""
+        now = time.monotonic()
+        if now - self._since >= _MINUTE:
+            left_out = self._count - self._most
+            self._since, self._count = now, 0
+            if left_out > 0:
+                log.warning("%d lines about %s were left out in the minute before", left_out, self._what)
+        self._count += 1
+        if self._count <= self._most:
+            logger.log(level, text, *values, extra=fields)
 
 
 class Notices:

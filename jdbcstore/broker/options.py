@@ -15,6 +15,8 @@ class EngineOptions:
     max_pending_bytes: int = 16 * 1024 * 1024
     memory_limit: int = 64 * 1024 * 1024
     """Bytes of messages in memory."""
+    temp_limit: int = 10 * 1024 * 1024 * 1024
+    """Bytes of messages in temporary files."""
     folder: Path | None = None
     """Where temporary files are; None is the system's own."""
     concurrent_store_and_dispatch_queues: bool = False

@@ -48,6 +48,7 @@ class Parts:
         memory: MemoryUsage,
         folder: Path | None = None,
         *,
+        files: MemoryUsage,
         on_defect: Callable[[Exception], None],
     ) -> None:
         self.loop = loop
@@ -57,6 +58,8 @@ class Parts:
         self.memory = memory
         self.folder = folder
         """Where temporary files are; None is the system's own."""
+        self.files = files
+        """What they take."""
         self._on_defect = on_defect
         self.notices = Notices()
         self.flows: dict[str, dict[FlowControl, None]] = {}

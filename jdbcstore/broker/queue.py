@@ -55,7 +55,7 @@ class Queue:
         stored, transient = (
             self._make_stored(lanes, is_empty),
             cursor_of_transient(
-                self, policy, self.memory, lanes, parts.folder, may_read=lambda: not self._is_held_up()
+                self, policy, self.memory, lanes, parts, may_read=lambda: not self._is_held_up()
             ),
         )
         self.consumers = Consumers(
@@ -114,7 +114,7 @@ class Queue:
             self.policy,
             self.memory,
             lanes,
-            self._parts.folder,
+            self._parts,
             read=partial(self._read_page, self._store),
             make_entry=self._entry_of_page,
             on_ready=self._page_is_ready,

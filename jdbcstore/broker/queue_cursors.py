@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from jdbcstore.broker.cursors import MemoryCursor, MessageCursor
 from jdbcstore.broker.cursors.file import FileCursor
@@ -12,6 +11,7 @@ from jdbcstore.broker.cursors.loaded import LoadedCursor
 from jdbcstore.broker.cursors.store import ReadPage, StoreCursor
 from jdbcstore.broker.entry import Entry, Source
 from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.broker.parts import Parts
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import SpillFailed
 from jdbcstore.message import Message
@@ -22,7 +22,7 @@ def cursor_of_transient(
     policy: PolicyEntry,
     memory: MemoryUsage,
     lanes: int,
-    folder: Path | None,
+    parts: Parts,
     *,
     may_read: Callable[[], bool],
 ) -> MessageCursor:
@@ -30,7 +30,9 @@ def cursor_of_transient(
     if policy.pending_queue_policy == "vmQueueCursor":
         return MemoryCursor(memory, lanes)
     name = f"messages of {queue.destination} that are not stored"
-    return FileCursor(name, lambda _: queue, memory, lanes=lanes, folder=folder, may_read=may_read)
+    return FileCursor(
+        name, lambda _: queue, memory, lanes=lanes, folder=parts.folder, files=parts.files, may_read=may_read
+    )
 
 
 def cursor_of_stored(
@@ -38,7 +40,7 @@ def cursor_of_stored(
     policy: PolicyEntry,
     memory: MemoryUsage,
     lanes: int,
-    folder: Path | None,
+    parts: Parts,
     *,
     read: ReadPage,
     make_entry: Callable[[Message], Entry | None],
@@ -53,7 +55,15 @@ def cursor_of_stored(
         name = f"stored messages of {queue.destination}"
         kind = partial(
             LoadedCursor,
-            FileCursor(name, lambda _: queue, memory, lanes=lanes, folder=folder, on_lost=on_lost),
+            FileCursor(
+                name,
+                lambda _: queue,
+                memory,
+                lanes=lanes,
+                folder=parts.folder,
+                files=parts.files,
+                on_lost=on_lost,
+            ),
         )
     return kind(
         read,

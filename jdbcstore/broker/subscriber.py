@@ -12,6 +12,7 @@ from jdbcstore.broker.api import Consumer, SubscriptionRequest
 from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.entry import Entry, Shared
 from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.broker.notices import name_of
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.config.policy import PolicyEntry
@@ -61,11 +62,12 @@ class TopicSubscriber(BaseSubscription):
         self._shares: dict[Destination, Share] = {}
         self._cursor = memory_or_file(
             "vmCursor" if request.destination.is_temporary else policy.pending_subscriber_policy,
-            str(request.destination),
+            f"the messages of {request.destination} for {name_of(request)}",
             self._source_of,
             memory,
             folder=parts.folder,
             on_lost=self._on_lost,
+            files=parts.files,
         )
         self.pending = 0
         """Messages in the cursor."""
@@ -173,6 +175,11 @@ class Share:
     @property
     def destination(self) -> Destination:
         return self.topic.destination
+
+    @property
+    def subscriber(self) -> str:
+        """Whose it is, for the log."""
+        return name_of(self._subscriber.request)
 
     @property
     def is_full(self) -> bool:

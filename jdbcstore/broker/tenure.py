@@ -134,6 +134,7 @@ class Tenure:
         broker = self._configuration.broker
         options = EngineOptions(
             memory_limit=broker.memory_limit,
+            temp_limit=broker.temp_limit,
             folder=None if broker.tmp_data_directory is None else Path(broker.tmp_data_directory),
             audited=self._configuration.store.enable_audit,
             concurrent_store_and_dispatch_queues=broker.concurrent_store_and_dispatch_queues,

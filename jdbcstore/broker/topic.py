@@ -43,7 +43,7 @@ class Topic:
             high_water_mark=policy.cursor_memory_high_water_mark,
             parent=parts.memory,
         )
-        self.folder = parts.folder
+        self.folder, self.files = parts.folder, parts.files
         self.store: TopicMessageStore | None = None
         if not destination.is_temporary:
             self.store = parts.store.topic(destination, prioritized=policy.prioritized_messages)
@@ -64,7 +64,13 @@ class Topic:
         """What is not stored and waits for so many writes that were submitted before it."""
         self._letters = _Letters(self)
         self._flow = FlowControl(
-            parts, destination, policy, self.memory, self._is_full, lambda: parts.touch(self)
+            parts,
+            destination,
+            policy,
+            self.memory,
+            self._is_full,
+            lambda: parts.touch(self),
+            self._who_is_full,
         )
         self._write_rows: Callable[[], Future[None]] | None = None
         self._writing = False
@@ -164,6 +170,16 @@ class Topic:
             or any(feed.is_full for feed in self._feeds)
             or any(track.is_full for track in self.durables.values())
         )
+
+    def _who_is_full(self) -> str:
+        """For whom producers wait."""
+        for share in self._shares:
+            if share.is_full:
+                return share.subscriber
+        for track in self.durables.values():
+            if track.is_full or (track.feed is not None and track.feed.is_full):
+                return track.name
+        return ""
 
     def turn(self) -> None:
         """Let producers go on that have waited, if there is room now."""

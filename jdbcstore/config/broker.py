@@ -124,6 +124,8 @@ class BrokerConfig:
     """HOST:PORT of liveness and readiness over HTTP; None serves neither."""
     memory_limit: int = option(64 * 1024 * 1024, at_least=1024 * 1024, size=True)
     """Bytes of messages in memory, of all destinations; ActiveMQ's memoryUsage."""
+    temp_limit: int = option(10 * 1024 * 1024 * 1024, at_least=1024 * 1024, size=True)
+    """Bytes of messages in temporary files, of all destinations; ActiveMQ's tempUsage."""
     tmp_data_directory: str | None = None
     """Where messages beyond that wait, which are not in the database; None is the system's own."""
     concurrent_store_and_dispatch_queues: bool = False

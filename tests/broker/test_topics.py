@@ -318,3 +318,29 @@ def test_a_subscriber_whose_file_is_damaged_is_told(
 
     asyncio.run(main())
     assert "are lost" in caplog.text
+
+
+def test_what_waits_in_files_is_told_of_and_bounded(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("jdbcstore.broker.cursors.file._LARGE", 200_000)
+
+    async def main() -> None:
+        async with running(store, folder=tmp_path, memory_limit=100_000, temp_limit=1_000_000) as engine:
+            slow = await consume(engine, "topic://T", prefetch=1, connection_id="ID:slow")
+            sends = []
+            for n in range(150):
+                sends.append(engine.send(message(f"{n:10000}", "topic://T", persistent=False), "test"))
+                await quiet()
+            assert not all(one.done() for one in sends)
+            assert 900_000 < engine._parts.files.used < 1_100_000
+            await slow.drain(150)
+            await asyncio.gather(*sends)
+            assert [int(body) for body in slow.bodies] == [*range(150)]
+            assert (engine._parts.files.used, engine._parts.memory.used) == (0, 0)
+
+    asyncio.run(main())
+    texts = [record.getMessage() for record in caplog.records]
+    assert all("topic://T" in text and "ID:slow" in text for text in texts)
+    assert any("temp_limit of 1000000 bytes is reached" in text for text in texts)
+    assert len([text for text in texts if "wait in files" in text]) == 3  # 200, 400 and 800 KB

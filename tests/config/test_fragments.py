@@ -504,7 +504,7 @@ def test_what_a_broker_does_not_take_is_told() -> None:
     assert notes("broker", Kind.IGNORED).keys() == {
         "8, sendFailIfNoSpace",
         "10, storeUsage",
-        "11, tempUsage",
+        "11, percentLimit",
         "14, sslContext",
         "16, uri",
         "17, trace",

@@ -22,8 +22,9 @@ def memory_or_file(
     lanes: int = 1,
     folder: Path | None = None,
     on_lost: Callable[[SpillFailed], None] | None = None,
+    files: MemoryUsage | None = None,
 ) -> MemoryCursor | FileCursor:
     """In memory if the policy is one of ActiveMQ's ``vm...Cursor``; else in files, beyond some memory."""
     if policy.startswith("vm"):
         return MemoryCursor(memory, lanes)
-    return FileCursor(name, source_of, memory, lanes=lanes, folder=folder, on_lost=on_lost)
+    return FileCursor(name, source_of, memory, lanes=lanes, folder=folder, on_lost=on_lost, files=files)

@@ -17,6 +17,9 @@ from jdbcstore.message import Message
 
 log = logging.getLogger(__name__)
 
+_LARGE = 64 << 20
+"""Bytes in files that are told of; and then when they have doubled."""
+_ENDLESS = 1 << 62
 _PAGE_BYTES = 64 << 10
 """Read back at once, at most."""
 _head = Struct(">qB")  # the entry's sequence, and what else is true of it
@@ -33,6 +36,7 @@ class FileCursor:
     :param name: whose messages these are, for the log
     :param source_of: the source of an entry with this message
     :param memory: until this is high, entries stay in memory; what is read back comes on top
+    :param files: what the files of all cursors take; when that is full, this is, if it has any
     :param may_read: whether there may be more in memory now; whoever says no has to look again later
     :param folder: where the files are; None is the system's folder for temporary files
     """
@@ -47,8 +51,12 @@ class FileCursor:
         folder: Path | None = None,
         on_lost: Callable[[SpillFailed], None] | None = None,
         may_read: Callable[[], bool] | None = None,
+        files: MemoryUsage | None = None,
     ) -> None:
         self._name = name
+        self._files = files or MemoryUsage(_ENDLESS)
+        self._in_files = 0
+        self._worth_telling = _LARGE
         self._may_read = may_read
         self._source_of = source_of
         self._memory = memory
@@ -72,6 +80,7 @@ class FileCursor:
             record = _record(entry)
             lane.spill = lane.spill or Spill(self._folder)
             self._try(lane.spill.append, record)
+            self._count_files()
         self.count += 1
 
     def head(self) -> Entry | None:
@@ -104,7 +113,9 @@ class FileCursor:
 
     @property
     def is_full(self) -> bool:
-        """Whether the disk takes nothing more; it is asked again."""
+        """Whether the disk takes nothing more, which is asked again, or may not."""
+        if self._in_files and self._files.is_full:
+            return True
         if self._failed:
             stuck = [lane.spill for lane in self._lanes if lane.spill is not None and lane.spill.is_stuck]
             for spill in stuck:
@@ -128,6 +139,7 @@ class FileCursor:
         held = self.waiting()
         for lane in self._lanes:
             lane.clear()
+        self._count_files()
         self._memory.let_go(held)
         self.count = self.count_in_memory = 0
         self._failed = False
@@ -158,6 +170,24 @@ class FileCursor:
         if not spill:
             spill.close()
             lane.spill = None
+        self._count_files()
+
+    def _count_files(self) -> None:
+        size = sum(lane.spill.size for lane in self._lanes if lane.spill is not None)
+        before, self._in_files = self._in_files, size
+        if size > before:
+            self._files.take(size - before)
+        else:
+            self._files.release(before - size)
+        if size >= self._worth_telling:
+            self._worth_telling *= 2
+            log.warning(
+                "%d MiB of %s wait in files: they come faster than they are consumed",
+                *(size >> 20, self._name),
+                extra={"limit": self._files.reached, "bytes": size},
+            )
+        elif not size:
+            self._worth_telling = _LARGE
 
     def _hold(self, lane: _Lane, entry: Entry) -> None:
         lane.memory.append(entry)

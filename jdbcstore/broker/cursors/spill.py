@@ -60,6 +60,8 @@ class Spill:
         self._buffer: deque[bytes] = deque()
         self._buffered = 0
         self._count = 0
+        self.size = 0
+        """Bytes of all records."""
 
     def __len__(self) -> int:
         return self._count
@@ -71,6 +73,7 @@ class Spill:
         """
         self._buffer.append(record)
         self._buffered += len(record)
+        self.size += len(record)
         self._count += 1
         self.flush()
 
@@ -89,6 +92,7 @@ class Spill:
         """
         records = self._read_segment(self._segments[0], size) if self._segments else self._read_buffer(size)
         self._count -= len(records)
+        self.size -= sum(map(len, records))
         return records
 
     def close(self) -> None:
@@ -97,7 +101,7 @@ class Spill:
             segment.file.close()
         self._segments.clear()
         self._buffer.clear()
-        self._buffered = self._count = 0
+        self._buffered = self._count = self.size = 0
 
     def _read_buffer(self, size: int) -> list[bytes]:
         records: list[bytes] = []

@@ -117,8 +117,11 @@ class Connection(asyncio.BufferedProtocol):
         self._session.resume()
         self._pump()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
+        self._session.why_ended = self._session.why_ended or (
+            "the client has gone" if exc is None else f"the connection is lost: {exc}"
+        )
         self._output.clear()
         self._cancel_timers()
         self._service.inflow.hold(self, self._held, 0)
@@ -196,6 +199,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def end(self) -> None:
         """Close the connection once what is under way is done."""
+        self._session.why_ended = self._session.why_ended or "the broker stops"
         self._session.end(b"")
 
     # How fast.
@@ -288,7 +292,7 @@ class Connection(asyncio.BufferedProtocol):
         if idle < allowed:
             self._replace_timer(allowed - idle, self._expect_traffic)
             return
-        log.info("connection of %s is closed: it was idle for %.1f seconds", self.peer, idle)
+        self._session.why_ended = f"it was idle for {idle:.1f} seconds"
         self.end()
 
     def _expect_life(self, allowed: float) -> None:
@@ -296,7 +300,7 @@ class Connection(asyncio.BufferedProtocol):
         if silent < allowed:
             self._replace_timer(allowed - silent, self._expect_life, allowed)
             return
-        log.info("connection of %s is closed: no heart-beat for %.1f seconds", self.peer, silent)
+        self._session.why_ended = f"there was no heart-beat for {silent:.1f} seconds"
         self.abort()
 
     def _give_life(self, interval: float) -> None:

@@ -82,6 +82,13 @@ class Exchange:
         self._under_way_bytes = 0
         self._last_words: bytes | None = None
         self._failed = False
+        self.why_ended: str | None = None
+        """The reason for the log, if it is no other than that the client has gone."""
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Of a line of the log."""
+        return {"connection": self.connection_id, "peer": self.link.peer}
 
     @property
     def takes_frames(self) -> bool:
@@ -151,7 +158,9 @@ class Exchange:
             text = str(error)
             # Not each of what a client may be told as often as it likes.
             level = logging.INFO if fatal or not isinstance(error, ProtocolError) else logging.DEBUG
-            log.log(level, "connection %s of %s is told: %s", self.connection_id, self.link.peer, text)
+            line = "connection %s of %s is told: %s"
+            self.service.answers.log(log, level, self.fields, line, self.connection_id, self.link.peer, text)
+            self.why_ended = text if fatal else self.why_ended
         else:
             fatal = True
             text = "the broker failed; its log says why"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
 from jdbcstore.broker.api import Broker
-from jdbcstore.broker.notices import Notices
+from jdbcstore.broker.notices import BoundedLog, Notices
 from jdbcstore.broker.security import Security
 from jdbcstore.broker.stomp.inflow import Inflow
 from jdbcstore.clock import Clock, SystemClock
@@ -55,6 +55,10 @@ class Service:
         self.on_store_error = on_store_error
         self.read_buffer = memoryview(bytearray(_READ_BUFFER))
         self.notices = Notices()
+        self.refusals = BoundedLog("refused logins")
+        self.answers = BoundedLog("errors that clients are told of")
+        self.comings = BoundedLog("logins and ends of connections", 1000)
+        self.subscribing = BoundedLog("subscriptions", 1000)
         self.inflow = Inflow(self.notices)
         self._client_ids: set[str] = set()
         self._noted: set[str] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from asyncio import Future
 from collections.abc import Callable
 from functools import partial
@@ -35,6 +36,7 @@ from jdbcstore.patterns import DestinationPattern, is_wildcard
 log = logging.getLogger(__name__)
 
 _MOST_DESTINATIONS = 1000
+_LONGEST_NAME = 80
 _VIRTUAL = DestinationPattern(Destination.topic("VirtualTopic.>"))
 _OF_VIRTUAL = DestinationPattern(Destination.queue("Consumer.*.VirtualTopic.>"))
 _NO_GROUPS = (
@@ -56,6 +58,7 @@ class Session(Exchange):
         self._config = config
         self._principal: Principal | None = None
         self._client_id: str | None = None
+        self._began = time.monotonic()
         self._user_id: str | None = None
         """What its messages say of who sent them."""
         self._names = DestinationNames(self.connection_id)
@@ -111,6 +114,13 @@ class Session(Exchange):
         """The connection is gone."""
         self.ended = self._failed = True
         self.release()
+        if self._principal is not None:
+            self.service.comings.log(
+                *(log, logging.INFO, self.fields),
+                "connection %s of %s has ended after %.1f seconds and %d messages sent: %s",
+                *(self.connection_id, self.link.peer, time.monotonic() - self._began, self._sent),
+                self.why_ended,
+            )
 
     def release(self) -> None:
         client_id, self._client_id = self._client_id, None
@@ -151,10 +161,20 @@ class Session(Exchange):
         self.version = choose_version(headers)
         check_host(headers, self._config.virtual_hosts)
         heart_beats = HeartBeats.parse(headers.get("heart-beat"))
+        login: Future[Principal]
         login = self._login = asyncio.ensure_future(
             self.service.security.login(headers.get("login"), headers.get("passcode"))
         )
+        login.add_done_callback(partial(self._tell_refused, headers.get("login", "")))
         self.wait_for(login, partial(self._logged_in, headers, heart_beats), receipt, fatal=True)
+
+    def _tell_refused(self, user: str, login: Future[Principal]) -> None:
+        if not login.cancelled() and isinstance(error := login.exception(), NotAuthorized):
+            self.service.refusals.log(
+                *(log, logging.WARNING, {**self.fields, "user": user[:_LONGEST_NAME]}),
+                "connection %s of %s: the login of %r is refused: %s",
+                *(self.connection_id, self.link.peer, user[:_LONGEST_NAME], error),
+            )
 
     def _logged_in(self, headers: dict[str, str], heart_beats: HeartBeats, principal: Principal) -> None:
         client_id = headers.get("client-id")
@@ -177,7 +197,8 @@ class Session(Exchange):
             answer += [("response-id", request), ("receipt-id", request)]
         self.link.write(encode("CONNECTED", answer, self.version) + END)
         self.link.logged_in(heart_beats)
-        log.info(
+        self.service.comings.log(
+            *(log, logging.INFO, {**self.fields, "user": principal.name}),
             "connection %s of %s: %r is logged in, STOMP %s, client-id %r",
             *(self.connection_id, self.link.peer, principal.name, self.version, client_id),
         )
@@ -244,6 +265,7 @@ class Session(Exchange):
         self._opening = None
         consumer.open(subscription)
         self._subscriptions.add(consumer)
+        self._tell_subscription(consumer, "subscribes to")
         self.answer(receipt)
 
     def _unsubscribe(self, frame: Frame, receipt: str | None) -> None:
@@ -254,13 +276,38 @@ class Session(Exchange):
             if self._client_id is None:
                 raise ProtocolError("a durable subscription belongs to a client; give a client-id in CONNECT")
             done = self._broker.unsubscribe(self._client_id, name)
-            self.wait_for(done, lambda _: self.answer(receipt), receipt)
+            self.wait_for(done, lambda _: self._ended_durable(name, receipt), receipt)
             return
         if consumer is None:
             raise ProtocolError("No subscription matched. UNSUBSCRIBE with the id of one")
         self.link.flush()  # so that what it has been given is consumed
         consumer.close()
         self._subscriptions.remove(consumer)
+        self._tell_subscription(consumer, "unsubscribes from")
+        self.answer(receipt)
+
+    def _tell_subscription(self, consumer: StompConsumer, does: str) -> None:
+        request, how = consumer.request, ""
+        if request.subscription_name is not None:
+            how += f", durable as {request.subscription_name[:_LONGEST_NAME]}"
+        if request.selector is not None:
+            how += ", with a selector"
+        if request.browser:
+            how += ", to browse"
+        name = request.subscription_name or consumer.subscription_id or ""
+        self.service.subscribing.log(
+            *(log, logging.INFO),
+            {**self.fields, "destination": str(request.destination), "subscription": name[:_LONGEST_NAME]},
+            "connection %s of %s %s %s, ack %s%s",
+            *(self.connection_id, self.link.peer, does, request.destination, consumer.mode.value, how),
+        )
+
+    def _ended_durable(self, name: str, receipt: str | None) -> None:
+        self.service.subscribing.log(
+            *(log, logging.INFO, {**self.fields, "subscription": name[:_LONGEST_NAME]}),
+            "connection %s of %s deletes the durable subscription %s of %s",
+            *(self.connection_id, self.link.peer, name[:_LONGEST_NAME], self._client_id),
+        )
         self.answer(receipt)
 
     def _unsubscribed(self, headers: dict[str, str]) -> StompConsumer | None:
@@ -307,6 +354,7 @@ class Session(Exchange):
         self.answer(receipt)
 
     def _disconnect(self, frame: Frame, receipt: str | None) -> None:  # noqa: ARG002
+        self.why_ended = "DISCONNECT"
         self.end(b"" if receipt is None else self._receipt(receipt))
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 from jdbcstore.broker.stomp.consumer import StompConsumer
@@ -9,6 +10,8 @@ from jdbcstore.broker.stomp.frames import Frame, Version
 from jdbcstore.broker.stomp.requests import required
 from jdbcstore.destination import Destination
 from jdbcstore.errors import ProtocolError
+
+log = logging.getLogger(__name__)
 
 
 class Subscriptions:
@@ -18,6 +21,7 @@ class Subscriptions:
         self._connection_id = connection_id.replace(":", "-")
         self._most = most
         self._numbered = 0
+        self._told = False
         self._consumers: dict[str, StompConsumer] = {}
         """By what begins the names to acknowledge by, in version 1.2."""
         self._by_id: dict[str, StompConsumer] = {}
@@ -34,6 +38,13 @@ class Subscriptions:
         :raises ProtocolError: there are too many
         """
         if len(self._consumers) >= self._most:
+            if not self._told:
+                self._told = True
+                log.warning(
+                    "connection %s has %d subscriptions, which is max_subscriptions: more are refused",
+                    *(self._connection_id, self._most),
+                    extra={"limit": "max_subscriptions", "connection": self._connection_id},
+                )
             raise ProtocolError(f"a connection has {self._most} subscriptions at most; open another")
         self._numbered += 1
         return f"{self._connection_id}-{self._numbered}-"

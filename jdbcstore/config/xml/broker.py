@@ -27,9 +27,9 @@ _REASONS = {
     "disableAsyncDispatch": "it tunes ActiveMQ's own threads",
     "auditNetworkProducers": "jdbcstore has no networks of brokers",
 }
+_LIMITS = {"memoryUsage": "memoryLimit", "tempUsage": "tempLimit"}
 _NO_LIMITS = {
     "storeUsage": "the database says when it is full",
-    "tempUsage": "the disk says when it is full",
     "jobSchedulerUsage": "jdbcstore delivers nothing by a schedule",
     "sendFailIfNoSpace": "set it in a policyEntry",
     "sendFailIfNoSpaceAfterTimeout": "set it in a policyEntry",
@@ -88,20 +88,20 @@ def read_usage(document: Document, value: Value) -> Section:
     section: Section = {}
     for usage in document.beans(value):
         for name, inner in usage.values.items():
-            if name == "memoryUsage":
+            if name in _LIMITS:
                 for bean in document.beans(inner):
-                    _take_limit(document, bean, section)
+                    _take_limit(document, bean, section, _LIMITS[name])
             else:
-                document.tell(usage, name, inner, _NO_LIMITS, ("memory_usage",))
+                document.tell(usage, name, inner, _NO_LIMITS, ("memory_usage", "temp_usage"))
     return section
 
 
-def _take_limit(document: Document, bean: Bean, section: Section) -> None:
+def _take_limit(document: Document, bean: Bean, section: Section, option: str) -> None:
     for name, value in bean.values.items():
         if name == "limit":
-            section["memoryLimit"] = document.scalar(name, value)
+            section[option] = document.scalar(name, value)
         elif name.startswith("percent"):
-            text = f"a share of Java's memory is no bound here: give {bean.kind} a limit"
+            text = f"a share of Java's memory, or of a disk, is no bound here: give {bean.kind} a limit"
             document.note(Kind.IGNORED, value.line, name, text)
         else:
             document.tell(bean, name, value, {"name": "it is only shown by ActiveMQ's JMX"}, ("limit",))

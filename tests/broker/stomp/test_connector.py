@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import stomp
 
 from jdbcstore import Store
+from jdbcstore.broker.notices import BoundedLog
 from jdbcstore.broker.stomp.connection import Connection
 from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.destination import Destination
@@ -367,3 +369,48 @@ def test_a_client_calls_the_broker_by_its_name(store: Store) -> None:
             other.write("CONNECT", {"accept-version": "1.2", "host": "test"})
             assert "'test'" in other.expect("ERROR").headers["message"]
             assert other.ends()
+
+
+def test_the_log_says_who_came_what_they_consumed_and_why_they_went(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "jdbcstore.broker")
+    with Served(store, security=OnlyQ(), max_subscriptions=1) as served:
+        with Client(served.port, login="someone", passcode="secret") as client:
+            client.subscribe(QUEUE, selector="a = 1")
+            client.write("SUBSCRIBE", {"id": "2", "destination": QUEUE})
+            client.expect("ERROR")
+            client.request("UNSUBSCRIBE", {"id": "0"})
+            client.send(QUEUE, "very private")
+            client.request("DISCONNECT")
+            assert client.ends()
+        with Client(served.port, None) as client:
+            client.write("CONNECT", {"accept-version": "1.2", "login": "mallory", "passcode": "hush"})
+            assert client.expect("ERROR")
+        wait_until(lambda: not served.connector.connections)
+    told = [record for record in caplog.records if hasattr(record, "connection")]
+    assert {record.connection for record in told[:1]} == {told[0].connection}
+    texts = [record.getMessage() for record in told]
+    for part in (
+        "'someone' is logged in",
+        "subscribes to queue://Q, ack auto, with a selector",
+        "which is max_subscriptions",
+        "unsubscribes from queue://Q",
+        "has ended after",
+        "the login of 'mallory' is refused",
+    ):
+        assert len([text for text in texts if part in text]) == 1, (part, texts)
+    assert any(text.endswith("1 messages sent: DISCONNECT") for text in texts)
+    assert not any(secret in text for text in texts for secret in ("secret", "hush", "private"))
+
+
+def test_a_flood_of_wrong_logins_does_not_flood_the_log(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Served(store, security=OnlyQ()) as served:
+        served.service.refusals = BoundedLog("refused logins", 3)
+        for _ in range(10):
+            with Client(served.port, None) as client:
+                client.write("CONNECT", {"accept-version": "1.2", "login": "x"})
+                client.expect("ERROR")
+    assert caplog.text.count("is refused") == 3
