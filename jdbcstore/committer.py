@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from jdbcstore.abc import MessageReference
 from jdbcstore.acknowledgement import plan_all
 from jdbcstore.adapters.base import Failure
-from jdbcstore.adapters.sql import Batch
+from jdbcstore.adapters.sql import Batch, Row
 from jdbcstore.backoff import Backoff
 from jdbcstore.connection import Connection
 from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
@@ -27,10 +27,25 @@ T = TypeVar("T")
 _TRANSIENT_RETRIES = 8
 _FOREIGN_RETRIES = 4
 _LONGEST_PAUSE = 1.0
+_END_PATIENCE = 1.0
+"""Seconds in which a connection that is ended is gone, unless something is wrong."""
+
+
+class _NotConnected(Exception):
+    """There is no connection, for another reason than that the database does not answer."""
+
+    def __init__(self, error: StoreError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class Committer:
-    """The writer's connection and its sequences. For the writer's thread alone, but for :meth:`give_up`."""
+    """The writer's connection and its sequences. For whoever has the turn to write, but for :meth:`give_up`.
+
+    A connection that was lost may still be there for the server, and what it was sent last may be waiting:
+    for a lock, a disk, a standby, or on its way. It would be written behind whatever is written meanwhile. So
+    the server ends it, and is seen to have done so, before anything else is written or looked up.
+    """
 
     def __init__(self, session: Session, fence: Fence | None = None) -> None:
         self.session = session
@@ -39,6 +54,8 @@ class Committer:
             fence.on_cut(self._abort)
         self.sequence = SequenceAllocator(session.statements)
         self._connection: Connection | None = None
+        self._lost: list[Row] = []
+        """Connections that were given up, and are to be ended."""
         self._given_up = threading.Event()
 
     def write(self, units: list[Unit]) -> list[list[MessageReference]]:
@@ -54,6 +71,8 @@ class Committer:
                 self.disconnect()
                 self.sequence.forget()
                 _reset_trackers(units)
+                for unit in units:
+                    _tell_committed(unit)
             raise
 
     def call(self, call: Call) -> Any:
@@ -70,25 +89,76 @@ class Committer:
         self._given_up.set()
 
     def connection(self) -> Connection:
-        """The writer's connection, made anew if it was lost."""
-        if self._connection is None:
-            self._connection = self._connect()
+        """The writer's connection, made anew if it was lost; nothing of that one is written any more.
+
+        :raises StoreUnavailable: the database does not answer, or that one cannot be ended yet
+        """
+        try:
+            if self._connection is None:
+                self._connection = self._connect()
+            if self._lost:
+                self._end_lost(self._connection)
+        except (StoreClosed, StoreUnavailable):
+            raise
+        except StoreError as error:
+            raise _NotConnected(error) from error
         return self._connection
 
     def _connect(self) -> Connection:
         connection = self.session.connect()
-        if self.fence is not None:
-            connection.tenure = self.fence.guard
+        try:
             with self.session.translated():
-                # Else what a master that has vanished was writing keeps the next one waiting.
-                connection.limit_silence(self.fence.silence)
+                if self.fence is not None:
+                    connection.tenure = self.fence.guard
+                    # Else what a master that has vanished was writing keeps the next one waiting.
+                    connection.limit_silence(self.fence.silence)
+                connection.identify()
+        except BaseException:
+            connection.close()
+            raise
         return connection
+
+    def _end_lost(self, connection: Connection) -> None:
+        try:
+            with self.session.translated():
+                for session in [*self._lost]:
+                    self._end(connection, session)
+                    self._lost.remove(session)
+                connection.wait_replicated()
+        except BaseException:
+            # This one has sent nothing that would have to be ended.
+            connection.close()
+            self._connection = None
+            raise
+
+    def _end(self, connection: Connection, session: Row) -> None:
+        backoff = Backoff(0.1, first=0.001, patience=_END_PATIENCE)
+        asked = False
+        while connection.has_session(session):
+            if not asked:
+                asked = True
+                try:
+                    connection.end_session(session)
+                except self.session.driver_errors as error:
+                    # It may be over by now, or this user may not: it is waited for.
+                    log.warning("a lost connection, number %s, could not be ended: %s", session[0], error)
+            elif backoff.is_over():
+                raise StoreUnavailable(
+                    f"the server still has the connection that was lost, number {session[0]}, and does not"
+                    " end it: what it was sent may yet be written, so nothing else is; see what it waits for"
+                )
+            else:
+                self.pause(backoff.pause())
 
     def disconnect(self) -> None:
         """Drop a connection that cannot be trusted any more."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection = self._connection
+        if connection is None:
+            return
+        if connection.session is not None:
+            self._lost.append(connection.session)
+        connection.close()
+        self._connection = None
 
     def pause(self, seconds: float) -> None:
         """Wait before a retry; a close that gives up ends it with :class:`StoreClosed`."""
@@ -97,6 +167,10 @@ class Committer:
 
     def close(self) -> None:
         """Return unused sequences and close the connection."""
+        if self._lost:
+            # Once: who opens the store again knows nothing of it.
+            with contextlib.suppress(StoreError, _NotConnected, *self.session.failures):
+                self.connection()
         if self._connection is None:
             return
         try:
@@ -106,7 +180,8 @@ class Committer:
         except self.session.failures as error:
             # Only a gap in the sequence is left behind.
             log.info("unused sequences were not returned: %s", error)
-        self.disconnect()
+        self._connection.close()
+        self._connection = None
 
 
 class _Attempts:
@@ -143,7 +218,7 @@ class _Attempts:
         _reset_trackers(units)
         if not self._doubtful:
             raise error
-        with contextlib.suppress(StoreError, *self._session.failures):
+        with contextlib.suppress(StoreError, _NotConnected, *self._session.failures):
             if error.refused and self._was_committed(units):
                 return self._accept(units)
         raise LockLost(str(error), in_doubt=True) from error
@@ -158,6 +233,19 @@ class _Attempts:
             raise
 
     def _retry(self, attempt: Callable[[], T]) -> T:
+        try:
+            return self._try_until_known(attempt)
+        except StoreClosed as error:
+            if self._doubtful:
+                raise OutcomeUnknown("the store was closed while this was in doubt: look for it") from error
+            raise
+        except StoreError:
+            raise
+        except BaseException:  # Ctrl-C: a transaction may be open
+            self._committer.disconnect()
+            raise
+
+    def _try_until_known(self, attempt: Callable[[], T]) -> T:
         while True:
             if self._fence is not None:
                 self._fence.check()
@@ -166,20 +254,24 @@ class _Attempts:
             except self._session.failures as error:
                 self._recover(error)
             except LockLost:
-                if self._fence is not None:
-                    self._fence.lose("another master has begun")
+                self._lose()
                 raise
             except StoreUnavailable as error:
                 self._again_later(error)
+            except _NotConnected as failure:
+                if not self._doubtful:
+                    raise failure.error from failure.error.__cause__
+                self._reconnect_later(failure.error)
             except StoreError:
                 raise
             except Exception as error:
                 # A value that the driver cannot even send: a transaction may be open.
                 self._committer.disconnect()
                 raise StoreError(f"this cannot be written, and was not: {error}") from error
-            except BaseException:
-                self._committer.disconnect()
-                raise
+
+    def _lose(self) -> None:
+        if self._fence is not None:
+            self._fence.lose("another master has begun")
 
     def _again_later(self, error: StoreUnavailable) -> None:
         if not isinstance(error, SequencesTaken):
@@ -243,27 +335,25 @@ class _Attempts:
         sequence = self._committer.sequence
         results = []
         for unit in units:
-            for committed in unit.committed:
-                committed()
+            _tell_committed(unit)
             adds = enumerate(unit.adds, sequence.last + 1)
             results.append([MessageReference(id_, add.message_id) for id_, add in adds])
             sequence.use(len(unit.adds))
         return results
 
     def _was_committed(self, units: list[Unit]) -> bool:
-        """Whether the commit whose answer was lost took place: its first message speaks for all.
+        """Whether the commit whose answer was lost took place: any of its messages speaks for all.
 
         A batch without messages is written again instead, for everything else is idempotent.
         """
-        add = next((add for unit in units for add in unit.adds), None)
-        if add is None:
-            return False
-        find = self._session.statements.find_id_owner
-        owner = self._committer.connection().fetch(find, id_=self._committer.sequence.last + 1)
-        if not owner or tuple(owner[0]) != (add.producer, add.producer_sequence, add.container):
-            return False
-        _reset_trackers(units)  # what was planned is in the tables now
-        return True
+        connection, find = self._committer.connection(), self._session.statements.find_id_owner
+        adds = (add for unit in units for add in unit.adds)
+        for id_, add in enumerate(adds, self._committer.sequence.last + 1):
+            owner = connection.fetch(find, id_=id_)
+            if owner and tuple(owner[0]) == (add.producer, add.producer_sequence, add.container):
+                _reset_trackers(units)  # what was planned is in the tables now
+                return True
+        return False
 
     def _recover(self, error: Exception) -> None:
         """Make the next try possible, or raise what makes it useless."""
@@ -298,6 +388,11 @@ class _Attempts:
 
     def _wait(self) -> None:
         self._committer.pause(self._backoff.pause())
+
+
+def _tell_committed(unit: Unit) -> None:
+    for committed in unit.committed:
+        committed()
 
 
 def _reset_trackers(units: list[Unit]) -> None:

@@ -32,6 +32,8 @@ class Connection:
         self.cursor = adapter.cursor(raw)
         self.tenure: TenureGuard | None = None
         """What must hold whenever this connection writes."""
+        self.session: Row | None = None
+        """What another connection knows it by, once it was asked for; see :meth:`identify`."""
 
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
         if isinstance(sql, Query):
@@ -142,6 +144,22 @@ class Connection:
     def limit_silence(self, seconds: float) -> None:
         """Have the server end this connection when it leaves a transaction open and is silent for so long."""
         self._adapter.limit_silence(self.cursor, seconds)
+
+    def identify(self) -> None:
+        """Let it be ended from another connection, where that can be done."""
+        self.session = self._adapter.session_of(self.cursor)
+
+    def has_session(self, session: Row) -> bool:
+        """Whether another connection is still there, and what it was sent may yet be written."""
+        return self._adapter.has_session(self.cursor, session)
+
+    def end_session(self, session: Row) -> None:
+        """Have the server end another connection, which may take a while."""
+        self._adapter.end_session(self.cursor, session)
+
+    def wait_replicated(self) -> None:
+        """Wait until what is seen is as safe as a commit of this connection's."""
+        self._adapter.wait_replicated(self.cursor)
 
     def abort(self) -> None:
         """End the connection under another thread that may be waiting for its answer."""

@@ -111,6 +111,16 @@ class StoreFuture(Future[T]):
     def _call_when_done(self, arrivals: Arrivals, call: Call) -> None:
         self.add_done_callback(lambda _: arrivals.add(call))
 
+    _done_callbacks: list[Callable[[Any], object]]
+
+    def _invoke_callbacks(self) -> None:
+        # The base lets pass what is no Exception: a sys.exit() would end the store's thread.
+        for callback in self._done_callbacks:
+            try:
+                callback(self)
+            except BaseException:
+                log.exception("a callback of a write's future failed")
+
 
 def _of(loop: AbstractEventLoop) -> Arrivals:
     arrivals = _thread.arrivals
@@ -130,6 +140,23 @@ class Withdraws(Protocol[T_contra]):
     def withdraw(self, work: T_contra, /) -> bool:
         """Take work back; whether it had not begun."""
         ...
+
+
+class _Condition(threading.Condition):
+    """One whose lock is taken and let go by the interpreter itself: no signal comes between two steps.
+
+    Else whoever is interrupted there has it for good, and the writer's thread waits for it.
+    """
+
+    @property
+    def __enter__(self) -> Callable[[], bool]:
+        return self._lock.__enter__
+
+    @property
+    def __exit__(self) -> Callable[..., None]:
+        return self._lock.__exit__
+
+    _lock: threading.RLock
 
 
 class Promise(StoreFuture[Any]):
@@ -158,13 +185,17 @@ class Promise(StoreFuture[Any]):
 
     @property
     def _condition(self) -> threading.Condition:  # type: ignore[override]
-        with _making:
-            made = self._made
-            if made is None:
-                self._waiters: list[Any] = []
-                self._done_callbacks: list[Any] = []
-                made = self._made = threading.Condition()
-            return made
+        made = self._made
+        if made is None:
+            # Made before: under the lock nothing may run that a signal handler could come between.
+            made = _Condition()
+            with _making:
+                if self._made is None:
+                    self._waiters: list[Any] = []
+                    self._done_callbacks = []
+                    self._made = made
+                made = self._made
+        return made
 
     def _call_when_done(self, arrivals: Arrivals, call: Call) -> None:
         with _making:

@@ -6,11 +6,12 @@ import contextlib
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import PoolProxiedConnection
+from sqlalchemy import NullPool, PoolProxiedConnection
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jdbcstore.adapters.base import Failure
@@ -44,13 +45,20 @@ class Session(Database):
         read_only: bool = False,
     ) -> None:
         super().__init__(url, config, user=user, password=password, must_exist=read_only)
-        pool = {"pool_size": config.pool_size, "max_overflow": 0, "pool_timeout": _POOL_TIMEOUT}
+        # One more than asked for: the main thread has its own.
+        pool = {"pool_size": config.pool_size, "max_overflow": 1, "pool_timeout": _POOL_TIMEOUT}
         self.engine = self.connect_with(limited=True, **pool)
-        # Its connections are all detached, so that it is full at no time; it knows the server already.
-        self._unpooled = self.engine.pool.recreate()
+        # It knows the server already. Who is interrupted before a connection is his own leaves none behind.
+        shared = self.engine.pool
+        self._unpooled = NullPool(
+            shared._creator, reset_on_return=None, _dispatch=shared.dispatch, dialect=self.engine.dialect
+        )
         self.read_only = read_only
-        self._lock = threading.Lock()
-        self._readers = 0
+        self._mains: deque[PoolProxiedConnection] = deque()
+        """Idle connections of the main thread. Signals come to it alone, and one in the midst of the pool's
+        steps would leave it a connection short, or locked."""
+        self._lock = threading.RLock()
+        self._readers: set[object] = set()
         self._closed = False
         try:
             with self.translated():
@@ -73,6 +81,9 @@ class Session(Database):
                 self._check_statements(connection)
                 self.max_message_size = self.adapter.max_message_size(connection.cursor)
                 self._refresh_statistics(connection, changed=False)
+            if _is_main():
+                with self.translated():
+                    self._mains.append(self.engine.raw_connection())
         except BaseException:
             self.engine.dispose()
             raise
@@ -146,18 +157,19 @@ class Session(Database):
     def _reading(self) -> Iterator[None]:
         # A connection that comes back to a pool already closed would stay open in it for good, so
         # the last reader closes the pool.
-        with self._lock:
-            if self._closed:
-                raise StoreClosed
-            self._readers += 1
+        reader = object()
         try:
+            with self._lock:
+                if self._closed:
+                    raise StoreClosed
+                self._readers.add(reader)
             yield
         finally:
             with self._lock:
-                self._readers -= 1
+                self._readers.discard(reader)
                 last = self._closed and not self._readers
             if last:
-                self.engine.dispose()
+                self._dispose()
 
     def _fetch_live(self, sql: Sql, row: Row, limit: int | None) -> list[Row]:
         """Read on the first pooled connection that is alive: all may have died with a server."""
@@ -177,6 +189,8 @@ class Session(Database):
     def _checkout(self) -> PoolProxiedConnection:
         try:
             with self.translated():
+                if _is_main():
+                    return self._mains.pop() if self._mains else self._unpooled.connect()
                 return self.engine.raw_connection()
         except PoolTimeout as error:
             raise StoreUnavailable(
@@ -192,8 +206,11 @@ class Session(Database):
             cursor.close()
         except BaseException:
             connection.invalidate()
+            connection.close()
             raise
-        finally:
+        if _is_main():
+            self._mains.append(connection)
+        else:
             connection.close()
         return rows
 
@@ -235,4 +252,13 @@ class Session(Database):
             self._closed = True
             idle = not self._readers
         if idle:
-            self.engine.dispose()
+            self._dispose()
+
+    def _dispose(self) -> None:
+        while self._mains:
+            self._mains.pop().close()
+        self.engine.dispose()
+
+
+def _is_main() -> bool:
+    return threading.current_thread() is threading.main_thread()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.encoding import MessageEncoder
+from jdbcstore.errors import StoreError
 from jdbcstore.futures import StoreFuture
 from jdbcstore.ids import ProducerId
 from jdbcstore.lockers import AbstractLocker, Fence, LockView, Mastership, look, make_locker, release
@@ -33,8 +35,10 @@ from jdbcstore.timer import CleanupTimer
 from jdbcstore.topic_store import JdbcTopicMessageStore
 from jdbcstore.transaction import JdbcTransaction
 from jdbcstore.units import Unit
-from jdbcstore.writer import Writer
+from jdbcstore.writer import Writer, is_writing
 from jdbcstore.xa import JdbcXAResource, take_over
+
+log = logging.getLogger(__name__)
 
 
 class JdbcStore:
@@ -274,12 +278,22 @@ class JdbcStore:
         return clean(self._session, self._writer, progress)
 
     def close(self, timeout: float | None = None) -> None:
+        if is_writing():
+            # Called by a signal's handler, or a future's callback: what it waited for would wait for it.
+            threading.Thread(target=self._close_behind, args=(timeout,), name="jdbcstore-close").start()
+            return
         if self._cleanup is not None:
             self._cleanup.stop()
         try:
             self._writer.close(timeout)
         finally:
             self._release()
+
+    def _close_behind(self, timeout: float | None) -> None:
+        try:
+            self.close(timeout)
+        except StoreError as error:
+            log.error("while the store was being closed: %s", error)
 
     def _release(self) -> None:
         if self._mastership is not None:

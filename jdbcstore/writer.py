@@ -8,11 +8,14 @@ lone one waits for nothing.
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
-from typing import Any
+from queue import SimpleQueue
+from types import FrameType
+from typing import Any, cast
 
 from jdbcstore.audit import DuplicateAudit
 from jdbcstore.committer import Committer
@@ -28,12 +31,16 @@ log = logging.getLogger(__name__)
 
 _BATCH_UNITS = 256
 """Few enough that a caller with a thousand futures under way fills one batch while another commits."""
-_TURN = 0.005
+_HOLDING = {__name__, "jdbcstore.audit", "jdbcstore.committer", "jdbcstore.session"}
 _BATCH_BYTES = 8 * 1024 * 1024
 
 
 class Writer:
-    """Takes units from any thread, in order; completes each once, on its own thread, under no lock."""
+    """Takes units from any thread, in order; completes each once, on its own thread.
+
+    A signal handler may run, and raise, between any two steps of a caller's. So what a caller changes here is
+    whole after each step, and what it holds it has by a ``with`` of a lock, which no signal can come between.
+    """
 
     audit: DuplicateAudit | None = None
     """What has seen the messages that are stored."""
@@ -44,15 +51,21 @@ class Writer:
         self._committer = Committer(session, fence)
         self._statistics = StatisticsRefresher(session.refresh_statistics)
         self._queue: deque[Unit | Call] = deque()
-        self._lock = threading.Lock()
-        self._space = threading.Condition(self._lock)
+        self._lock = threading.RLock()
+        """Of the queue; held for a moment."""
+        self._turn = threading.RLock()
+        """Held by whoever writes: the writer's own thread, or a caller for itself."""
+        self._busy = False
+        """Somebody probably has the turn."""
         self._pending_bytes = 0
+        self._held: list[threading.Lock] = []
+        """Each releases a caller that waits for room in the queue."""
         self._in_hand: list[Unit | Call] = []
         """Taken from the queue and not completed."""
         self._closed = False
-        self._idle = False
-        self._wake = threading.Lock()
-        self._wake.acquire()
+        self._asleep = False
+        """The thread waits, or is about to, for something in :attr:`_wakes`."""
+        self._wakes: SimpleQueue[None] = SimpleQueue()
         self._given_up = False
         self._thread = threading.Thread(target=self._run, name="jdbcstore-writer", daemon=True)
         self._thread.start()
@@ -79,65 +92,81 @@ class Writer:
 
     def _enqueue(self, unit: Unit | Call) -> None:
         size = unit.measure()
-        with self._lock:
-            while not self._closed and self._is_full():
-                self._space.wait()
-            if self._closed:
-                raise StoreClosed()
-            self._queue.append(unit)
-            self._pending_bytes += size
-            wake, self._idle = self._idle, False
-            if not wake and len(self._queue) % _BATCH_UNITS == 0:
-                # A whole batch waits. A caller that goes on computing keeps the interpreter's lock
-                # for its 5 ms, and the writer, back from the database, waits for it that long.
-                self._space.wait(_TURN)
-        if wake:
-            self._wake.release()
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise StoreClosed()
+                if not self._is_full():
+                    if self._asleep:
+                        self._wake()
+                    self._pending_bytes += size
+                    self._queue.append(unit)
+                    return
+                room = threading.Lock()
+                room.acquire()
+                self._held.append(room)
+            room.acquire()
+
+    def _wake(self) -> None:
+        # In this order, or a signal between the two would leave it asleep.
+        self._wakes.put(None)
+        self._asleep = False
+
+    def _wait_written(self, unit: Unit | Call, waiter: Waiter[Any]) -> Any:
+        """Queue it, and wait until it is committed."""
+        if _is_owned(self._turn) or _is_owned(self._lock):
+            raise StoreError(
+                "this thread is in the middle of a write already: in a signal handler, or a callback of a"
+                " future, use the _async calls, and do not wait for what they return"
+            )
+        self._enqueue(unit)
+        return waiter.result()
 
     def execute(self, unit: Unit) -> Any:
         """Write a unit, wait until it is committed, and return its result.
 
         A caller that finds nobody writing writes for itself: a lone producer then pays for no
         change of threads, which costs as much as the commit.
+
+        :raises StoreError: among others, when called by a thread that is writing
         """
-        waiter: Waiter[Any] = Waiter()
-        unit.completion = waiter
+        unit.completion = waiter = Waiter[Any]()
+        if not (self._busy or self._queue):
+            with self._turn:
+                if self._is_next(unit):
+                    return self._write_alone(unit)
+        return self._wait_written(unit, waiter)
+
+    def _is_next(self, unit: Unit) -> bool:
+        """Whether nothing is before it, for whoever has the turn."""
         with self._lock:
-            alone, self._idle = self._idle, False
-            if alone:
-                self._in_hand = [unit]
-        if not alone:
-            self._enqueue(unit)
-            return waiter.result()
+            if self._busy or self._queue or self._closed:
+                return False
+            self._in_hand = [unit]
+            return True
+
+    def _write_alone(self, unit: Unit) -> Any:
         try:
+            self._busy = True
             [references] = self._committer.write([unit])
         finally:
-            self._pass_on()
+            self._busy = False
+            self._in_hand = []
         self._statistics.count(len(unit.adds) + len(unit.removes))
         return unit.result(references)
-
-    def _pass_on(self) -> None:
-        """This caller has written; whatever came meanwhile is for the writer's own thread."""
-        with self._lock:
-            self._in_hand = []
-            wake = bool(self._queue) or self._closed
-            self._idle = not wake
-        if wake:
-            self._wake.release()
 
     def call(self, function: Callable[[Connection], Any], *, behind: int = 0, rows: int = 0) -> Any:
         """Run ``function(connection)`` between two batches and return what it returns; see :class:`Call`."""
         waiter: Waiter[Any] = Waiter()
-        self._enqueue(Call(waiter, _none, lambda connection, _: function(connection), behind, rows))
-        return waiter.result()
+        run = Call(waiter, _none, lambda connection, _: function(connection), behind, rows)
+        return self._wait_written(run, waiter)
 
     def call_numbered(
         self, count: Callable[[Connection], int], function: Callable[[Connection, int], Any]
     ) -> Any:
         """As :meth:`call`, with ``count(connection)`` sequences, of which the function gets the first."""
         waiter: Waiter[Any] = Waiter()
-        self._enqueue(Call(waiter, count, function))
-        return waiter.result()
+        return self._wait_written(Call(waiter, count, function), waiter)
 
     def leave_out_duplicates(self, unit: Unit) -> None:
         """Keep only the messages that the audit has not seen; all of them, for there is none here."""
@@ -152,10 +181,8 @@ class Writer:
         """
         with self._lock:
             self._closed = True
-            wake, self._idle = self._idle, False
-            self._space.notify_all()
-        if wake:
-            self._wake.release()
+            self._wake()
+            self._make_room()
         self._thread.join(timeout)
         if not self._thread.is_alive():
             return
@@ -187,20 +214,20 @@ class Writer:
             units = [unit for unit in self._queue if not is_withdrawn(unit)]
             self._queue.clear()
             self._pending_bytes = 0
-            self._space.notify_all()
+            self._make_room()
         _fail(units, error)
         return len(units)
 
     def _run(self) -> None:
         try:
-            while taken := self._take():
-                if isinstance(taken[0], Call):
-                    self._run_call(taken[0])
-                else:
-                    self._write(taken)  # type: ignore[arg-type]
-                self._finish_in_hand()
+            while self._wait_for_work():
+                with self._turn:
+                    self._busy = True
+                    self._work()
+                    self._busy = False
             self._statistics.stop()
-            self._committer.close()
+            with self._turn:
+                self._committer.close()
         except BaseException as error:
             log.exception("the writer stopped; the store is closed")
             with self._lock:
@@ -210,21 +237,37 @@ class Writer:
             _fail(self._finish_in_hand(), failure)
             self._abandon(failure)
 
-    def _take(self) -> list[Unit | Call]:
-        """The next batch, or one call, waiting for it; nothing when closed and all is written."""
+    def _wait_for_work(self) -> bool:
+        """Whether there is any; not when closed and all is taken."""
         while True:
             with self._lock:
-                while self._queue:
-                    taken = self._take_queued()
-                    self._in_hand = list(taken)
-                    if taken:
-                        return taken
+                if self._queue:
+                    return True
                 if self._closed:
-                    return []
-                self._idle = True
-            self._wake.acquire()
+                    return False
+                self._asleep = True
+            self._wakes.get()
+
+    def _work(self) -> None:
+        with self._lock:
+            taken = self._take_queued()
+            self._in_hand = list(taken)
+        if not taken:
+            return
+        if isinstance(taken[0], Call):
+            self._run_call(taken[0])
+        else:
+            self._write(taken)  # type: ignore[arg-type]
+        self._finish_in_hand()
+
+    def _make_room(self) -> None:
+        """Let those try again who wait for room, under the lock."""
+        held, self._held = self._held, []
+        for room in held:
+            room.release()
 
     def _take_queued(self) -> list[Unit | Call]:
+        """The next batch, or one call; nothing where all was withdrawn."""
         queue, size = self._queue, 0
         taken: list[Unit | Call] = []
         while queue and len(taken) < _BATCH_UNITS and size < _BATCH_BYTES:
@@ -237,8 +280,9 @@ class Writer:
                 taken.append(unit)
             if alone:
                 break
-        self._pending_bytes -= size
-        self._space.notify_all()
+        # Who was interrupted may have counted what never came.
+        self._pending_bytes = self._pending_bytes - size if queue else 0
+        self._make_room()
         return taken
 
     def _write(self, units: list[Unit]) -> None:
@@ -288,6 +332,21 @@ class Writer:
                     unit.completion.set_exception(result)
                 else:
                     unit.completion.set_result(result)
+
+
+def is_writing() -> bool:
+    """Whether this very thread is in the middle of a write or a read, and may hold what others wait for."""
+    frame: FrameType | None = sys._getframe()
+    while (frame := frame.f_back if frame else None) is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module in _HOLDING or module.startswith("jdbcstore.adapters."):
+            return True
+    return False
+
+
+def _is_owned(lock: threading.RLock) -> bool:
+    """Whether this very thread holds it."""
+    return bool(cast("Any", lock)._is_owned())
 
 
 def _none(_connection: Connection) -> int:

@@ -56,8 +56,8 @@ def answering(connection: Any) -> Iterator[None]:
     if seconds is None:
         yield
         return
-    WATCH.begin(connection, seconds, lambda: abort(connection))
     try:
+        WATCH.begin(connection, seconds, lambda: abort(connection))
         yield
     finally:
         WATCH.end(connection)

@@ -101,6 +101,26 @@ class Locking:
         Nothing where it cannot be told at all.
         """
 
+    def session_of(self, cursor: Any) -> Row | None:  # noqa: ARG002
+        """What tells this connection from every other one that the server has, ever had or will have.
+
+        None where another connection can neither see it nor end it.
+        """
+        return None
+
+    def has_session(self, cursor: Any, session: Row) -> bool:  # noqa: ARG002
+        """Whether the server still has a connection, which may be running what it was sent."""
+        return False
+
+    def end_session(self, cursor: Any, session: Row) -> None:
+        """Ask the server to end a connection; it may take a while, or be refused by a driver's error."""
+
+    def wait_replicated(self, cursor: Any) -> None:
+        """Return when what other connections have committed is as safe as what this one commits.
+
+        Nothing where what is seen is safe.
+        """
+
     def abort(self, connection: Any) -> None:
         """End what another thread may be waiting for on a connection, which then gets an error.
 

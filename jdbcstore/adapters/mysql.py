@@ -27,6 +27,7 @@ _NEVER_PREPARED = 1295
 """The server's error for what it runs, and does not prepare, such as LOCK TABLES."""
 _BLOB = 5
 """Where MSG stands in a row."""
+_SESSION = "SELECT ID, HOST FROM information_schema.PROCESSLIST WHERE ID = "
 
 _WITHOUT_TRANSACTIONS = text(
     "SELECT t.TABLE_NAME, t.ENGINE FROM information_schema.TABLES t"
@@ -109,6 +110,19 @@ class MysqlAdapter(Adapter):
     def limit_query(self, connection: Any, seconds: float) -> None:
         # Of queries only: the server bounds nothing that writes.
         connection.cursor().execute(f"SET SESSION max_execution_time = {max(1, round(seconds * 1000))}")
+
+    def session_of(self, cursor: Any) -> Row | None:
+        cursor.execute(f"{_SESSION}CONNECTION_ID()")
+        found = cursor.fetchone()
+        return None if found is None else tuple(found)
+
+    def has_session(self, cursor: Any, session: Row) -> bool:
+        # A server that was started again counts from 1; HOST has the port that it was connected from.
+        cursor.execute(f"{_SESSION}{int(session[0])}")
+        return session in [tuple(row) for row in cursor.fetchall()]
+
+    def end_session(self, cursor: Any, session: Row) -> None:
+        cursor.execute(f"KILL CONNECTION {int(session[0])}")
 
     def abort(self, connection: Any) -> None:
         line = getattr(connection, "_sock", None)

@@ -30,6 +30,7 @@ _IS_STALE = (
     "SELECT n_mod_since_analyze > LEAST(1000 + n_live_tup / 5, 20000)"
     " FROM pg_stat_user_tables WHERE relid = to_regclass(%s)"
 )
+_SESSION = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = "
 _MAX_BYTEA = 1024**3 - 64 * 1024
 _NUMBER, _NAME, _BLOB = ("BIGINT", _INT8), ("VARCHAR", _VARCHAR), ("BYTEA", _BYTEA)
 _COLUMNS = (_NUMBER, _NAME, _NAME, _NUMBER, _NUMBER, _BLOB, _NUMBER, _NAME)
@@ -105,6 +106,23 @@ class PostgresqlAdapter(Adapter):
 
     def limit_query(self, connection: Any, seconds: float) -> None:
         connection.execute(f"SET statement_timeout = {max(1, round(seconds * 1000))}")
+
+    def session_of(self, cursor: Any) -> Row | None:
+        cursor.execute(f"{_SESSION}pg_backend_pid()")
+        found: Row | None = cursor.fetchone()
+        return found
+
+    def has_session(self, cursor: Any, session: Row) -> bool:
+        cursor.execute(f"{_SESSION}%s", session[:1])
+        return session in cursor.fetchall()
+
+    def end_session(self, cursor: Any, session: Row) -> None:
+        cursor.execute("SELECT pg_terminate_backend(CAST(%s AS INTEGER))", session[:1])
+
+    def wait_replicated(self, cursor: Any) -> None:
+        # Who waits for a standby and is ended is seen from then on. A commit that writes waits for itself
+        # and all before it.
+        cursor.execute("SELECT pg_logical_emit_message(true, 'jdbcstore', '')")
 
     def abort(self, connection: Any) -> None:
         libpq.abort(connection)

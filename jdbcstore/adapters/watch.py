@@ -17,7 +17,8 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._deadlines: dict[int, tuple[float, Callable[[], None]]] = {}
         self._thread: threading.Thread | None = None
         self._wakes = float("inf")
@@ -25,7 +26,8 @@ class Watch:
     def begin(self, connection: Any, seconds: float, abort: Callable[[], None]) -> None:
         """Call ``abort`` unless :meth:`end` is called for this connection in so many seconds."""
         deadline = time.monotonic() + seconds
-        with self._changed:
+        # The lock itself, here and in `end`: a signal could come between the steps of a Condition's own.
+        with self._lock:
             self._deadlines[id(connection)] = deadline, abort
             # A forked child has not the thread of its parent.
             if self._thread is None or not self._thread.is_alive():
@@ -36,7 +38,7 @@ class Watch:
 
     def end(self, connection: Any) -> None:
         """The answer is there; a call of ``abort`` under way is waited for."""
-        with self._changed:
+        with self._lock:
             self._deadlines.pop(id(connection), None)
 
     def _run(self) -> None:

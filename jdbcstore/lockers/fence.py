@@ -60,7 +60,10 @@ class Fence:
         log.error("no longer the master: %s", self._reason)
         self._lost.set()
         for listener in listeners:
-            listener(LockLost(self._reason))
+            try:
+                listener(LockLost(self._reason))
+            except BaseException:
+                log.exception("a listener for the loss of the lock failed")
 
     def wait_lost(self, timeout: float | None = None) -> bool:
         """Wait for the end; whether it has come."""
@@ -82,4 +85,7 @@ class Fence:
     def cut(self) -> None:
         """End what hangs."""
         for cut in self._cuts:
-            cut()
+            try:
+                cut()
+            except BaseException:
+                log.exception("what may hang on the database could not be ended")

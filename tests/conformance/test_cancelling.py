@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from jdbcstore import Message, Store
@@ -97,3 +99,19 @@ def test_a_close_that_gives_up_leaves_the_cancelled_alone(open_store: OpenStore,
         assert closed.value.unwritten == COUNT - 1
         assert not futures[-2].cancel()
     store.close()
+
+
+@NO_WAITING
+@pytest.mark.ours
+def test_a_callback_that_exits_ends_nothing(open_store: OpenStore, database: Database) -> None:
+    """What others wrote with it is theirs to hear of, and the store goes on."""
+    queue = open_store().queue("ORDERS")
+    heard: list[int] = []
+    with blocked(database):
+        for number in range(20):
+            future = queue.add_message_async(Message(str(number)))
+            future.add_done_callback(lambda _: sys.exit("a callback's"))
+            future.add_done_callback(lambda done: heard.append(done.result().sequence))
+    queue.add_message_async(Message("behind")).result(60)
+    assert heard == [*range(1, 21)]
+    assert queue.message_count() == 21

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -93,6 +94,20 @@ def test_everybody_who_waits_is_told(open_locked: OpenLocked, database: Database
         assert isinstance(future.exception(60), LockLost)
     assert len(told) == 1
     assert database.rows("SELECT * FROM ACTIVEMQ_MSGS") == []
+
+
+@pytest.mark.backends("sqlite")
+def test_a_listener_that_fails_keeps_nobody_from_hearing(open_locked: OpenLocked) -> None:
+    fence = open_locked().fence
+    assert fence is not None
+    told: list[object] = []
+    for listener in (lambda _: sys.exit("a listener's"), told.append):
+        fence.on_lost(listener)
+    for cut in (lambda: sys.exit("a cut's"), lambda: told.append("cut")):
+        fence.on_cut(cut)
+    fence.lose("the test says so")
+    fence.cut()
+    assert [type(one) for one in told] == [LockLost, str]
 
 
 def test_an_epoch_begins_when_what_was_being_written_has_ended(
