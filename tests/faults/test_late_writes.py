@@ -158,7 +158,8 @@ def test_nothing_is_written_beside_a_session_that_stands_still(database: Databas
         queue = store.queue("Q")
         queue.add_message(Message("before"))
         [(writer,)] = database.rows(
-            "SELECT pid FROM pg_stat_activity WHERE datname = :name AND query LIKE 'INSERT%'",
+            "SELECT pid FROM pg_stat_activity WHERE datname = :name AND query ILIKE '%insert into%'"
+            " AND pid <> pg_backend_pid()",
             name=database.name,
         )
         if not Path(f"/proc/{writer}").exists():
