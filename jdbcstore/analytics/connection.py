@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
-from jdbcstore.analytics.dialect import register_sqlite
+from jdbcstore.analytics.dialect import teach
 from jdbcstore.analytics.drivers import missing_driver
 from jdbcstore.analytics.planning import plan_decoding
 from jdbcstore.analytics.queries import count_ids, mean_size, nth_id
 from jdbcstore.analytics.reading import Reading, Source
+from jdbcstore.analytics.session import check_session
 from jdbcstore.analytics.shipping import ship
+from jdbcstore.analytics.shown import Shown
 from jdbcstore.analytics.stored import Stored
 from jdbcstore.analytics.vendors import Vendor, vendor_of
 from jdbcstore.analytics.views import VIEWS, define
+from jdbcstore.checkpointed import IN_JOURNAL, find_mark
 from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.session import Session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 _FETCHED = 16 * 1024 * 1024
 """Bytes that one fetch of a partition holds, about."""
@@ -42,6 +48,7 @@ def connect(spark: SparkSession, where: str | Configuration, config: StoreConfig
     :raises StoreUnavailable: the database does not answer
     :raises SchemaError: the tables are absent, or are not ActiveMQ's
     """
+    check_session(spark)
     if isinstance(where, str):
         return Analytics(spark, Session(where, config or StoreConfig(), read_only=True))
     data_source = where.data_source
@@ -69,15 +76,22 @@ class Analytics:
             _check_driver(spark, name, self._vendor)
             ship(spark)
             plan_decoding(spark)
-            if name == "sqlite":
-                register_sqlite(spark)
+            with session.translated(), session.engine.connect() as connection:
+                meaning = self._vendor.meaning(connection, session.tables)
+            url = teach(spark, self._vendor, self._vendor.url(session.engine.url), meaning)
             # Spark keeps a catalog for as long as its session, which several processes may share: under a
             # name that was used, it would go on reading the store of whoever used it.
             catalog = f"jdbcstore_{uuid.uuid4().hex}"
-            self._source = Source(spark, session, self._vendor, catalog, self._fetch_size())
+            self._source = Source(spark, session, self._vendor, url, catalog, self._fetch_size())
             self._source.open_catalog()
+            mark = find_mark(session)
+            self.has_journal = mark is not None and mark.journal != 0
+            """Whether a journal may have what these views do not show."""
+            if self.has_journal:
+                log.warning("%s: %s", session.place, IN_JOURNAL)
+            self._shown = Shown(spark, VIEWS)
             self._live = define(Reading(self._source, ""), [])
-            _show(self._live)
+            self._shown.put(self._live)
         except BaseException:
             session.engine.dispose()
             raise
@@ -89,9 +103,8 @@ class Analytics:
         self.close()
 
     def close(self) -> None:
-        """Drop the views and the connections."""
-        for name in VIEWS:
-            self.spark.catalog.dropTempView(name)
+        """Drop the views and the connections; those of a store that was connected before are there again."""
+        self._shown.take(self._live)
         self._session.engine.dispose()
 
     @property
@@ -115,11 +128,12 @@ class Analytics:
             return
         bounds = self._bounds(partitions or self.spark.sparkContext.defaultParallelism)
         with self._snapshot() as init:
-            _show(define(Reading(self._source, init), bounds))
+            views = define(Reading(self._source, init), bounds)
+            self._shown.put(views)
             try:
                 yield
             finally:
-                _show(self._live)
+                self._shown.take(views)
 
     @contextlib.contextmanager
     def _snapshot(self) -> Iterator[str]:
@@ -147,11 +161,6 @@ class Analytics:
     def _one(self, query: Any) -> tuple[Any, ...]:
         with self._session.translated(), self._session.engine.connect() as connection:
             return tuple(connection.execute(query).one())
-
-
-def _show(views: dict[str, DataFrame]) -> None:
-    for name, frame in views.items():
-        frame.createOrReplaceTempView(name)
 
 
 def _check_driver(spark: SparkSession, name: str, vendor: Vendor) -> None:

@@ -54,4 +54,11 @@ def cure(vendor: Vendor) -> str:
 
 def missing_driver(name: str, vendor: Vendor) -> ConfigurationError:
     """That Spark has no driver for this vendor, and how to give it one."""
+    jar = find_jar(vendor)
+    if jar is not None:
+        return ConfigurationError(
+            f"this Spark session was started without the JDBC driver for {name}, which is here: start it with"
+            f" spark-submit --jars {jar}, or with the setting spark.jars={jar}, or by"
+            " jdbcstore.analytics.session()"
+        )
     return ConfigurationError(f"Spark has no JDBC driver for {name} ({vendor.driver}); {cure(vendor)}")

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
-import jdbcstore
 
-
-def folder() -> Path:
-    package = Path(jdbcstore.__file__).parent
+def folder() -> Traversable:
+    package = files("jdbcstore")
     installed = package / "sql" / "analytics"
-    return installed if installed.exists() else package.parent / "sql" / "analytics"
+    if installed.is_dir() or not isinstance(package, Path):
+        return installed
+    return package.parent / "sql" / "analytics"
 
 
 def named() -> dict[str, str]:
     """Each question's name, and its text; the first line is a comment that says what it answers."""
-    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder().glob("*.sql"))}
+    questions = sorted(folder().iterdir(), key=lambda file: file.name)
+    return {
+        file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
+        for file in questions
+        if file.name.endswith(".sql")
+    }
 
 
 def purpose(question: str) -> str:

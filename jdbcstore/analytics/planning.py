@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,13 +12,14 @@ from pyspark.util import PythonEvalType
 from jdbcstore.analytics.batch import Batch
 from jdbcstore.analytics.columns import COLUMNS
 from jdbcstore.analytics.properties import looked_up, properties_with
+from jdbcstore.analytics.resources import resource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PREFIX = "jdbcstore_decode_"
 """What functions are called that decode a column, before its name: the rule knows them by it."""
-_SOURCE = Path(__file__).with_name("Decoding.java")
+_RULE = "Decoding"
 _DECODERS = {column.name: column.decode for column in COLUMNS}
 
 
@@ -28,12 +28,12 @@ def plan_decoding(spark: SparkSession) -> None:
     java: Any = spark._jvm
     session: Any = spark._jsparkSession
     methods = session.experimental()
-    if any(rule.getClass().getSimpleName() == _SOURCE.stem for rule in _items(java, methods)):
+    if any(rule.getClass().getSimpleName() == _RULE for rule in _items(java, methods)):
         return
     compiler = java.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(java.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(_SOURCE.read_text(encoding="utf-8"))
-    made = compiler.getClassLoader().loadClass(f"jdbcstore.{_SOURCE.stem}").getConstructors()
+    compiler.cook(resource(f"{_RULE}.java"))
+    made = compiler.getClassLoader().loadClass(f"jdbcstore.{_RULE}").getConstructors()
     arguments = spark.sparkContext._gateway.new_array(java.Object, 3)  # type: ignore[union-attr]
     decode: Any = UserDefinedFunction(
         decode_batches, "msg binary", evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF

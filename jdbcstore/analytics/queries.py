@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Dialect, Select, Table, and_, case, exists, func, literal_column, not_, or_, select
+from sqlalchemy import Dialect, Select, and_, case, exists, func, literal_column, not_, or_, select
 
 from jdbcstore.adapters.base import Adapter
 from jdbcstore.statements import acknowledged
@@ -19,14 +19,6 @@ SAMPLE = 100
 def as_text(query: Select[Any], dialect: Dialect) -> str:
     """The query as Spark passes it on."""
     return str(query.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
-
-
-def exact_names(table: Table, adapter: Adapter) -> Select[Any] | None:
-    """The table with destinations that differ in every character; None where they do anyway."""
-    container = table.c.get("container")
-    if container is None or adapter.exact(container) is container:
-        return None
-    return select(*(adapter.exact(c).label(c.name) if c is container else c for c in table.columns))
 
 
 def destinations(tables: Tables, adapter: Adapter) -> Select[Any]:
@@ -48,13 +40,19 @@ def destinations(tables: Tables, adapter: Adapter) -> Select[Any]:
             total(not_(committed)).label("in_doubt"),
             func.min(case((committed, t.c.id))).label("oldest_id"),
         )
-        .group_by(adapter.exact(t.c.container))
+        .group_by(*_exactly(adapter, t.c.container))
         .subquery("totals")
     )
     return select(totals, t.c.msg.label("msg")).select_from(totals.outerjoin(t, t.c.id == totals.c.oldest_id))
 
 
-def subscriptions(tables: Tables, *, ours: bool) -> Select[Any]:
+def _exactly(adapter: Adapter, column: Any) -> list[Any]:
+    """What differs where two texts do: an exact comparison may still pass over blanks at the end."""
+    exact = adapter.exact(column)
+    return [column] if exact is column else [exact, func.length(column)]
+
+
+def subscriptions(tables: Tables, adapter: Adapter, *, ours: bool) -> Select[Any]:
     """Each durable subscription with what it has not acknowledged; a selector is not applied.
 
     ``ours`` says whether the table of acknowledgements ahead of LAST_ACKED_ID is there.
@@ -67,7 +65,7 @@ def subscriptions(tables: Tables, *, ours: bool) -> Select[Any]:
         marks.c.sub_dest.label("subscribed_destination"),
         marks.c.selector,
         marks.c.last_acked_id,
-        _lag(tables, ours=ours).label("lag"),
+        _lag(tables, adapter, ours=ours).label("lag"),
         _ahead(tables, ours=ours).label("acknowledged_ahead"),
     ).where(marks.c.priority.between(_ZERO, literal_column("9")))
     m = per_mark.subquery("marks")
@@ -82,7 +80,7 @@ def subscriptions(tables: Tables, *, ours: bool) -> Select[Any]:
     ).group_by(*names)
 
 
-def _lag(tables: Tables, *, ours: bool) -> Any:
+def _lag(tables: Tables, adapter: Adapter, *, ours: bool) -> Any:
     t, marks, ahead = tables.messages, tables.acks, tables.acknowledged
     other = marks.alias("other")
     has_others = exists(
@@ -96,7 +94,11 @@ def _lag(tables: Tables, *, ours: bool) -> Any:
     # A subscription's only row is its mark for every priority.
     governs = or_(marks.c.priority == t.c.priority, not_(has_others))
     behind = t.c.id > func.coalesce(marks.c.last_acked_id, _ZERO)
+    # The plain comparison finds the index.
     conditions = [t.c.container == marks.c.container, t.c.xid.is_(None), behind, governs]
+    if adapter.exact(t.c.container) is not t.c.container:
+        pairs = zip(_exactly(adapter, t.c.container), _exactly(adapter, marks.c.container), strict=True)
+        conditions += [one == other for one, other in pairs]
     if ours:
         by_it = exists(
             select(_ONE).where(

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jdbcstore.analytics.answers import connecting
-from jdbcstore.analytics.queries import as_text, exact_names
+from jdbcstore.analytics.dialect import DRIVER
+from jdbcstore.analytics.queries import as_text
 from jdbcstore.analytics.vendors import Vendor
 from jdbcstore.session import Session
 
@@ -24,13 +25,15 @@ class Source:
     spark: SparkSession
     session: Session
     vendor: Vendor
+    url: str
+    """As Spark has to call it: see :func:`jdbcstore.analytics.dialect.teach`."""
     catalog: str
     fetch_size: int
 
     def open_catalog(self) -> None:
         """Let Spark make its catalog; it keeps what it needs, and the login leaves the configuration."""
         pushed = {f"pushDown{what}": "true" for what in ("Aggregate", "Limit", "Offset", "TableSample")}
-        options = {"": _CATALOG, "url": self._url, "driver": self.vendor.driver, **pushed, **self._login}
+        options = {"": _CATALOG, "url": self.url, "driver": DRIVER, **pushed, **self._login}
         names = {f"spark.sql.catalog.{self.catalog}{name and '.'}{name}": v for name, v in options.items()}
         for name, value in names.items():
             self.spark.conf.set(name, value)
@@ -40,10 +43,6 @@ class Source:
         finally:
             for name in names:
                 self.spark.conf.unset(name)
-
-    @property
-    def _url(self) -> str:
-        return self.vendor.url(self.session.engine.url)
 
     @property
     def _login(self) -> dict[str, str]:
@@ -62,14 +61,7 @@ class Reading:
     def table(self, table: Table) -> DataFrame:
         """A table through the catalog, read as one statement; columns under their lower-case names."""
         source = self.source
-        reader = source.spark.read.options(**self._options)
-        # Spark compares and groups as the database does, and takes its word for it.
-        exact = exact_names(table, source.session.adapter)
-        if exact is not None:
-            reader = reader.option(
-                "dbtable", f"({as_text(exact, source.session.engine.dialect)}) exact_names"
-            )
-        return _lower(reader.table(self.name_of(table)))
+        return _lower(source.spark.read.options(**self._options).table(self.name_of(table)))
 
     def name_of(self, table: Table) -> str:
         """The table's name in Spark's catalog."""
@@ -87,9 +79,6 @@ class Reading:
         """A table in one partition more than there are bounds, which are IDs; there is one at least."""
         prepare = self.source.session.engine.dialect.identifier_preparer
         name, id_ = prepare.format_table(table), prepare.format_column(table.c.id)
-        exact = exact_names(table, self.source.session.adapter)
-        if exact is not None:
-            name = f"({as_text(exact, self.source.session.engine.dialect)}) exact_names"
         starts, ends = [None, *bounds], [*bounds, None]
         predicates = []
         for start, end in zip(starts, ends, strict=True):
@@ -101,9 +90,9 @@ class Reading:
 
     def partitions(self, name: str, predicates: list[str]) -> DataFrame:
         """A table, or a query in brackets, in one partition for each condition."""
-        options = {**self._options, **self.source._login, "driver": self.source.vendor.driver}
+        options = {**self._options, **self.source._login, "driver": DRIVER}
         read = self.source.spark.read
-        return _lower(read.jdbc(self.source._url, name, predicates=predicates, properties=options))
+        return _lower(read.jdbc(self.source.url, name, predicates=predicates, properties=options))
 
     @property
     def _options(self) -> dict[str, str]:
@@ -113,7 +102,7 @@ class Reading:
     @property
     def _reader(self):  # type: ignore[no-untyped-def]
         source = self.source
-        reader = source.spark.read.format("jdbc").options(url=source._url, driver=source.vendor.driver)
+        reader = source.spark.read.format("jdbc").options(url=source.url, driver=DRIVER)
         return reader.options(**source._login, **self._options)
 
 

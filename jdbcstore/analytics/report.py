@@ -7,17 +7,17 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from jdbcstore.analytics.answers import as_json, explained
 from jdbcstore.analytics.named import named, purpose
+from jdbcstore.analytics.resources import resource
 from jdbcstore.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_TEMPLATE = Path(__file__).with_name("report.html")
 _ROWS = 1000
 """Rows of one answer; a page is read by people."""
 _BARS = 25
@@ -80,7 +80,7 @@ def page(taken: list[Section], place: str, time: str) -> str:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise ConfigurationError(f"{error}; run: pip install 'jdbcstore[spark]'") from error
-    template = Environment(autoescape=True).from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    template = Environment(autoescape=True).from_string(resource("report.html"))
     plots = {section.name: _drawn(section) for section in taken if section.rows}
     return template.render(
         sections=taken, plots=plots, script=get_plotlyjs(), place=place, time=time, rows=_ROWS
@@ -98,7 +98,8 @@ def _drawn(section: Section) -> str:
     # Plotly takes markup in labels for markup.
     labels = [html.escape(_short(row[at(name)] for name in plot.labels)) for row in section.rows]
     if plot.line:
-        figure = graph_objects.Figure(graph_objects.Scatter(x=labels, y=values, mode="lines+markers"))
+        times, counts = with_empty_minutes([row[at(plot.labels[0])] for row in section.rows], values)
+        figure = graph_objects.Figure(graph_objects.Scatter(x=times, y=counts, mode="lines+markers"))
     else:
         bars = graph_objects.Bar(x=values[:_BARS], y=[*range(len(values[:_BARS]))], orientation="h")
         figure = graph_objects.Figure(bars)
@@ -117,6 +118,24 @@ def _drawn(section: Section) -> str:
             figure, full_html=False, include_plotlyjs=False, config=options, div_id=f"plot-{section.name}"
         )
     )
+
+
+def with_empty_minutes(times: list[str | None], counts: list[int]) -> tuple[list[str], list[int]]:
+    """A line that falls to zero where minutes are left out, and does not slope across them."""
+    minute = timedelta(minutes=1)
+    points: list[tuple[str, int]] = []
+    last: datetime | None = None
+    for text, count in zip(times, counts, strict=True):
+        if text is None:
+            continue  # of no time, in no line
+        time = datetime.fromisoformat(text)
+        if last is not None and time - last > minute:
+            points.append(((last + minute).isoformat(), 0))
+            if time - last > 2 * minute:
+                points.append(((time - minute).isoformat(), 0))
+        points.append((time.isoformat(), count))
+        last = time
+    return [time for time, _ in points], [count for _, count in points]
 
 
 def _short(parts: Iterable[Any]) -> str:

@@ -24,10 +24,17 @@ def ship(spark: SparkSession) -> None:
     context = spark.sparkContext
     if str(context.master).partition("[")[0] == "local" or context.applicationId in _shipped:
         return
-    archive = scratch("package") / "jdbcstore.zip"
+    context.addPyFile(str(_packed()))
+    _shipped.add(context.applicationId)
+
+
+def _packed() -> Path:
+    """A zip with this package: that which it was imported from, where ``--py-files`` named one."""
     package = Path(jdbcstore.__file__).parent
+    if not package.is_dir():
+        return package.parent
+    archive = scratch("package") / "jdbcstore.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
         for module in sorted(package.rglob("*.py")):
             file.write(module, module.relative_to(package.parent))
-    context.addPyFile(str(archive))
-    _shipped.add(context.applicationId)
+    return archive

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlencode
 
-from sqlalchemy import URL
+from sqlalchemy import URL, Connection
 
+from jdbcstore.analytics.meaning import Meaning, of_mysql, of_postgresql, of_sqlite
 from jdbcstore.errors import ConfigurationError
+from jdbcstore.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,8 @@ class Vendor:
     debian: str
     url: Callable[[URL], str]
     """The JDBC URL, without user and password; its connections cannot write, and wait for nobody."""
+    meaning: Callable[[Connection, Tables], Meaning]
+    """Finds out what this database may answer in Spark's stead."""
     namespace: Callable[[URL, str | None], tuple[str, ...]]
     """What stands before a table's name in a catalog, of the URL and the user's first schema."""
     snapshot: str = ""
@@ -73,6 +77,7 @@ _MYSQL = Vendor(
     package="org.mariadb.jdbc:mariadb-java-client:2.7.12",
     debian="libmariadb-java",
     url=_mysql,
+    meaning=of_mysql,
     namespace=lambda url, _: (str(url.database),),
 )
 
@@ -83,6 +88,7 @@ VENDORS = {
         package="org.xerial:sqlite-jdbc:3.46.1.3",
         debian="libxerial-sqlite-jdbc-java",
         url=_sqlite,
+        meaning=of_sqlite,
         namespace=lambda _url, _schema: (),
     ),
     "postgresql": Vendor(
@@ -91,6 +97,7 @@ VENDORS = {
         package="org.postgresql:postgresql:42.7.4",
         debian="libpostgresql-jdbc-java",
         url=_postgresql,
+        meaning=of_postgresql,
         namespace=lambda _, schema: (schema or "public",),
         snapshot=(
             "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;"

@@ -37,7 +37,9 @@ def define(reading: Reading, bounds: list[int]) -> dict[str, DataFrame]:
         "messages": _messages(messages),
         # One statement is the catalog's, which pushes limits down: ten of a million are decoded.
         "messages_decoded": _decoded(reading.slices(tables.messages, bounds) if bounds else messages),
-        "subscriptions": reading.query(subscriptions(tables, ours=session.has_own_tables), _SUBSCRIPTIONS),
+        "subscriptions": reading.query(
+            subscriptions(tables, adapter, ours=session.has_own_tables), _SUBSCRIPTIONS
+        ),
         "destinations": _destinations(reading.query(destinations(tables, adapter), _TOTALS)),
         "in_doubt": _decoded(messages).where("xid IS NOT NULL"),
         "lock": lock.withColumn("time", _time(lock["time"])),

@@ -19,6 +19,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 import uuid
@@ -68,6 +69,7 @@ class Archive:
     """The files of one folder. Reading needs no lock: what is read was complete when it was committed."""
 
     def __init__(self, folder: str | Path) -> None:
+        refuse_url(folder)
         self.folder = Path(folder).absolute()
         self._manifests = self.folder / "_manifest"
         self._staging = self.folder / "_staging"
@@ -75,6 +77,7 @@ class Archive:
     @staticmethod
     def is_one(folder: Path) -> bool:
         """Whether there is an archive in this folder."""
+        refuse_url(folder)
         return (folder / "_manifest").is_dir()
 
     def manifests(self) -> list[Manifest]:
@@ -139,10 +142,21 @@ class Archive:
         # What an earlier process left running may still write to its own.
         return self._staging / uuid.uuid4().hex
 
-    def commit(self, staged: Path) -> Manifest | None:
-        """Take in what was written there, all of it or nothing; None if there are no messages."""
+    def commit(self, staged: Path, written: int) -> Manifest | None:
+        """Take in what was written there, all of it or nothing; None if there are no messages.
+
+        :raises ConfigurationError: it is fewer messages than were written
+        """
         paths = [path for path in sorted(staged.rglob("*.parquet")) if not path.name.startswith((".", "_"))]
         files = tuple(file for file in (_described(staged, path) for path in paths) if file.messages)
+        seen = sum(file.messages for file in files)
+        if seen < written:
+            shutil.rmtree(staged, ignore_errors=True)
+            raise ConfigurationError(
+                f"Spark wrote {written} messages to {self.folder}, and {seen} of them are there: its workers"
+                " have folders of their own under that name; give one that all machines share. Nothing was"
+                " archived"
+            )
         if not files:
             shutil.rmtree(staged)
             return None
@@ -185,6 +199,17 @@ class Archive:
             os.fsync(stream.fileno())
         os.replace(temporary, self._manifests / name)
         _sync(self._manifests)
+
+
+def refuse_url(folder: str | Path) -> None:
+    """A URL as a path would be a folder of an odd name below the working directory.
+
+    :raises ConfigurationError: it is one
+    """
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(folder)):
+        raise ConfigurationError(
+            f"{folder} is a URL, and files go to a folder of this machine, or one that it mounts; name that"
+        )
 
 
 def _read(path: Path) -> Manifest:

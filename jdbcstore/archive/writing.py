@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
 from jdbcstore import analytics
@@ -54,6 +55,7 @@ def write(
     :param folder: where the archive is, or is made; every worker of Spark must have it in the same place
     :param progress: told of messages that are in the archive now, a batch at a time
     :raises NotMaster: another process writes to this archive
+    :raises ConfigurationError: the folder is a URL, or the workers have another one in its place
     """
     archive = Archive(folder)
     messages = size = files = 0
@@ -62,8 +64,10 @@ def write(
         for after, up_to in stored.ranges(-1, stored.last_id(), batch):
             frame = _batch(stored, window, after, up_to, batch)
             staged = archive.stage()
-            _without(frame, archive, after, up_to).write.partitionBy("folder", "date").parquet(str(staged))
-            manifest = archive.commit(staged)
+            observed = Observation()
+            frame = _without(frame, archive, after, up_to).observe(observed, F.count("id").alias("written"))
+            frame.write.partitionBy("folder", "date").parquet(str(staged))
+            manifest = archive.commit(staged, observed.get["written"])
             if manifest is not None:
                 archive.publish(manifest)
                 messages += manifest.messages

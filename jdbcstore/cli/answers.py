@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from jdbcstore.checkpointed import IN_JOURNAL
 from jdbcstore.cli.output import note, print_table, write_line
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def asked(where: str | Configuration) -> Iterator[Analytics]:
     bar = str(sys.stderr.isatty()).lower()
     spark = analytics.session(**{"spark.ui.showConsoleProgress": bar})
     with analytics.connect(spark, where) as views:
+        if views.has_journal:
+            note(IN_JOURNAL)
         yield views
 
 

@@ -49,6 +49,10 @@ def sql(
         text = _chosen(query, questions)
         if output is not None and output.suffix != ".parquet":
             raise click.UsageError(f"{output} should end in .parquet, which is what is written")
+        if output is not None:
+            from jdbcstore.archive.layout import refuse_url
+
+            refuse_url(output)
         with asked(settings.configuration()) as views, answer(views, text) as frame:
             if output is not None:
                 frame.write.parquet(str(output.absolute()))

@@ -12,6 +12,7 @@ import click
 
 from jdbcstore import Configuration, JdbcStore, Store, load_config
 from jdbcstore.abc import Progress
+from jdbcstore.checkpointed import IN_JOURNAL
 from jdbcstore.cli.output import READING_JOURNAL, note, progress_if_any
 from jdbcstore.config import Kind
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
@@ -104,7 +105,7 @@ class Settings:
             _warn(configuration)
         mark = store.journal_mark() if read_only and isinstance(store, JdbcStore) else None
         if mark is not None and mark.journal:
-            note("a journal may have messages that are not in this database yet, and are not shown")
+            note(IN_JOURNAL)
 
     def database(self, *, must_exist: bool = False) -> Database:
         """The database that they name, without a store on it."""

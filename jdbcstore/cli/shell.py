@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 _HELP = """A question in SQL ends with a semicolon at the end of a line; a question with a name is its name.
 .tables   the views; DESCRIBE messages_decoded; shows the columns of one
 .list     the questions that have a name
-.help     this
-\\q        ends, as .quit and Ctrl-D do; Ctrl-C drops what was typed, or stops the query"""
+.help     this; help and ? are the same
+\\q        ends, as quit, exit, .quit and Ctrl-D do; Ctrl-C drops what was typed, or stops the query"""
+_COMMANDS = {"help": ".help", "?": ".help", "quit": "\\q", "exit": "\\q", ".quit": "\\q", ".exit": "\\q"}
+"""Other words for a command, where no question has begun."""
 
 
 def converse(views: Analytics, questions: dict[str, str], show: Callable[[DataFrame], None]) -> None:
@@ -31,8 +33,10 @@ def converse(views: Analytics, questions: dict[str, str], show: Callable[[DataFr
     """
     interactive = sys.stdin.isatty()
     lines = prompted([*views_of(), *questions]) if interactive else sys.stdin
+    if interactive:
+        note("Spark SQL; a question ends with a semicolon. .help says more, quit ends.")
     for statement in statements(lines, questions):
-        if statement in ("\\q", ".quit"):
+        if statement == "\\q":
             return
         try:
             _carry_out(views, statement, questions, show)
@@ -55,6 +59,8 @@ def statements(lines: Iterable[str | None], questions: Iterable[str]) -> Iterato
             begun = []
             continue
         text = line.strip()
+        if not begun:
+            text = _COMMANDS.get(text.removesuffix(";").rstrip().lower(), text)
         if not begun and (text.startswith((".", "\\")) or text.removesuffix(";") in questions):
             yield text.removesuffix(";")
             continue

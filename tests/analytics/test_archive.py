@@ -218,3 +218,47 @@ def test_one_writes_at_a_time(database: Database, tmp_path: Path) -> None:
         opened.queue("Q").add_message(Message("x", timestamp_ms=OLD))
     with Archive(tmp_path).writing(), pytest.raises(NotMaster, match="another process writes"):
         archive.remove(place(database), tmp_path, Window(BEFORE))
+
+
+@pytest.mark.backends("sqlite")
+def test_files_that_cannot_be_seen_are_no_archive(
+    spark: SparkSession, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a cluster whose workers have a folder of their own under that name."""
+    fill(database)
+    folder = tmp_path / "archive"
+    commit = Archive.commit
+
+    def elsewhere(self: Archive, staged: Path, written: int) -> object:
+        for file in staged.rglob("*.parquet"):
+            file.unlink()
+        return commit(self, staged, written)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Archive, "commit", elsewhere)
+        with pytest.raises(ConfigurationError, match=r"and 0 of them are there.*Nothing was archived"):
+            archive.write(spark, place(database), folder, Window())
+    assert Archive(folder).manifests() == []
+    assert archive.write(spark, place(database), folder, Window()).messages == len(stored(database)) - 1
+
+
+@pytest.mark.backends("sqlite")
+def test_a_url_is_no_folder(
+    database: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    invoke: Invoke,  # noqa: F811
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in (
+        ("archive", "s3a://bucket/mq", "--older-than", "1d"),
+        ("restore", "s3a://bucket/mq"),
+        ("sql", "SELECT 1", "-o", "s3a://bucket/mq.parquet"),
+    ):
+        result = invoke(*command, "--url", database.url)
+        assert result.code == 3
+        assert "s3a:/" in result.err
+        assert "name that" in result.err
+    assert list(tmp_path.iterdir()) in ([], [tmp_path / "store.db"])
+    with pytest.raises(ConfigurationError, match="is a URL"):
+        Archive("hdfs://name/mq")

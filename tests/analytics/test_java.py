@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 from sqlalchemy import make_url
 
 from jdbcstore.analytics import drivers, java
+from jdbcstore.analytics.session import _settings
 from jdbcstore.analytics.vendors import VENDORS, vendor_of
 from jdbcstore.errors import ConfigurationError
 from tests.cli.command_line import CommandLine
+from tests.docs.pages import ROOT
 
 pytest.importorskip("pyspark")
 
@@ -116,7 +120,9 @@ def test_coordinates_are_told_from_a_directory(
     assert drivers.packages() == (named if fetched else "")
 
 
-def test_a_missing_driver_is_explained() -> None:
+def test_a_missing_driver_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drivers, "_SYSTEM", ())
+    monkeypatch.delenv(drivers.JARS_VARIABLE, raising=False)
     text = str(drivers.missing_driver("postgresql", VENDORS["postgresql"]))
     for way in ("libpostgresql-jdbc-java", drivers.JARS_VARIABLE, "JDBCSTORE_JARS=org.postgresql:"):
         assert way in text
@@ -144,3 +150,84 @@ def test_urls_have_no_login_and_never_the_scheme_that_reads_wrong_data(
 def test_what_spark_cannot_read_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="not yet oracle"):
         vendor_of("oracle")
+
+
+def test_a_driver_that_the_session_was_not_given_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of spark-submit, or of a session of one's own: installing it once more is no cure."""
+    jar = tmp_path / "sqlite-jdbc.jar"
+    jar.touch()
+    monkeypatch.setenv(drivers.JARS_VARIABLE, str(tmp_path))
+    text = str(drivers.missing_driver("sqlite", VENDORS["sqlite"]))
+    assert f"spark-submit --jars {jar}" in text
+    assert "install" not in text
+
+
+def test_a_cluster_has_its_web_page_and_partitions_and_its_workers_arrow_as_here() -> None:
+    here, cluster = _settings("local[2]"), _settings("spark://master.example.com:7077")
+    for name in ("spark.ui.enabled", "spark.sql.shuffle.partitions", "spark.driver.host"):
+        assert name in here
+        assert name not in cluster
+    for settings in (here, cluster):
+        for process in ("driver", "executor"):
+            options = settings[f"spark.{process}.extraJavaOptions"]
+            assert "-Darrow.enable_unsafe_memory_access=true" in options
+            assert "-Djava.library.path=" in options
+
+
+WORKER = """
+import sys
+
+allowed = {*sys.stdlib_module_names, "jdbcstore", *sys.argv[1].lower().split(",")}
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top not in allowed and not top.startswith("_"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Refused())
+import jdbcstore.analytics.planning, jdbcstore.analytics.streaming.source
+"""
+
+
+def test_a_worker_needs_what_is_documented() -> None:
+    """The packages that the page lists are enough for decoding and for streams of SQLite."""
+    page = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+    [listed] = re.findall(r"name it: `PYSPARK_PYTHON`\), with\s+(.*?);", page, re.DOTALL)
+    packages = re.findall(r"`([^`]+)`", listed)
+    # Spark brings its own, and SQLAlchemy what it needs.
+    brought = ["pyspark", "py4j", "typing_extensions", "greenlet"]
+    names = ",".join([*packages, *brought])
+    done = subprocess.run([sys.executable, "-c", WORKER, names], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+ZIPPED = """
+import jdbcstore
+from jdbcstore.analytics.java import find_java
+from jdbcstore.analytics.named import named
+from jdbcstore.analytics.resources import resource, resource_path
+from jdbcstore.analytics.shipping import _packed
+for name in ("Decoding.java", "StoreDialect.java", "StoreDriver.java", "report.html"):
+    assert resource(name)
+assert "rootLogger" in resource_path("log4j2.properties").read_text()
+assert "backlog" in named()
+print(_packed())
+"""
+
+
+def test_it_runs_from_a_zip(tmp_path: Path) -> None:
+    """As ``spark-submit --py-files jdbcstore.zip`` has it."""
+    packed = tmp_path / "jdbcstore.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for folder, inside in ((ROOT / "jdbcstore", "jdbcstore"), (ROOT / "sql", "jdbcstore/sql")):
+            for file in folder.rglob("*"):
+                if file.is_file() and file.suffix != ".pyc":
+                    archive.write(file, f"{inside}/{file.relative_to(folder)}")
+    environment = {**os.environ, "PYTHONPATH": str(packed), "PYTHONSAFEPATH": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", ZIPPED], capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{packed}\n", "")

@@ -16,7 +16,8 @@ from jdbcstore.analytics.streaming.options import read_options
 from jdbcstore.analytics.streaming.position import NOWHERE, Position
 from jdbcstore.analytics.streaming.reading import StreamDatabase
 from jdbcstore.analytics.streaming.rows import batch_of
-from jdbcstore.errors import ConfigurationError, StoreError
+from jdbcstore.errors import BodyInJournal, ConfigurationError, StoreError
+from jdbcstore.openwire import SEQUENCE_AT, refer, set_broker_sequence
 from tests.databases import Database
 
 every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb")
@@ -226,3 +227,29 @@ def test_options_that_cannot_be(name: str, value: str, said: str) -> None:
         read_options({"url": "sqlite:///mq.db", name: value})
     with pytest.raises(ConfigurationError, match="no database is named"):
         read_options({})
+
+
+@pytest.mark.backends("sqlite")
+def test_a_message_whose_body_is_in_a_journal_is_not_read_without_it(
+    database: Database, reader: Reader
+) -> None:
+    """What a sink has of a message is not replaced: the stream waits for the body, and says so."""
+    with database.engine.connect() as connection:
+        store(connection, 1)
+        store(connection, 2)
+    whole = database.rows("SELECT MSG FROM ACTIVEMQ_MSGS WHERE ID = 2")[0][0]
+    reference = set_broker_sequence(refer(7, 3, 512, bytes(300), 8), SEQUENCE_AT, 2)
+    database.execute("UPDATE ACTIVEMQ_MSGS SET MSG = :msg WHERE ID = 2", msg=reference)
+    with pytest.raises(BodyInJournal, match="only in the journal number 7"):
+        reader.turn()
+    database.execute("UPDATE ACTIVEMQ_MSGS SET MSG = :msg WHERE ID = 2", msg=whole)
+    assert reader.turn() == [1, 2]
+
+
+@every_vendor
+def test_a_stream_says_that_a_journal_may_have_more(database: Database, reader: Reader) -> None:
+    assert not reader.database.has_journal()
+    database.execute("INSERT INTO JDBCSTORE_STATE (NAME, NUMBER) VALUES ('journal', 7)")
+    assert reader.database.has_journal()
+    database.execute("UPDATE JDBCSTORE_STATE SET NUMBER = 0 WHERE NAME = 'journal'")
+    assert not reader.database.has_journal()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jdbcstore.analytics.named import named
-from jdbcstore.analytics.report import PLOTS, Section, page
+from jdbcstore.analytics.report import PLOTS, Section, page, with_empty_minutes
 from jdbcstore.cli import main
 from tests.analytics.conftest import Invoke
 
@@ -60,3 +60,12 @@ def test_what_messages_say_is_escaped_and_long_answers_are_cut() -> None:
     assert not re.search(r"<img|</script><script>alert", text[text.index("<h1>") :])
     assert "30 rows, and more" in text
     assert "<p>None.</p>" in text
+
+
+def test_a_line_falls_to_zero_in_empty_minutes() -> None:
+    """It does not slope across hours in which nothing came."""
+    times = [None, "2026-11-21T10:00:00.000Z", "2026-11-21T10:01:00.000Z", "2026-11-21T13:00:00.000Z"]
+    drawn, counts = with_empty_minutes(times, [9, 5, 6, 7])
+    assert [time[11:16] for time in drawn] == ["10:00", "10:01", "10:02", "12:59", "13:00"]
+    assert counts == [5, 6, 0, 0, 7]
+    assert with_empty_minutes(["2026-11-21T10:00:00Z", "2026-11-21T10:02:00Z"], [1, 2])[1] == [1, 0, 2]

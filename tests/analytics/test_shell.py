@@ -49,6 +49,11 @@ def test_statements_end_at_their_semicolon() -> None:
     ]
 
 
+def test_words_of_other_shells_are_commands_where_no_question_has_begun() -> None:
+    lines = ["help", "?", "Help;", "SELECT", "quit", ";", "exit", ".quit", "QUIT;"]
+    assert [*statements(lines, [])] == [*(".help", ".help", ".help", "SELECT\nquit\n", "\\q", "\\q", "\\q")]
+
+
 def test_what_is_typed_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from prompt_toolkit.application import create_app_session
     from prompt_toolkit.input import create_pipe_input

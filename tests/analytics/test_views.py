@@ -15,7 +15,8 @@ from jdbcstore import Message
 from jdbcstore.analytics.properties import VALUE
 from jdbcstore.analytics.reading import Reading
 from jdbcstore.analytics.vendors import VENDORS
-from jdbcstore.errors import StoreUnavailable
+from jdbcstore.checkpointed import IN_JOURNAL
+from jdbcstore.errors import ConfigurationError, StoreUnavailable
 from jdbcstore.values import Byte, Char, Float, Long, Short
 from tests import recordings
 from tests.databases import Database
@@ -254,3 +255,88 @@ def test_what_the_driver_says_is_told(connect: Connect, monkeypatch: pytest.Monk
     monkeypatch.setitem(VENDORS, "sqlite", lost)
     with pytest.raises(StoreUnavailable, match=r"Spark has no connection: .*/nowhere"):
         connect()
+
+
+def other_store(spark: SparkSession, folder: Path, *names: str) -> Analytics:
+    from jdbcstore import analytics
+
+    url = f"sqlite:///{folder / 'other.db'}"
+    with jdbcstore.open(url) as store:
+        for name in names:
+            store.queue(name).add_message(Message("pint"))
+    return analytics.connect(spark, url)
+
+
+@pytest.mark.backends("sqlite")
+def test_two_stores_in_one_session(
+    database: Database, connect: Connect, ask: Ask, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The last that was connected is seen; closing one takes nothing from the other."""
+
+    def seen() -> list[str]:
+        return [row.destination for row in ask("SELECT destination FROM messages ORDER BY id")]
+
+    with jdbcstore.open(database.url) as store:
+        store.queue("first").add_message(Message("pint"))
+    first = connect()
+    second = other_store(spark, tmp_path, "second")
+    assert seen() == ["queue://second"]
+    with first.picture():
+        assert seen() == ["queue://first"]
+    assert seen() == ["queue://second"]
+    second.close()
+    assert seen() == ["queue://first"]
+
+    again = other_store(spark, tmp_path)
+    first.close()
+    assert seen() == ["queue://second"]
+    first.close()
+    assert seen() == ["queue://second"]
+    again.close()
+    assert not spark.catalog.tableExists("messages")
+
+
+@pytest.mark.backends("sqlite")
+def test_views_of_the_users_own_stay(database: Database, connect: Connect, spark: SparkSession) -> None:
+    own = spark.sql("SELECT 'mine' AS text")
+    own.createOrReplaceTempView("messages")
+    try:
+        with pytest.raises(ConfigurationError, match="has a view messages already"):
+            connect()
+        assert spark.table("messages").collect() == own.collect()
+    finally:
+        spark.catalog.dropTempView("messages")
+
+    views = connect()
+    own.createOrReplaceTempView("lock")
+    views.close()
+    assert spark.table("lock").collect() == own.collect()
+    spark.catalog.dropTempView("lock")
+    assert not spark.catalog.tableExists("messages")
+    assert database.rows("SELECT count(*) FROM ACTIVEMQ_MSGS") == [(0,)]
+
+
+@pytest.mark.backends("sqlite")
+def test_a_journal_that_may_have_more_is_told_of(
+    database: Database, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert not connect().has_journal
+    assert IN_JOURNAL not in caplog.text
+    mark = {"journal": 7, "journal_applied": 1, "journal_written": 1}
+    for name, number in mark.items():
+        database.execute("INSERT INTO JDBCSTORE_STATE (NAME, NUMBER) VALUES (:n, :v)", n=name, v=number)
+    from jdbcstore import analytics
+
+    with analytics.connect(connect().spark, database.url) as views:
+        assert views.has_journal
+    assert IN_JOURNAL in caplog.text
+
+
+def test_a_session_of_spark_connect_is_refused() -> None:
+    from jdbcstore import analytics
+
+    remote: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(ConfigurationError, match="Spark Connect"):
+        analytics.register(remote)
+    with pytest.raises(ConfigurationError, match="Spark Connect"):
+        analytics.connect(remote, "sqlite:///nowhere.db")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jdbcstore.analytics.session import check_session
 from jdbcstore.analytics.shipping import ship
 from jdbcstore.analytics.streaming.source import MessageStream
 
@@ -18,5 +19,6 @@ def register(spark: SparkSession) -> None:
 
     >>> messages = spark.readStream.format("jdbcstore").option("url", "sqlite:///mq.db").load()
     """
+    check_session(spark)
     ship(spark)
     spark.dataSource.register(MessageStream)

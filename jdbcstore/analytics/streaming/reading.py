@@ -6,14 +6,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, event
+from sqlalchemy import Connection, Select, event, inspect, select
 
 from jdbcstore.analytics.streaming.horizon import Sight, end_of_run
 from jdbcstore.analytics.streaming.options import StreamOptions
 from jdbcstore.analytics.streaming.queries import StreamQueries
 from jdbcstore.analytics.streaming.vendors import WRITERS
 from jdbcstore.database import Database
-from jdbcstore.errors import StoreUnavailable
+from jdbcstore.errors import CorruptMessage, StoreUnavailable
+from jdbcstore.openwire import is_reference
+from jdbcstore.openwire.reference import unread
+from jdbcstore.schema import JOURNAL_ROWS
 
 T = TypeVar("T")
 
@@ -74,6 +77,18 @@ class StreamDatabase:
         """What is to be seen now."""
         return Sight(*self._rows(self._sql.sight())[0])
 
+    def has_journal(self) -> bool:
+        """Whether a journal may have messages that the tables have not."""
+        state = self._database.tables.state
+
+        def question(connection: Connection) -> bool:
+            if not inspect(connection).has_table(str(state.name)):
+                return False
+            mark = select(state.c.number).where(state.c.name == JOURNAL_ROWS[0])
+            return bool(connection.execute(mark).scalar())
+
+        return self._ask(question)
+
     def highest_below(self, end: int) -> int:
         """The highest ID up to this one, 0 where there is none."""
         return self._ids(self._sql.highest_below(end))[0]
@@ -123,10 +138,14 @@ class StreamDatabase:
         return self._ids(self._sql.nth_id(start, end, place))
 
     def pages(self, start: int, end: int) -> Iterator[Sequence[Any]]:
-        """The messages behind ``start``, up to ``end``, in pages of some 16 MiB."""
+        """The messages behind ``start``, up to ``end``, in pages of some 16 MiB.
+
+        :raises BodyInJournal: the database has not all of a message yet
+        """
         rows = 100
         while True:
             page = self._rows(self._sql.page(start, end, rows))
+            _refuse_references(page)
             if page:
                 yield page
             if len(page) < rows:
@@ -134,3 +153,14 @@ class StreamDatabase:
             start = page[-1].id
             mean = sum(len(row.msg or b"") for row in page) / len(page)
             rows = max(_LEAST_ROWS, min(_MOST_ROWS, int(_PAGE_BYTES / max(1, mean))))
+
+
+def _refuse_references(page: Sequence[Any]) -> None:
+    """What is written of a message without its body is written for good: it is not read again."""
+    for row in page:
+        if is_reference(row.msg):
+            try:
+                error = unread(bytes(row.msg), row.id, row.container)
+            except CorruptMessage:
+                continue  # its column says so
+            raise error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -18,9 +19,12 @@ from jdbcstore.analytics.streaming.options import EARLIEST, LATEST, StreamOption
 from jdbcstore.analytics.streaming.position import NOWHERE, Position
 from jdbcstore.analytics.streaming.reading import StreamDatabase
 from jdbcstore.analytics.streaming.rows import batch_of, schema
+from jdbcstore.checkpointed import IN_JOURNAL
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
+
+log = logging.getLogger(__name__)
 
 _PAUSE = 0.25
 """Seconds after a look that found nothing."""
@@ -75,6 +79,8 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _position(self) -> Position:
+        if self._database.has_journal():
+            log.warning("a stream of messages: %s", IN_JOURNAL)
         return Position(self._database, self._options.settle)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
