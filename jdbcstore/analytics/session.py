@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
+import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pyspark import java_gateway
 
 from jdbcstore.analytics.drivers import jars_found, packages
 from jdbcstore.analytics.java import find_java, make_shim
@@ -74,7 +75,7 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
     for name, value in {**ours, **settings}.items():
         builder = builder.config(name, value)
     try:
-        with uninterrupted():
+        with ended_if_interrupted():
             return check_session(builder.getOrCreate())
     except PySparkRuntimeError as error:
         raise ConfigurationError(
@@ -121,21 +122,23 @@ def check_session(spark: SparkSession) -> SparkSession:
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
-    """A Ctrl-C within the block counts behind it: a Java that is being started would be left running."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    pressed: list[int] = []
+def ended_if_interrupted() -> Iterator[None]:
+    """A Java that is being started in the block ends with it: nobody else would know of it."""
+    started: list[subprocess.Popen[bytes]] = []
+    gateway: Any = java_gateway
+    start = gateway.Popen
 
-    def note(number: int, _frame: object) -> None:
-        pressed.append(number)
+    def note(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(start(*arguments, **options))
+        return started[-1]
 
-    before = signal.signal(signal.SIGINT, note)
+    gateway.Popen = note
     try:
         yield
+    except KeyboardInterrupt:
+        for process in started:
+            process.kill()
+            process.wait()
+        raise
     finally:
-        if signal.getsignal(signal.SIGINT) is note:  # Spark has one of its own, which ends its jobs
-            signal.signal(signal.SIGINT, before)
-    if pressed:
-        raise KeyboardInterrupt
+        gateway.Popen = start

@@ -51,8 +51,11 @@ class Group(click.Group):
             formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
-        if ctx.ensure_object(Settings).debug:
+        debug = ctx.ensure_object(Settings).debug
+        if debug:
             logging.basicConfig(level=logging.INFO)
+        # Logs a traceback of each of its threads that a Ctrl-C interrupts.
+        logging.getLogger("py4j").propagate = debug
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()
@@ -137,7 +140,8 @@ def main(arguments: list[str] | None = None) -> int:
         note("standard output is closed; nothing was done. Open it, or send it to a file")
         return ExitCode.FAILED
     prepare_streams()
-    logging.getLogger("jdbcstore").addHandler(logging.NullHandler())
+    for name in ("jdbcstore", "py4j"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
     settings = Settings()
     try:
         code = commands.main(arguments, prog_name="jdbcstore", standalone_mode=False, obj=settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import zipfile
@@ -18,6 +19,7 @@ from jdbcstore.analytics.vendors import VENDORS, vendor_of
 from jdbcstore.errors import ConfigurationError
 from tests.cli.command_line import CommandLine
 from tests.docs.pages import ROOT
+from tests.polling import wait_until
 
 pytest.importorskip("pyspark")
 
@@ -231,3 +233,34 @@ def test_it_runs_from_a_zip(tmp_path: Path) -> None:
         [sys.executable, "-c", ZIPPED], capture_output=True, text=True, env=environment, cwd=tmp_path
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{packed}\n", "")
+
+
+FAKE_JAVA = """#!/bin/sh
+case "$*" in
+  -version) echo 'openjdk version "17.0.1"' >&2 ;;
+  *launcher.Main*) printf '\\0\\n%s\\0' "$0" gateway ;;
+  *) echo $$ > "{started}.new"; mv "{started}.new" "{started}"; exec sleep 600 ;;
+esac
+"""
+
+
+def test_a_java_that_is_being_started_ends_with_an_interrupt(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    program = tmp_path / "java" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(FAKE_JAVA.format(started=started))
+    program.chmod(0o755)
+    cli = CommandLine(tmp_path, JAVA_HOME=str(program.parents[1]))
+    cli("init")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # else children ignore it too
+    try:
+        with cli.start("sql", "SELECT 1", stderr=subprocess.PIPE) as asking:
+            wait_until(lambda: started.exists() or asking.poll() is not None, 120.0)
+            asking.send_signal(signal.SIGINT)
+            assert asking.stderr is not None
+            assert asking.stderr.read().decode().strip() == "jdbcstore: interrupted"
+            assert asking.wait(60) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
