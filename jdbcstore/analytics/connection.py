@@ -124,16 +124,12 @@ class Analytics:
         :param partitions: None is one for each core of the session
         """
         if not self._vendor.export:
-            yield
+            with self._shown.while_in({**self._live}):
+                yield
             return
         bounds = self._bounds(partitions or self.spark.sparkContext.defaultParallelism)
-        with self._snapshot() as init:
-            views = define(Reading(self._source, init), bounds)
-            self._shown.put(views)
-            try:
-                yield
-            finally:
-                self._shown.take(views)
+        with self._snapshot() as init, self._shown.while_in(define(Reading(self._source, init), bounds)):
+            yield
 
     @contextlib.contextmanager
     def _snapshot(self) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from jdbcstore.errors import ConfigurationError
@@ -57,6 +59,15 @@ class Shown:
         else:
             for name in mine:
                 self._spark.catalog.dropTempView(name)
+
+    @contextmanager
+    def while_in(self, views: Views) -> Iterator[None]:
+        """Show these within the block."""
+        self.put(views)
+        try:
+            yield
+        finally:
+            self.take(views)
 
     def _show(self, views: Views) -> None:
         for name, frame in views.items():

@@ -5,12 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
-import signal
-import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow.parquet
 import pytest
@@ -20,10 +16,6 @@ from tests import recordings
 from tests.analytics.conftest import Invoke
 from tests.cli.command_line import CommandLine, Result
 from tests.jvm import QUICK
-from tests.polling import wait_until
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @pytest.fixture
@@ -104,20 +96,3 @@ def test_the_demo_ends_with_three_answers(invoke: Invoke) -> None:
     assert sum(int(line.split()[1]) for line in second.splitlines()[2:]) == 60
     assert len(third.splitlines()) == 7
     assert " order ID:JDBCSTORE.DEMO-" in third
-
-
-def test_an_interrupt_ends_the_query_in_one_line(
-    invoke: Invoke, spark: SparkSession, caplog: pytest.LogCaptureFixture
-) -> None:
-    def interrupt() -> None:
-        tracker = spark.sparkContext.statusTracker()
-        wait_until(lambda: bool(tracker.getActiveJobsIds()), 120.0)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    result = invoke("sql", "SELECT count(*) FROM range(1000000000000) WHERE rand() < 0.1")
-    thread.join()
-    assert result == Result(130, "", "\njdbcstore: interrupted\n")
-    assert not [record for record in caplog.records if record.name.startswith("py4j")]
-    assert invoke("sql", "--json", "SELECT 1 AS one").lines == [{"one": 1}]

@@ -298,11 +298,14 @@ def test_two_stores_in_one_session(
 
 @pytest.mark.backends("sqlite")
 def test_views_of_the_users_own_stay(database: Database, connect: Connect, spark: SparkSession) -> None:
+    from jdbcstore import analytics
+
     own = spark.sql("SELECT 'mine' AS text")
+    jdbcstore.open(database.url, cleanup_period=0.0).close()
     own.createOrReplaceTempView("messages")
     try:
         with pytest.raises(ConfigurationError, match="has a view messages already"):
-            connect()
+            analytics.connect(spark, database.url)
         assert spark.table("messages").collect() == own.collect()
     finally:
         spark.catalog.dropTempView("messages")
@@ -318,7 +321,7 @@ def test_views_of_the_users_own_stay(database: Database, connect: Connect, spark
 
 @pytest.mark.backends("sqlite")
 def test_a_journal_that_may_have_more_is_told_of(
-    database: Database, connect: Connect, caplog: pytest.LogCaptureFixture
+    database: Database, connect: Connect, spark: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert not connect().has_journal
     assert IN_JOURNAL not in caplog.text
@@ -327,7 +330,7 @@ def test_a_journal_that_may_have_more_is_told_of(
         database.execute("INSERT INTO JDBCSTORE_STATE (NAME, NUMBER) VALUES (:n, :v)", n=name, v=number)
     from jdbcstore import analytics
 
-    with analytics.connect(connect().spark, database.url) as views:
+    with analytics.connect(spark, database.url) as views:
         assert views.has_journal
     assert IN_JOURNAL in caplog.text
 
