@@ -55,7 +55,9 @@ class Group(click.Group):
         if debug:
             logging.basicConfig(level=logging.INFO)
         # Logs a traceback of each of its threads that a Ctrl-C interrupts.
-        logging.getLogger("py4j").propagate = debug
+        py4j = logging.getLogger("py4j")
+        py4j.addHandler(logging.NullHandler())
+        py4j.propagate = debug
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()
@@ -140,8 +142,7 @@ def main(arguments: list[str] | None = None) -> int:
         note("standard output is closed; nothing was done. Open it, or send it to a file")
         return ExitCode.FAILED
     prepare_streams()
-    for name in ("jdbcstore", "py4j"):
-        logging.getLogger(name).addHandler(logging.NullHandler())
+    logging.getLogger("jdbcstore").addHandler(logging.NullHandler())
     settings = Settings()
     try:
         code = commands.main(arguments, prog_name="jdbcstore", standalone_mode=False, obj=settings)
