@@ -14,9 +14,6 @@ from jdbcstore.message_store import update_of
 from jdbcstore.schema import JOURNAL_LEFT, JOURNAL_ROWS
 from jdbcstore.session import Session
 
-IN_JOURNAL = "a journal may have messages that are not in this database yet, and are not shown"
-"""Of whoever reads the tables alone while their mark is a journal's."""
-
 Acknowledged = Sequence[tuple[AcknowledgementTracker, Sequence[tuple[int, int]]]]
 """(sequence, priority) of what each subscription has consumed."""
 

@@ -274,6 +274,10 @@ class JournalPending(StoreError):
         )
 
 
+IN_JOURNAL = "a journal may have messages that are not in this database yet, and are not shown"
+"""What somebody who only reads is told where a :class:`JournalPending` keeps others out."""
+
+
 class JournalInUse(StoreUnavailable):
     """Another process has the directory of the journal. ``directory`` is which."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from jdbcstore.analytics.dialect import teach
 from jdbcstore.analytics.drivers import missing_driver
 from jdbcstore.analytics.planning import plan_decoding
-from jdbcstore.analytics.queries import count_ids, mean_size, nth_id
+from jdbcstore.analytics.queries import count_ids, journal, mean_size, nth_id
 from jdbcstore.analytics.reading import Reading, Source
 from jdbcstore.analytics.session import check_session
 from jdbcstore.analytics.shipping import ship
@@ -19,9 +19,8 @@ from jdbcstore.analytics.shown import Shown
 from jdbcstore.analytics.stored import Stored
 from jdbcstore.analytics.vendors import Vendor, vendor_of
 from jdbcstore.analytics.views import VIEWS, define
-from jdbcstore.checkpointed import IN_JOURNAL, find_mark
 from jdbcstore.config import Configuration, StoreConfig
-from jdbcstore.errors import ConfigurationError
+from jdbcstore.errors import IN_JOURNAL, ConfigurationError
 from jdbcstore.session import Session
 
 if TYPE_CHECKING:
@@ -84,8 +83,7 @@ class Analytics:
             catalog = f"jdbcstore_{uuid.uuid4().hex}"
             self._source = Source(spark, session, self._vendor, url, catalog, self._fetch_size())
             self._source.open_catalog()
-            mark = find_mark(session)
-            self.has_journal = mark is not None and mark.journal != 0
+            self.has_journal = session.has_own_tables and bool(self._one(journal(session.tables))[0])
             """Whether a journal may have what these views do not show."""
             if self.has_journal:
                 log.warning("%s: %s", session.place, IN_JOURNAL)

@@ -130,6 +130,12 @@ def count_ids(tables: Tables) -> Select[Any]:
     return select(func.count()).select_from(tables.messages)
 
 
+def journal(tables: Tables) -> Select[Any]:
+    """The number of the journal that may have what the tables have not; 0 or null if none has."""
+    state = tables.state
+    return select(func.max(state.c.number)).where(state.c.name == "journal")
+
+
 def nth_id(tables: Tables, place: int) -> Select[Any]:
     """The ID that so many others are before."""
     ids = tables.messages.c.id

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from jdbcstore.checkpointed import IN_JOURNAL
 from jdbcstore.cli.output import note, print_table, write_line
+from jdbcstore.errors import IN_JOURNAL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,13 +12,18 @@ import click
 
 from jdbcstore import Configuration, JdbcStore, Store, load_config
 from jdbcstore.abc import Progress
-from jdbcstore.checkpointed import IN_JOURNAL
 from jdbcstore.cli.output import READING_JOURNAL, note, progress_if_any
 from jdbcstore.config import Kind
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
 from jdbcstore.database import Database
 from jdbcstore.destination import Destination
-from jdbcstore.errors import ConfigurationError, InvalidDestination, InvalidSelector, NotMaster
+from jdbcstore.errors import (
+    IN_JOURNAL,
+    ConfigurationError,
+    InvalidDestination,
+    InvalidSelector,
+    NotMaster,
+)
 from jdbcstore.opening import Opening
 from jdbcstore.patterns import is_wildcard
 from jdbcstore.selector import Selector

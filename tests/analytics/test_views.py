@@ -15,8 +15,7 @@ from jdbcstore import Message
 from jdbcstore.analytics.properties import VALUE
 from jdbcstore.analytics.reading import Reading
 from jdbcstore.analytics.vendors import VENDORS
-from jdbcstore.checkpointed import IN_JOURNAL
-from jdbcstore.errors import ConfigurationError, StoreUnavailable
+from jdbcstore.errors import IN_JOURNAL, ConfigurationError, StoreUnavailable
 from jdbcstore.values import Byte, Char, Float, Long, Short
 from tests import recordings
 from tests.databases import Database

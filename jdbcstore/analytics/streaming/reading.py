@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, event, inspect, select
+from sqlalchemy import Connection, Select, event, inspect
 
+from jdbcstore.analytics.queries import journal
 from jdbcstore.analytics.streaming.horizon import Sight, end_of_run
 from jdbcstore.analytics.streaming.options import StreamOptions
 from jdbcstore.analytics.streaming.queries import StreamQueries
@@ -16,7 +17,6 @@ from jdbcstore.database import Database
 from jdbcstore.errors import CorruptMessage, StoreUnavailable
 from jdbcstore.openwire import is_reference
 from jdbcstore.openwire.reference import unread
-from jdbcstore.schema import JOURNAL_ROWS
 
 T = TypeVar("T")
 
@@ -84,8 +84,7 @@ class StreamDatabase:
         def question(connection: Connection) -> bool:
             if not inspect(connection).has_table(str(state.name)):
                 return False
-            mark = select(state.c.number).where(state.c.name == JOURNAL_ROWS[0])
-            return bool(connection.execute(mark).scalar())
+            return bool(connection.execute(journal(self._database.tables)).scalar())
 
         return self._ask(question)
 

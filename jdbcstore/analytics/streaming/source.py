@@ -19,7 +19,7 @@ from jdbcstore.analytics.streaming.options import EARLIEST, LATEST, StreamOption
 from jdbcstore.analytics.streaming.position import NOWHERE, Position
 from jdbcstore.analytics.streaming.reading import StreamDatabase
 from jdbcstore.analytics.streaming.rows import batch_of, schema
-from jdbcstore.checkpointed import IN_JOURNAL
+from jdbcstore.errors import IN_JOURNAL
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
