@@ -35,6 +35,8 @@ class JournaledJdbcStore(JournaledStore):
         :raises JournalFailed: it cannot be written any more
         :raises StoreUnavailable: the database does not answer
         :raises LockLost: another is the master
+        :raises StoreError: the database answers, and takes no checkpoint
         """
         self._writer.check()
+        self._checkpointer.check()
         self.database.check()

@@ -24,9 +24,11 @@ from jdbcstore.cli.output import (
     write_json,
     write_line,
 )
+from jdbcstore.cli.refusing import drop, refused, retry
 from jdbcstore.errors import StoreError
 from jdbcstore.journal import Damage, Record, SegmentFile, records, segments
 from jdbcstore.journal import repair as repair_journal
+from jdbcstore.journaled.refused import Refused
 
 
 @click.group()
@@ -37,7 +39,8 @@ def journal() -> None:
     """
 
 
-journal.add_command(dump)
+for command in (dump, refused, retry, drop):
+    journal.add_command(command)
 
 
 @dataclass(slots=True)
@@ -84,6 +87,7 @@ def check(settings: Settings, folder: Path | None) -> int:
         checked, lost = _check(place)
     damage = [one for one in lost if not one.torn]
     refusal = None if damage else place.refusal()
+    aside = len(Refused(directory).every())
     if settings.json:
         for one in checked:
             write_json(_file_facts(one))
@@ -95,10 +99,16 @@ def check(settings: Settings, folder: Path | None) -> int:
                 "torn": next((_damage_facts(one) for one in lost if one.torn), None),
                 "damage": [_damage_facts(one) for one in damage],
                 "refusal": None if refusal is None else str(refusal),
+                **({"aside": aside} if aside else {}),
             }
         )
     else:
         _print_checked(directory, checked, lost, refusal)
+        if aside:
+            write_line(
+                f"beside them: {counted(aside, 'message')} that the database refused;"
+                " jdbcstore journal refused lists them"
+            )
     return ExitCode.DONE if refusal is None and not damage else ExitCode.FAILED
 
 

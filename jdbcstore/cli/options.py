@@ -111,6 +111,9 @@ class Settings:
         mark = store.journal_mark() if read_only and isinstance(store, JdbcStore) else None
         if mark is not None and mark.journal:
             note(IN_JOURNAL)
+        for journal in (configuration.journal, *(one.journal for one in configuration.stores)):
+            if journal is not None and (Path(journal.directory) / "refused").is_dir():
+                _tell_refused(Path(journal.directory))
 
     def database(self, *, must_exist: bool = False) -> Database:
         """The database that they name, without a store on it."""
@@ -155,6 +158,18 @@ def changing_nothing() -> Iterator[None]:
             f"{error}, and nothing was changed: stop it first, or have it do this as its client",
             holder=error.holder,
         ) from error
+
+
+def _tell_refused(journal: Path) -> None:
+    from jdbcstore.journaled.refused import Refused
+
+    if count := len(Refused(journal).every()):
+        some = (
+            "1 message that the database refused stands"
+            if count == 1
+            else (f"{count} messages that the database refused stand")
+        )
+        note(f"{some} aside: see jdbcstore journal refused")
 
 
 def _warn(configuration: Configuration) -> None:

@@ -125,6 +125,17 @@ def decode_record(record: Record) -> tuple[XATransactionId | None, Writes]:
         ) from error
 
 
+def decode_writes(body: bytes) -> Writes:
+    """What :func:`encode_writes` made.
+
+    :raises ValueError: it is none
+    """
+    try:
+        return _Reader(body).writes()
+    except StructError as error:
+        raise ValueError(str(error)) from error
+
+
 class _Reader:
     """Reads a body; every length is held against what there is."""
 

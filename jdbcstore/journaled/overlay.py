@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable
 from jdbcstore.abc import Cursor
 from jdbcstore.checkpoint import SubscriptionKey
 from jdbcstore.ids import XATransactionId
-from jdbcstore.journaled.layers import SMALL, Layer
+from jdbcstore.journaled.layers import OVERHEAD, SMALL, Layer
 from jdbcstore.journaled.operations import COMMIT, PREPARE, ROLLBACK, WRITE, Writes
 from jdbcstore.units import EncodedMessage
 
@@ -26,13 +26,20 @@ SourceName = str | SubscriptionKey
 class Held:
     """A prepared XA transaction: nothing else touches what it holds."""
 
-    __slots__ = ("deciding", "size", "writes")
+    __slots__ = ("deciding", "is_changed", "journaled", "number", "size", "writes")
 
-    def __init__(self, writes: Writes) -> None:
+    def __init__(self, writes: Writes, number: int, journaled: int) -> None:
         self.writes = writes
         self.deciding = threading.Lock()
         """Whoever writes a record of it, its outcome or itself again."""
-        self.size = sum(len(message.blob) for message in writes.adds)
+        self.number = number
+        """The last record that has it as it was prepared."""
+        self.journaled = journaled
+        """Bytes of records that had been written by then."""
+        self.is_changed = False
+        """It is not any more as that record has it."""
+        taken = sum(len(some) for _, some in (*writes.removes, *writes.acknowledgements))
+        self.size = sum(len(message.blob) + OVERHEAD for message in writes.adds) + SMALL * taken
 
 
 class Overlay:
@@ -49,9 +56,16 @@ class Overlay:
         """Messages up to this sequence are in the store behind, if they are still wanted."""
         self.found = 0
         """The store behind had no higher sequence when it was opened."""
+        self.journaled = 0
+        """Bytes of the records in it, and of those before that are known."""
         self.prepared: dict[XATransactionId, Held] = {}
+        self.prepared_size = 0
         self.held: defaultdict[SourceName, set[int]] = defaultdict(set)
         """What prepared transactions take."""
+        self.refused: dict[int, str] = {}
+        """Sequence -> container of messages that the store behind refused, and that stand aside."""
+        self.consumed: list[int] = []
+        """Of these, those that are gone since."""
         self.floors: dict[SourceName, Cursor] = {}
         """Up to where there is nothing to read: all is gone there."""
 
@@ -66,14 +80,17 @@ class Overlay:
 
     @property
     def size(self) -> int:
-        """Roughly the bytes it takes in memory, without what is prepared."""
-        return self.active.size + (self.frozen.size if self.frozen else 0)
+        """Roughly the bytes it takes in memory."""
+        return self.active.size + (self.frozen.size if self.frozen else 0) + self.prepared_size
 
-    def take(self, kind: int, xid: XATransactionId | None, writes: Writes, first: int) -> None:
-        """Take what a record says, its first sequence being this one."""
+    def take(self, kind: int, xid: XATransactionId | None, writes: Writes, first: int, number: int) -> None:
+        """Take what the record of a number says, its first sequence being this one."""
         if xid is not None and kind == PREPARE:
-            if xid not in self.prepared:
-                self.hold(xid, Held(writes))
+            held = self.prepared.get(xid)
+            if held is None:
+                self.hold(xid, Held(writes, number, self.journaled))
+            else:
+                held.number, held.journaled, held.is_changed = number, self.journaled, False
         elif xid is not None and kind in (COMMIT, ROLLBACK):
             self.let_go(xid)
         elif kind != WRITE:
@@ -114,6 +131,9 @@ class Overlay:
         for sequence in sequences:
             added = active.adds.get(sequence)
             if added is None:
+                if self.refused and self.refused.get(sequence) == container:
+                    del self.refused[sequence]
+                    self.consumed.append(sequence)
                 if sequence not in held and self._may_touch(container, sequence):
                     active.remove(container, sequence)
             elif added.container == container and sequence not in held:
@@ -200,6 +220,7 @@ class Overlay:
     def hold(self, xid: XATransactionId, held: Held) -> None:
         """A transaction is prepared."""
         self.prepared[xid] = held
+        self.prepared_size += held.size
         for container, sequences in held.writes.removes:
             self.held[container].update(sequences)
         for key, messages in held.writes.acknowledgements:
@@ -210,6 +231,7 @@ class Overlay:
         held = self.prepared.pop(xid, None)
         if held is None:
             return None
+        self.prepared_size -= held.size
         taken: list[tuple[SourceName, Iterable[int]]] = [*held.writes.removes]
         taken += [(key, [number for number, _ in some]) for key, some in held.writes.acknowledgements]
         for source, sequences in taken:
@@ -224,7 +246,9 @@ class Overlay:
         self.active.size -= SMALL * len(self.active.acknowledged.pop(key, ()))
         for held in self.prepared.values():
             acknowledged = held.writes.acknowledgements
-            acknowledged[:] = [(other, some) for other, some in acknowledged if other != key]
+            left = [(other, some) for other, some in acknowledged if other != key]
+            held.is_changed |= len(left) < len(acknowledged)
+            acknowledged[:] = left
         self.held.pop(key, None)
         self.floors.pop(key, None)
 

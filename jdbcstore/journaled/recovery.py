@@ -11,12 +11,13 @@ from jdbcstore.checkpoint import Changes, CheckpointedStore, JournalMark
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptJournal
-from jdbcstore.journal.api import Appender
+from jdbcstore.ids import XATransactionId
+from jdbcstore.journal.api import Appender, Record
 from jdbcstore.journal.layout import RECORD
 from jdbcstore.journaled.belonging import Belonging
 from jdbcstore.journaled.bodies import Bodies
 from jdbcstore.journaled.checkpointer import Checkpointer
-from jdbcstore.journaled.operations import COMMIT, WRITE, blobs_at, decode_record
+from jdbcstore.journaled.operations import COMMIT, ROLLBACK, WRITE, Writes, blobs_at, decode_record
 from jdbcstore.journaled.overlay import Overlay
 from jdbcstore.journaled.writing import JournalWriter
 from jdbcstore.units import everything
@@ -64,7 +65,8 @@ class Recovery:
         if referred:
             self._refer(mark)
         self._overlay.written = self._checkpointer.mark.written
-        self._replay(after, progress)
+        self._checkpointer.find_refused()
+        self._replay(after, progress, self._with_prepared(mark, after))
         overlay, journal = self._overlay, self._journal
         with overlay.lock:
             overlay.last_number = max(journal.last_number, after)
@@ -85,20 +87,33 @@ class Recovery:
                 raise
             log.error("messages of the store are lost: %s", error)
 
-    def _replay(self, after: int, progress: Progress | None) -> None:
+    def _with_prepared(self, mark: JournalMark, after: int) -> int:
+        """The record behind which there may be transactions that were undecided at the last checkpoint."""
+        if mark.journal != self._journal.journal:
+            return after  # a journal is left with none
+        return min(after, self._journal.first_number - 1)
+
+    def _replay(self, after: int, progress: Progress | None, start: int) -> None:
+        """Take the records behind ``after``, and from ``start`` what was prepared and not decided."""
         overlay, count = self._overlay, 0
-        for record in self._journal.records(after):
+        for record in self._journal.records(start):
+            if record.number <= after and record.kind == WRITE:
+                continue
             xid, writes = decode_record(record)
+            if record.number <= after:
+                self._take_prepared(record, xid, writes)
+                continue
             if self._audit is not None:
                 self._audit.without_duplicates(writes.adds, everything)
             with overlay.lock:
                 overlay.last_number = record.number
-                overlay.take(record.kind, xid, writes, record.sequence)
+                overlay.journaled += len(record.body)
+                overlay.take(record.kind, xid, writes, record.sequence, record.number)
                 if self._bodies.are_used and record.kind in (WRITE, COMMIT):
                     start = record.offset + RECORD
                     places = [(record.segment, start + at) for at in blobs_at(writes.adds, xid)]
                     overlay.locate(record.sequence, places)
-            if overlay.size >= self._writer.pressed:
+            if self._writer.is_pressed:
                 self._name_prioritized()
                 self._checkpointer.checkpoint()
             count += 1
@@ -107,6 +122,18 @@ class Recovery:
         self._name_prioritized()
         if progress is not None and count % _REPORTED:
             progress(count % _REPORTED)
+
+    def _take_prepared(self, record: Record, xid: XATransactionId | None, writes: Writes) -> None:
+        """Of a record that the store behind has what is to be decided yet."""
+        with self._overlay.lock:
+            self._overlay.journaled += len(record.body)
+            if record.kind in (COMMIT, ROLLBACK):
+                if xid is not None:
+                    self._overlay.let_go(xid)
+                return
+            self._overlay.take(record.kind, xid, writes, record.sequence, record.number)
+        if self._audit is not None:
+            self._audit.without_duplicates(writes.adds, everything)
 
     def _name_prioritized(self) -> None:
         """Say so of destinations of which nothing was stored before."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
-from jdbcstore.abc import Outcome, Progress
+from jdbcstore.abc import MessageReference, Outcome, Progress
 from jdbcstore.apart import check_each
 from jdbcstore.checkpoint import CheckpointedStore
 from jdbcstore.clock import Clock, SystemClock
@@ -30,6 +30,7 @@ from jdbcstore.journaled.operations import Writes
 from jdbcstore.journaled.overlay import Overlay
 from jdbcstore.journaled.parts import Parts
 from jdbcstore.journaled.recovery import Recovery
+from jdbcstore.journaled.refused import RefusedMessage
 from jdbcstore.journaled.subscriptions import Subscriptions
 from jdbcstore.journaled.topics import JournaledTopicMessageStore
 from jdbcstore.journaled.transaction import JournaledTransaction
@@ -93,7 +94,9 @@ class JournaledStore:
         self._store = store
         self._overlay = overlay = Overlay()
         due = threading.Event()
-        self._writer = writer = JournalWriter(overlay, config, store.audit, due.set)
+        self._writer = writer = JournalWriter(
+            overlay, config, store.audit, due.set, clock, store.config.reconnect_timeout
+        )
         self._subscriptions = subscriptions = Subscriptions(store)
         bodies = Bodies(store, writer, config)
         self._checkpointer = checkpointer = Checkpointer(
@@ -114,6 +117,7 @@ class JournaledStore:
         try:
             Recovery(store, overlay, writer, checkpointer, bodies, config, belonging).run(progress)
         except BaseException:
+            writer.give_up()
             self._journal.close()
             raise
         self._parts = Parts(
@@ -181,6 +185,41 @@ class JournaledStore:
         """
         self._writer.check_open()
         self._checkpointer.checkpoint()
+
+    def refused(self) -> list[RefusedMessage]:
+        """Messages that the store behind did not take, the oldest first: they stand aside, and others go on.
+
+        :raises StoreError: their files cannot be read
+        """
+        return self._checkpointer.refused.every()
+
+    def retry_refused(self, sequence: int) -> MessageReference | None:
+        """Store a message that was refused anew, behind all others; or its new contents, if it was updated.
+
+        What refused it is to be mended before. If the process ends in the middle it may be stored twice.
+
+        :returns: where it is now; None if it was refused again, and stands aside under another ID
+        :raises MessageNotFound: it does not stand aside, or is not there any more to be updated
+        """
+        one = self._checkpointer.refused.find(sequence)
+        destination = Destination.parse(one.destination)
+        place = self.topic(destination) if destination.is_topic else self.queue(destination)
+        self._writer.forget([one.encoded])
+        if one.is_update:
+            place.update_message(one.message)
+            reference = MessageReference(sequence, one.encoded.message_id)
+        else:
+            reference = place.add_message(one.message)
+        self.drop_refused(sequence)
+        self.checkpoint()
+        with self._overlay.lock:
+            return None if reference.sequence in self._overlay.refused else reference
+
+    def drop_refused(self, sequence: int) -> None:
+        """Let go of a message that was refused. One that does not stand aside is no error."""
+        with self._overlay.lock:
+            self._overlay.refused.pop(sequence, None)
+        self._checkpointer.refused.drop(sequence)
 
     def destinations(self) -> list[Destination]:
         with self._lock:
@@ -258,10 +297,12 @@ class JournaledStore:
         if self._cleanup is not None:
             self._cleanup.stop()
         self._writer.stop(StoreClosed())
+        unwritten = 0
         try:
             if self._writer.has_ended(left()):
                 self._checkpointer.finish(left())
             self._checkpointer.stop()
+            unwritten = self._writer.give_up()
             self._journal.close(left())
         finally:
             try:
@@ -269,6 +310,12 @@ class JournaledStore:
             except StoreClosed as error:
                 # Nobody but a checkpoint writes there.
                 log.warning("the store is closed in a checkpoint; the journal has the rest: %s", error)
+        if unwritten:
+            raise StoreClosed(
+                f"closed after {timeout} seconds: {unwritten} operations had waited for room in memory, and"
+                " are not written; their callers were told so",
+                unwritten=unwritten,
+            )
 
     def __enter__(self) -> Self:
         return self

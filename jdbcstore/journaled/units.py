@@ -71,9 +71,9 @@ class Unit:
         self.size = sum(map(len, chunks))
         return self
 
-    def apply(self, overlay: Overlay, sequence: int) -> None:
-        """It is written; the overlay's lock is held."""
-        overlay.take(self.kind, self.xid, self.writes, sequence)
+    def apply(self, overlay: Overlay, sequence: int, number: int) -> None:
+        """It is written, as the record of this number; the overlay's lock is held."""
+        overlay.take(self.kind, self.xid, self.writes, sequence, number)
 
     def blobs_at(self) -> Iterable[int]:
         """Where in its record the blob of each message begins that gets a sequence."""
@@ -111,7 +111,7 @@ class Add(Unit):
     def adds(self) -> list[EncodedMessage]:  # type: ignore[override]
         return [self.message]
 
-    def apply(self, overlay: Overlay, sequence: int) -> None:
+    def apply(self, overlay: Overlay, sequence: int, _number: int) -> None:
         overlay.active.add(sequence, self.message)
         overlay.last_sequence = sequence
 
@@ -143,7 +143,7 @@ class Removal(Unit):
     def adds(self) -> list[EncodedMessage]:  # type: ignore[override]
         return []
 
-    def apply(self, overlay: Overlay, _sequence: int) -> None:
+    def apply(self, overlay: Overlay, _sequence: int, _number: int) -> None:
         overlay.remove(self.container, self.removed)
 
     def blobs_at(self) -> Iterable[int]:

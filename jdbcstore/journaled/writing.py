@@ -9,10 +9,12 @@ from typing import Any, cast
 
 from jdbcstore.abc import MessageReference
 from jdbcstore.audit import DuplicateAudit
+from jdbcstore.clock import Clock
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import JournalFailed, OutcomeUnknown, StoreClosed, StoreError
 from jdbcstore.futures import Promise, StoreFuture, burst
 from jdbcstore.journal.api import Appender, Entry, Written
+from jdbcstore.journaled.admission import Admission
 from jdbcstore.journaled.operations import Writes
 from jdbcstore.journaled.overlay import Overlay
 from jdbcstore.journaled.units import Add, Removal, Unit
@@ -20,6 +22,8 @@ from jdbcstore.units import EncodedMessage, Waiter, nothing
 
 _PRESSED = 0.7
 """Of the memory: where a checkpoint begins."""
+_LEAST = 0.05
+"""Of the memory: less is not worth one, whatever else is there."""
 
 
 class JournalWriter:
@@ -36,12 +40,13 @@ class JournalWriter:
         config: JournalConfig,
         audit: DuplicateAudit | None,
         wake: Callable[[], None],
+        clock: Clock,
+        patience: float,
     ) -> None:
         self.overlay = overlay
         self._audit = audit
         self._wake = wake
         self._limit = config.memory_limit
-        self.pressed = int(config.memory_limit * _PRESSED)
         self._checkpoint_size = config.checkpoint_size
         self._locates = config.use_quick_journal
         self._lock = overlay.lock
@@ -55,11 +60,29 @@ class JournalWriter:
         """Bytes of records since the last checkpoint began."""
         self._paused = False
         self._stopped: StoreError | None = None
+        self.admission = Admission(
+            overlay,
+            clock,
+            patience,
+            self._changed,
+            is_full=self._is_full,
+            enter=self._enter,
+            write=self._let_in,
+            refuse=self._refuse,
+            wake=wake,
+        )
 
     @property
     def is_due(self) -> bool:
         """Whether there is so much that a checkpoint is to begin; the lock is held."""
-        return self.overlay.active.size >= self.pressed or self._written >= self._checkpoint_size
+        return self.is_pressed or self._written >= self._checkpoint_size
+
+    @property
+    def is_pressed(self) -> bool:
+        """Whether there is so much in memory; the lock is held. No checkpoint takes what is prepared out."""
+        overlay = self.overlay
+        size, room = overlay.active.size, self._limit - overlay.prepared_size
+        return size >= max(room * _PRESSED, self._limit * _LEAST) or (size > 0 and self.admission.wants_room)
 
     def add(self, message: EncodedMessage) -> MessageReference:
         """Add one message, and wait until it is durable."""
@@ -100,8 +123,15 @@ class JournalWriter:
     def _execute(self, unit: Unit) -> Any:
         waiter: Waiter[Any] = Waiter()
         unit.completion = waiter
-        self._append(unit, waits=_may_write())
-        return waiter.result()
+        self._append(unit, waits=True)
+        try:
+            return waiter.result()
+        except StoreError:
+            raise
+        except BaseException:
+            # A signal's handler has ended the call: what nobody has begun with is not to happen either.
+            self.withdraw(unit)
+            raise
 
     def _submit(self, unit: Unit) -> StoreFuture[Any]:
         unit.completion = result = Promise(self, unit)
@@ -178,15 +208,18 @@ class JournalWriter:
                     self._ended(1, 0)
 
     def _append(self, unit: Unit, *, waits: bool) -> None:
+        """Have it written, at once or when it is its turn. Waits only while the queues are full."""
         counted = False
         try:
             with self._lock:
-                if self._stopped is not None or self._paused or self._is_full(unit):
-                    self._wait_for_room(unit)
-                self._bytes_under_way += unit.cost
-                self._under_way += 1
+                if self._stopped is not None:
+                    self.check()
+                admission = self.admission
+                if (admission.is_busy or self._is_full(unit)) and admission.put(unit, waits=waits):
+                    return
+                self._enter(unit)
                 counted = True
-            self.journal.append(unit, waits=waits)
+            self.journal.append(unit, waits=waits and _may_write())
         except BaseException:
             if self._abandon(unit, counted=counted):
                 self.forget(unit.adds)
@@ -197,6 +230,9 @@ class JournalWriter:
 
         What the journal has begun with is written, and ends as any other.
         """
+        with self._lock:
+            if self.admission.withdraw(unit):
+                return True
         if unit.taken and not self.journal.withdraw(unit):
             return False
         if counted:
@@ -207,11 +243,22 @@ class JournalWriter:
     def _is_full(self, unit: Unit) -> bool:
         return unit.cost > 0 and self._bytes_under_way + self.overlay.size >= self._limit
 
-    def _wait_for_room(self, unit: Unit) -> None:
-        while self._stopped is None and (self._paused or self._is_full(unit)):
-            self._wake()
-            self._wait()
-        self.check()
+    def _enter(self, unit: Unit) -> None:
+        self._bytes_under_way += unit.cost
+        self._under_way += 1
+
+    def _let_in(self, unit: Unit) -> None:
+        """It has waited for its turn."""
+        try:
+            self.journal.append(unit)
+        except StoreError as error:
+            with self._lock:
+                self._ended(1, unit.cost)
+            self._refuse(unit, error)
+
+    def _refuse(self, unit: Unit, error: StoreError) -> None:
+        self.forget(unit.adds)
+        unit.completion.set_exception(error)
 
     def _wait(self) -> None:
         self._waiting += 1
@@ -232,11 +279,14 @@ class JournalWriter:
 
     def withdraw(self, unit: Unit) -> bool:
         """Take a unit back; whether its writing had not begun."""
-        if not self.journal.withdraw(unit):
-            return False
-        self.forget(unit.adds)
         with self._lock:
-            self._ended(1, unit.cost)
+            has_waited = self.admission.withdraw(unit)
+        if not has_waited:
+            if not self.journal.withdraw(unit):
+                return False
+            with self._lock:
+                self._ended(1, unit.cost)
+        self.forget(unit.adds)
         return True
 
     def forget(self, messages: Iterable[EncodedMessage]) -> None:
@@ -250,19 +300,22 @@ class JournalWriter:
         self._bytes_under_way -= cost
         if self._waiting:
             self._changed.notify_all()
+        if self.admission.is_busy:
+            self.admission.look()
 
     def committed(self, batch: Sequence[Written]) -> None:
         """The journal has made these durable: they are seen from now on, and then their callers are told."""
         overlay, cost, size = self.overlay, 0, 0
         units = cast("list[tuple[Unit, int, int, int, int]]", batch)
         with self._lock:
-            for unit, _, sequence, segment, offset in units:
-                unit.apply(overlay, sequence)
+            for unit, number, sequence, segment, offset in units:
+                unit.apply(overlay, sequence, number)
                 if self._locates:
                     overlay.locate(sequence, [(segment, offset + at) for at in unit.blobs_at()])
                 cost += unit.cost
                 size += unit.size
             overlay.last_number = batch[-1].number
+            overlay.journaled += size
             self._written += size
             self._ended(len(batch), cost)
             is_due = self.is_due
@@ -289,14 +342,26 @@ class JournalWriter:
         with self._lock:
             if self._stopped is None or isinstance(error, StoreClosed):
                 self._stopped = error
+                self.admission.stop(error)
             self._changed.notify_all()
+
+    def give_up(self) -> int:
+        """Let nothing in any more that waits; how many units that were."""
+        with self._lock:
+            left = self.admission.give_up()
+        with burst():
+            for unit in left:
+                self._refuse(unit, StoreClosed("the store was closed before this was written"))
+        return len(left)
 
     def has_ended(self, timeout: float | None) -> bool:
         """Wait until nothing is under way any more; whether that was in time."""
         with self._lock:
             self._waiting += 1
             try:
-                return self._changed.wait_for(lambda: not self._under_way, timeout)
+                return self._changed.wait_for(
+                    lambda: not self._under_way and self.admission.is_empty, timeout
+                )
             finally:
                 self._waiting -= 1
 
@@ -305,6 +370,7 @@ class JournalWriter:
         """All others wait; nothing of theirs is under way."""
         with self._lock:
             self._paused = True
+            self.admission.pause(True)
             while self._under_way:
                 self._wait()
         try:
@@ -312,15 +378,21 @@ class JournalWriter:
         finally:
             with self._lock:
                 self._paused = False
+                self.admission.pause(False)
                 self._changed.notify_all()
 
     def begin_checkpoint(self) -> None:
         """What is written from now on is for the next one; the lock is held."""
         self._written = 0
 
+    def leave_out(self, size: int) -> None:
+        """So many bytes were written by a checkpoint, and are not to begin the next one."""
+        with self._lock:
+            self._written -= size
+
     def make_room(self) -> None:
         """Something is in the store behind; the lock is held."""
-        self._changed.notify_all()
+        self.admission.look()
 
 
 def _may_write() -> bool:

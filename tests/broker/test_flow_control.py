@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jdbcstore import Message, Store
+from jdbcstore import JournaledStore, MemoryStore, Message, Store, StoreConfig
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy, TimedSubscriptionRecoveryPolicy
 from jdbcstore.errors import DestinationFull
 from tests.broker.consuming import PATIENCE, Recorder, consume, message, quiet, running, send
+from tests.conftest import small_journal
+from tests.journaled.world import Behind
 
 pytestmark = pytest.mark.backends("memory", "sqlite")
 
@@ -355,3 +359,38 @@ def test_open_transactions_are_bounded_for_one_connection_and_for_all(store: Sto
             assert engine._parts.transactions.used == 0
 
     asyncio.run(main())
+
+
+def test_a_journal_without_room_does_not_keep_the_loop_waiting(tmp_path: Path) -> None:
+    behind = Behind(MemoryStore(StoreConfig(cleanup_period=0)))
+    journaled = JournaledStore(behind, small_journal(tmp_path, memory_limit=LIMIT))
+    # A loop that waits for the store behind is let go after far too long, to say so.
+    rescue = threading.Timer(20, lambda: setattr(behind, "down", False))
+
+    async def main() -> None:
+        async with running(journaled, concurrent_store_and_dispatch_queues=True) as engine:
+            behind.down = True
+            rescue.start()
+            sends = []
+            for number in range(40):
+                sends.append(engine.send(message(f"{number:04}" * 250), "test"))
+                await quiet()
+            transaction = engine.begin("test")
+            transaction.send(message("committed"))
+            sends.append(transaction.commit())
+            await sends[5]
+            await send(engine, message("not stored", "OTHER", persistent=False))
+            rescue.cancel()
+            assert behind.down, "the loop has waited"
+            done = [future.done() for future in sends]
+            assert done == sorted(done, reverse=True)
+            assert not done[-2]
+            behind.down = False
+            await asyncio.gather(*sends)
+            consumer = await consume(engine, "Q", prefetch=100)
+            await consumer.drain(41)
+            bodies = [f"{number:04}" * 250 for number in range(40)]
+            assert consumer.bodies == [*bodies, "committed"]
+
+    asyncio.run(main())
+    journaled.close()

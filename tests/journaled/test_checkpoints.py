@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from jdbcstore import JournaledStore, MemoryStore, Message, Page, StoreConfig, XATransactionId
+from jdbcstore import Destination, JournaledStore, MemoryStore, Message, Page, StoreConfig, XATransactionId
 from jdbcstore.checkpoint import Changes
 from jdbcstore.errors import JournalFailed, JournalInUse, LockLost, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.futures import StoreFuture
+from jdbcstore.journal import Record, records
 from jdbcstore.journal.lock import DirectoryLock
+from jdbcstore.journaled.operations import PREPARE
 from jdbcstore.store import JdbcStore
 from tests.clock import FakeClock
 from tests.conformance.messages import content, fill
@@ -23,6 +26,7 @@ from tests.journaled.world import Behind, World
 from tests.polling import wait_until
 
 CONFIG = StoreConfig(cleanup_period=0)
+T = TypeVar("T")
 Open = Callable[..., tuple[JournaledStore, Behind]]
 
 
@@ -149,6 +153,238 @@ def test_adders_wait_for_room_and_consumers_do_not(open_journaled: Open) -> None
     assert added.wait(60)
     thread.join(60)
     assert queue.message_count() == 12
+
+
+@pytest.fixture
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits looks at the clock, which does not go by itself, often."""
+    monkeypatch.setattr("jdbcstore.journaled.admission._LOOK", 0.01)
+
+
+def within_reason(work: Callable[[], T], behind: Behind) -> T:
+    """What it returns; the store behind is up again once it has taken far too long."""
+    rescue = threading.Timer(20, lambda: setattr(behind, "down", False))
+    rescue.start()
+    try:
+        return work()
+    finally:
+        rescue.cancel()
+        assert behind.down, "the caller waited for the store behind"
+
+
+def test_no_caller_of_an_async_write_waits_for_room(open_journaled: Open) -> None:
+    store, behind = open_journaled(memory_limit=20_000)
+    queue = store.queue("A")
+    behind.down = True
+
+    def add() -> list[StoreFuture[Any]]:
+        added = [queue.add_message_async(Message(f"{number:04}" * 250)) for number in range(40)]
+        transaction = store.transaction()
+        transaction.queue("A").add_message(Message("committed"))
+        together = [Message("apart", destination=Destination.queue("A"))]
+        return [*added, transaction.commit_async(), store.add_each_async(together)]
+
+    futures = within_reason(add, behind)
+
+    futures[8].result(60)
+    stored = [future for future in futures if future.done()]
+    assert len(stored) < 20
+    assert stored == futures[: len(stored)]
+    withdrawn = futures.pop(30)
+    assert withdrawn.cancel()
+    behind.down = False
+    for future in futures:
+        future.result(60)
+    bodies = [str(number)[:4] for number in content(queue)]
+    assert bodies == [*(f"{number:04}" for number in range(40) if number != 30), "comm", "apar"]
+
+
+@pytest.mark.usefixtures("quick_looks")
+def test_what_finds_no_room_is_refused_after_a_while(open_journaled: Open) -> None:
+    clock = FakeClock()
+    store, behind = open_journaled(clock, memory_limit=20_000)
+    queue = store.queue("A")
+    behind.down = True
+    futures = [queue.add_message_async(Message("x" * 1_000)) for _ in range(20)]
+    raised: list[BaseException] = []
+
+    def add() -> None:
+        try:
+            queue.add_message(Message("waited for"))
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    wait_until(lambda: len(store._writer.admission._for_room) > 5 and not futures[-1].done())
+    clock.advance(CONFIG.reconnect_timeout - 1)
+    assert not futures[-1].done()
+    clock.advance(1)
+
+    error = futures[-1].exception(60)
+    thread.join(60)
+    assert isinstance(error, StoreUnavailable)
+    assert "memory_limit" in str(error)
+    assert "the database does not answer" in str(error)
+    assert [type(one) for one in raised] == [StoreUnavailable]
+    stored = sum(future.exception(60) is None for future in futures)
+    assert queue.message_count() == stored
+    queue.acknowledge(*[message.sequence or 0 for message in queue.recover()])
+    behind.down = False
+    assert fill(queue, "again")
+
+
+@pytest.mark.usefixtures("quick_looks")
+def test_a_store_behind_that_hangs_is_told_of(
+    open_journaled: Open, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock()
+    store, behind = open_journaled(clock)
+    asked, goes_on, apply = threading.Event(), threading.Event(), behind.apply
+
+    def hanging(changes: Changes) -> None:
+        asked.set()
+        assert goes_on.wait(60)
+        apply(changes)
+
+    monkeypatch.setattr(behind, "apply", hanging)
+    fill(store.queue("A"), "a")
+    thread = threading.Thread(target=store.checkpoint)
+    thread.start()
+    assert asked.wait(60)
+    clock.advance(4)
+    assert "has not answered" not in caplog.text
+    clock.advance(3)
+    wait_until(lambda: "has not answered a checkpoint for 7 seconds" in caplog.text)
+    clock.advance(35)
+    goes_on.set()
+    thread.join(60)
+
+    assert "answers again, after 42 seconds" in caplog.text
+    assert caplog.text.count("has not answered") == 1
+
+
+def test_what_waits_for_room_is_written_before_a_close(open_journaled: Open) -> None:
+    store, behind = open_journaled(memory_limit=20_000)
+    queue = store.queue("A")
+    behind.down = True
+    futures = [queue.add_message_async(Message("x" * 1_000)) for _ in range(40)]
+    assert not futures[-1].done()
+    behind.down = False
+
+    store.close()
+
+    assert [future.exception(0) for future in futures] == [None] * 40
+    assert sum(len(changes.adds) for changes in behind.applied) == 40
+
+
+def test_a_close_says_what_it_gave_up(open_journaled: Open) -> None:
+    store, behind = open_journaled(memory_limit=20_000)
+    behind.down = True
+    futures = [store.queue("A").add_message_async(Message("x" * 1_000)) for _ in range(40)]
+
+    with pytest.raises(StoreClosed) as closed:
+        store.close(timeout=0.1)
+
+    failed = [future for future in futures if future.exception(0) is not None]
+    assert 20 < closed.value.unwritten == len(failed)
+    assert all(isinstance(future.exception(), StoreClosed) for future in failed)
+
+
+def prepared(store: JournaledStore, number: int, size: int) -> XATransactionId:
+    xid = XATransactionId(7, b"%d" % number, b"b")
+    branch = store.xa.start(xid)
+    branch.queue("P").add_message(Message("x" * size))
+    assert branch.prepare()
+    return xid
+
+
+def prepares(directory: Path) -> int:
+    return sum(isinstance(one, Record) and one.kind == PREPARE for one in records(directory))
+
+
+def test_what_is_prepared_is_not_written_again_and_again(tmp_path: Path) -> None:
+    """Also not if it is more than what begins a checkpoint."""
+    world = World(tmp_path, memory_behind(), FakeClock(), closes=False)
+    world.options |= {"checkpoint_size": 20_000, "journal_log_file_size": 8_192}
+    store = world.open()
+    xids = [prepared(store, number, 10_000) for number in range(4)]
+    wait_until(lambda: store._checkpointer.mark.applied >= 2)
+    for number in range(3):
+        fill(store.queue("A"), f"{number}")
+        store.checkpoint()
+    journal = Path(store._journal._directory)  # type: ignore[attr-defined]
+    assert store._overlay.last_number == 7
+    assert prepares(journal) == 4
+
+    world.crash()
+    store = world.open()
+    assert [one.xid for one in store.xa.recover()] == xids
+    store.xa.rollback(xids[0])
+    for _ in range(20):
+        # So much that they are in the way of files that could be released.
+        fill(store.queue("A"), "y" * 10_000)
+    store.checkpoint()
+    journal = Path(store._journal._directory)  # type: ignore[attr-defined]
+    numbers = [one.number for one in records(journal) if isinstance(one, Record) and one.kind == PREPARE]
+    assert numbers
+    assert numbers[0] > 4
+    assert len(list(journal.glob("journal-*.log"))) < 12
+
+    world.crash()
+    store = world.open()
+    assert [one.xid for one in store.xa.recover()] == xids[1:]
+    store.xa.commit(xids[1])
+    assert store.queue("P").message_count() == 1
+    world.crash()
+    store = world.open()
+    assert [one.xid for one in store.xa.recover()] == xids[2:]
+    store.checkpoint()
+    world.crash()
+    assert [one.xid for one in world.open().xa.recover()] == xids[2:]
+    assert world.store.queue("P").message_count() == 1
+    world.close()
+
+
+def memory_behind() -> Callable[[], MemoryStore]:
+    """One that outlives its machine."""
+    behind = MemoryStore(CONFIG, clock=FakeClock())
+    return lambda: behind
+
+
+@pytest.mark.usefixtures("quick_looks")
+def test_what_is_prepared_counts_in_the_memory(open_journaled: Open) -> None:
+    clock = FakeClock()
+    store, behind = open_journaled(clock, memory_limit=20_000)
+    queue = store.queue("A")
+    xids = [prepared(store, number, 6_000) for number in range(2)]
+    for _ in range(20):
+        fill(queue, "x" * 1_000)  # what room is left is used again and again
+    assert behind.message_count("A") >= 15
+    xids += [prepared(store, number, 6_000) for number in range(2, 4)]
+    added = queue.add_message_async(Message("late"))
+    branch = store.xa.start(XATransactionId(7, b"more", b"b"))
+    branch.queue("P").add_message(Message("late"))
+
+    def wait() -> None:
+        wait_until(lambda: is_waiting(store, 2))
+        clock.advance(60)
+
+    threading.Thread(target=wait).start()
+
+    with pytest.raises(StoreUnavailable, match=r"prepared transactions take 26,0.* jdbcstore xa list"):
+        branch.prepare()
+    with pytest.raises(StoreUnavailable):
+        added.result(60)
+
+    store.xa.rollback(xids[0])
+    assert fill(queue, "again")
+    store.xa.commit(xids[1])
+    assert store.queue("P").message_count() == 1
+
+
+def is_waiting(store: JournaledStore, count: int) -> bool:
+    return len(store._writer.admission._for_room) == count
 
 
 def test_a_store_that_is_away_is_tried_again(open_journaled: Open, caplog: pytest.LogCaptureFixture) -> None:
