@@ -11,7 +11,8 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from jdbcstore.abc import Store, XATransaction
 from jdbcstore.errors import LockLost, OutcomeUnknown, StoreError, TransactionNotFound
@@ -123,12 +124,22 @@ class Outcomes:
 
         :raises StoreError: a store does not answer; it is to be called again
         """
+        with self.alone():
+            pass
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """A while in which nothing is committed, after all that was left undecided is finished.
+
+        :raises StoreError: a store does not answer
+        """
         with self._turn:
             # Else it would take one that is being decided for one that was left.
             self._turn.wait_for(lambda: not self._finishing and not self._committing)
             self._finishing = True
         try:
             self._finish_all()
+            yield
         finally:
             with self._turn:
                 self._finishing = False

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +15,8 @@ from jdbcstore.destination import Destination
 from jdbcstore.errors import ConfigurationError, InvalidDestination, StoreClosed, StoreError
 from jdbcstore.filtered.each import StorePerDestination
 from jdbcstore.patterns import DestinationMap
+
+log = logging.getLogger(__name__)
 
 _NAME_BYTES = 8
 
@@ -53,6 +57,10 @@ class Routes:
         self._labels: dict[int, str] = {}
         self._by_name: dict[bytes, Store] = {}
         self._each: dict[tuple[int, Destination], Store] = {}
+        self._own: Counter[int] = Counter()
+        """How many stores there are of one destination each."""
+        self._shared: dict[int, Store] = {}
+        """What destinations share that have no store of their own, though each should."""
         self.stores: tuple[Store, ...] = ()
         """Those that are open."""
         several: dict[int, StorePerDestination] = {}
@@ -66,8 +74,12 @@ class Routes:
                 self._add(route.store, route.label)
         try:
             for one in several.values():
+                if one.has_shared:
+                    self._open_shared(one)
                 for destination in one.found():
                     self._store_of_its_own(one, destination)
+                    if self._own[id(one)] > one.most:
+                        self._remove_if_empty(one, destination)
         except BaseException:
             self.close_each()
             raise
@@ -112,10 +124,75 @@ class Routes:
             if self._closed:
                 raise StoreClosed()
             if key not in self._each:
-                store = several.open(destination)
-                self._add(store, f"{self._labels[id(several)]} {destination}")
-                self._each[key] = store
+                self._each[key] = self._opened(several, destination)
             return self._each[key]
+
+    def _opened(self, several: StorePerDestination, destination: Destination) -> Store:
+        """A store of its own, if it has one or there is room for one more."""
+        if not several.has(destination) and self._own[id(several)] >= several.most:
+            if id(several) not in self._shared:
+                log.warning(
+                    "there are %d stores for a destination each in one folder: others share one from now on;"
+                    " delete destinations that nobody needs, or route them",
+                    several.most,
+                )
+                self._open_shared(several)
+            return self._shared[id(several)]
+        store = several.open(destination)
+        self._add(store, f"{self._labels[id(several)]} {destination}")
+        self._own[id(several)] += 1
+        return store
+
+    def _open_shared(self, several: StorePerDestination) -> None:
+        store = several.open_shared()
+        self._shared[id(several)] = store
+        self._add(store, f"{self._labels[id(several)]} (shared)")
+        for destination in store.destinations():
+            if not several.has(destination):
+                self._each[id(several), destination] = store
+
+    def has_its_own(self, destination: Destination) -> bool:
+        """Whether a destination is alone in its store."""
+        several = self._leading(destination)
+        if not isinstance(several, StorePerDestination):
+            return False
+        found = self._each.get((id(several), destination))
+        return found is not None and found is not self._shared.get(id(several))
+
+    def remove(self, destination: Destination) -> None:
+        """Close the store of a destination of its own, and remove it, if there is nothing in it.
+
+        :raises StoreError: it cannot be looked into
+        """
+        several = self._leading(destination)
+        if isinstance(several, StorePerDestination):
+            with self._lock:
+                if not self._closed:
+                    self._remove_if_empty(several, destination)
+
+    def _remove_if_empty(self, several: StorePerDestination, destination: Destination) -> None:
+        key = id(several), destination
+        store = self._each.get(key)
+        if store is None or store is self._shared.get(id(several)) or not _is_empty(store):
+            return
+        # Closed first, so that nothing comes in between: whoever has it yet hears of that.
+        self._forget(store)
+        del self._each[key]
+        self._own[id(several)] -= 1
+        store.close()
+        found = several.open(destination)
+        if _is_empty(found):
+            found.close()
+            several.remove(destination)
+        else:
+            self._add(found, f"{self._labels[id(several)]} {destination}")
+            self._own[id(several)] += 1
+            self._each[key] = found
+
+    def _forget(self, store: Store) -> None:
+        del self._by_name[self.name_of(store)]
+        del self._labels[id(store)]
+        self.stores = tuple(one for one in self.stores if one is not store)
 
     def close(self) -> None:
         """Open no more stores."""
@@ -125,7 +202,7 @@ class Routes:
     def close_each(self) -> None:
         """Close the stores that were opened here, for who cannot use them."""
         self.close()
-        for store in self._each.values():
+        for store in {id(one): one for one in (*self._each.values(), *self._shared.values())}.values():
             with contextlib.suppress(StoreError):
                 store.close()
 
@@ -137,3 +214,8 @@ class Routes:
     def named(self, name: bytes) -> Store | None:
         """The store of a name within an XID."""
         return self._by_name.get(name)
+
+
+def _is_empty(store: Store) -> bool:
+    """Whether nothing would be lost with it."""
+    return not (store.destinations() or store.xa.recover())

@@ -106,7 +106,12 @@ class FilteredStore:
         return sorted(found, key=str)
 
     def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
-        return self.routes.store_of(destination).delete_destination(destination, progress)
+        """As the contract says. A store of its own is closed with it, and so is what was had of that."""
+        removed = self.routes.store_of(destination).delete_destination(destination, progress)
+        if self.routes.has_its_own(destination):
+            with self.outcomes.alone():
+                self.routes.remove(destination)
+        return removed
 
     def last_sequence(self) -> int:
         """The highest of any store."""

@@ -240,8 +240,9 @@ class Checkpointer:
         for sequence, message in changes.updates:
             self._put_aside(sequence, message, error, is_update=True)
         for sequence, body in changes.bodies:
-            self._put_aside(sequence, row_of(openwire.decode(body, sequence=sequence)), error)
-            removes.append(sequence)  # the store behind has what refers to it
+            row = row_of(openwire.decode(body, sequence=sequence))
+            self._put_aside(sequence, row, error)
+            removes.append((row.container, sequence))  # the store behind has what refers to it
         return replace(changes, adds=(), updates=(), bodies=(), removes=removes)
 
     def _put_aside(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -182,6 +184,103 @@ def test_a_store_in_files_works_and_so_does_its_toml(tmp_path: Path, text: str) 
     with jdbcstore.open(made) as store:
         assert content(store.queue("ORDERS.EU")) == ["b"]
         assert content(store.topic("NEWS").subscription("client", "reader")) == ["c"]
+
+
+def threads() -> int:
+    return sum(thread.name.startswith("jdbcstore") for thread in threading.enumerate())
+
+
+def test_a_folder_has_so_many_stores_of_one_destination(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever names clients invent."""
+    monkeypatch.setattr("jdbcstore.filtered.each.MOST", 2)
+    configuration = load(tmp_path)
+    names = [f"N{number}" for number in range(8)]
+    with opened(configuration) as store:
+        for name in names[:3]:
+            fill(store.queue(name), name)
+        before, open_files = threads(), len(os.listdir("/proc/self/fd"))
+        for name in names[3:]:
+            fill(store.queue(name), name)
+        store.topic("NEWS").subscribe("client", "reader")
+        assert threads() == before
+        assert len(os.listdir("/proc/self/fd")) == open_files
+        assert len({store_of(store, name) for name in names}) == 3
+        assert caplog.text.count("others share one") == 1
+        with store.transaction() as transaction:
+            for name in names:
+                transaction.queue(name).add_message(Message("all"))
+        assert len(list((tmp_path / "each").iterdir())) == 3
+    with opened(configuration) as store:
+        assert [content(store.queue(name)) for name in names] == [[name, "all"] for name in names]
+        assert [str(one) for one in store.destinations()] == [
+            *(f"queue://{name}" for name in names),
+            "topic://NEWS",
+        ]
+        assert len({store_of(store, name) for name in (*names, "NEW")}) == 3
+        assert store_of(store, "topic://NEWS") is store_of(store, "N7")
+
+
+def test_a_destination_that_is_deleted_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jdbcstore.filtered.each.MOST", 1)
+    configuration = load(tmp_path)
+    with opened(configuration) as store:
+        before = threads()
+        fill(store.queue("A"), "a", "b")
+        fill(store.queue("B"), "shared")
+        [folder] = [path for path in (tmp_path / "each").iterdir() if path.name != "shared"]
+        assert store.delete_destination(Destination.queue("A")) == 2
+        assert not folder.exists()
+        assert store.delete_destination(Destination.queue("B")) == 1
+        fill(store.queue("A"), "again")
+        assert content(store.queue("A")) == ["again"]
+        store.delete_destination(Destination.queue("A"))
+        fill(store.queue("C"), "takes its place")
+        assert store_of(store, "C") is not store_of(store, "B")
+        with_shared = threads()
+        store.delete_destination(Destination.queue("C"))
+        assert threads() < with_shared
+        assert before <= threads()
+    with opened(configuration) as store:
+        assert store.destinations() == []
+
+
+def test_a_message_that_comes_while_its_destination_is_deleted_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration = load(tmp_path)
+    with opened(configuration) as store:
+        fill(store.queue("A"), "a")
+        own = store_of(store, "A")
+        close = own.close
+
+        def late(timeout: float | None = None) -> None:
+            fill(own.queue("A"), "late")
+            close(timeout)
+
+        monkeypatch.setattr(own, "close", late)
+        store.delete_destination(Destination.queue("A"))
+        assert content(store.queue("A")) == ["late"]
+    with opened(configuration) as store:
+        assert content(store.queue("A")) == ["late"]
+
+
+def test_too_many_of_before_are_opened_while_there_is_something_in_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration = load(tmp_path)
+    with opened(configuration) as store:
+        for name in ("A", "B", "C", "D"):
+            store.queue(name).acknowledge(*fill(store.queue(name), "x"))
+        fill(store.queue("E"), "kept")
+    monkeypatch.setattr("jdbcstore.filtered.each.MOST", 2)
+    with opened(configuration) as store:
+        assert [str(one) for one in store.destinations()] == ["queue://E"]
+        assert len(list((tmp_path / "each").iterdir())) == 3
+        assert content(store.queue("E")) == ["kept"]
 
 
 def test_commands_use_them(tmp_path: Path, invoke: Invoke) -> None:
