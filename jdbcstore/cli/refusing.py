@@ -13,7 +13,6 @@ from jdbcstore.cli.messages import facts_of
 from jdbcstore.cli.options import Command, Settings
 from jdbcstore.cli.output import counted, local_time, print_table, printable, size, write_json, write_line
 from jdbcstore.errors import CorruptMessage
-from jdbcstore.filtered import FilteredStore
 from jdbcstore.journaled import JournaledStore
 from jdbcstore.journaled.refused import Refused, RefusedMessage
 
@@ -98,10 +97,10 @@ def drop(settings: Settings, ids: tuple[int, ...]) -> None:
 
 def _holder(store: Store, sequence: int) -> JournaledStore:
     """The store that has a refused message of this ID: each of several counts for itself."""
-    stores = store.routes.stores if isinstance(store, FilteredStore) else (store,)
+    routes = getattr(store, "routes", None)
     found = [
         one
-        for one in stores
+        for one in ((store,) if routes is None else routes.stores)
         if isinstance(one, JournaledStore) and any(sequence == each.sequence for each in one.refused())
     ]
     if len(found) != 1:
