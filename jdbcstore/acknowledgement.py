@@ -101,8 +101,6 @@ class AcknowledgementTracker:
         self._lanes: dict[int, _Lane] | None = None
         """By row priority; a single lane takes messages of every priority."""
         self._swept = False
-        self.exists = True
-        """False once subscriptions were deleted, until it is known that this one was not."""
 
     @property
     def subscription(self) -> dict[str, str]:

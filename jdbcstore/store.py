@@ -6,7 +6,8 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
+from weakref import WeakValueDictionary
 
 from jdbcstore.abc import Outcome, Progress
 from jdbcstore.adapters.sql import Row
@@ -104,6 +105,8 @@ class JdbcStore:
         self._lock = threading.Lock()
         self._queues: dict[Destination, JdbcMessageStore] = {}
         self._topics: dict[Destination, JdbcTopicMessageStore] = {}
+        self._deleted: WeakValueDictionary[Destination, JdbcMessageStore] = WeakValueDictionary()
+        """What somebody may still use of destinations that were deleted: there are never two of one."""
         self._cleanup: CleanupTimer | None = None
         if not read_only:
             self._take_over()
@@ -160,7 +163,7 @@ class JdbcStore:
     def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> JdbcMessageStore:
         destination = queue_named(name, self._parts.lengths)
         with self._lock:
-            found = self._queues.get(destination)
+            found = self._queues.get(destination) or self._taken_up(destination, self._queues)
         if found is None:
             made = JdbcMessageStore(self._parts, destination, prioritized)
             with self._lock:
@@ -170,12 +173,19 @@ class JdbcStore:
     def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> JdbcTopicMessageStore:
         destination = topic_named(name, self._parts.lengths)
         with self._lock:
-            found = self._topics.get(destination)
+            found = self._topics.get(destination) or self._taken_up(destination, self._topics)
         if found is None:
             made = JdbcTopicMessageStore(self._parts, destination, prioritized)
             with self._lock:
                 found = self._topics.setdefault(destination, made)
         return agreed(found, prioritized)
+
+    def _taken_up(self, destination: Destination, used: dict[Destination, Any]) -> Any:
+        """What is still used of a destination that was deleted; None if nothing is. The lock is held."""
+        found = self._deleted.pop(destination, None)
+        if found is not None:
+            used[destination] = found
+        return found
 
     def transaction(self) -> JdbcTransaction:
         return JdbcTransaction(self, self._writer)
@@ -190,8 +200,10 @@ class JdbcStore:
 
     def forget_acknowledgements(self, topic: str) -> None:
         """Drop what is remembered of the acknowledgements of a topic; for the writers of this package."""
-        found = self._topics.get(Destination.named(topic, DestinationKind.TOPIC))
-        if found is not None:
+        destination = Destination.named(topic, DestinationKind.TOPIC)
+        with self._lock:
+            found = self._topics.get(destination) or self._deleted.get(destination)
+        if isinstance(found, JdbcTopicMessageStore):
             found.reset_trackers()
 
     @property
@@ -220,14 +232,26 @@ class JdbcStore:
         self._writer.call(application.run, behind=changes.mark.written, rows=application.rows)
 
     def _forget_all(self) -> None:
-        for topic in list(self._topics.values()):
-            topic.reset_trackers()
+        with self._lock:
+            every = [*self._topics.values(), *self._deleted.values()]
+        for topic in every:
+            if isinstance(topic, JdbcTopicMessageStore):
+                topic.reset_trackers()
 
     def destinations(self) -> list[Destination]:
         rows = self._session.fetch(self._session.statements.find_all_destinations)
         return sorted({Destination.parse(name) for (name,) in rows if name is not None}, key=str)
 
     def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
+        removed = self._delete(destination, progress)
+        used: dict[Destination, Any] = self._topics if destination.is_topic else self._queues
+        with self._lock:
+            gone = used.pop(destination, None)
+            if gone is not None:
+                self._deleted[destination] = gone
+        return removed
+
+    def _delete(self, destination: Destination, progress: Progress | None) -> int:
         if not destination.is_topic:
             return self.queue(destination).remove_all_messages(progress)
         topic = self.topic(destination)

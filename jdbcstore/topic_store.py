@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
 from jdbcstore.acknowledgement import AcknowledgementTracker
@@ -30,6 +32,9 @@ class JdbcTopicMessageStore(JdbcMessageStore):
     def __init__(self, parts: Parts, destination: Destination, prioritized: bool | None) -> None:
         super().__init__(parts, destination, prioritized)
         self._trackers: dict[tuple[str, str], AcknowledgementTracker] = {}
+        self._doubted: WeakValueDictionary[tuple[str, str], AcknowledgementTracker] = WeakValueDictionary()
+        """Of subscriptions that may be deleted, as long as a write has it: there are never two of one."""
+        self._lock = threading.Lock()
 
     def _looks_prioritized(self) -> bool:
         if super()._looks_prioritized():
@@ -144,11 +149,11 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         """One subscription's consumed messages, for the writers of this package."""
         name = (client_id, subscription_name)
         tracker = self._trackers.get(name)
-        if tracker is None or not tracker.exists:
+        if tracker is None:
             self.marks(client_id, subscription_name)
-            fresh = AcknowledgementTracker(self._sql, self._container, client_id, subscription_name)
-            tracker = self._trackers.setdefault(name, fresh)
-            tracker.exists = True
+            tracker = self.tracker(*name)
+            with self._lock:
+                self._trackers[name] = tracker
         resolved = [pair for message in messages for pair in self._resolve_lane(message)]
         return Acknowledgement(tracker, resolved)
 
@@ -157,9 +162,13 @@ class JdbcTopicMessageStore(JdbcMessageStore):
 
         Whether there is such a subscription is seen when it is used.
         """
-        fresh = AcknowledgementTracker(self._sql, self._container, client_id, subscription_name)
-        fresh.exists = False
-        return self._trackers.setdefault((client_id, subscription_name), fresh)
+        name = (client_id, subscription_name)
+        with self._lock:
+            found = self._trackers.get(name) or self._doubted.get(name)
+            if found is None:
+                found = AcknowledgementTracker(self._sql, self._container, *name)
+                self._doubted[name] = found
+            return found
 
     def acknowledge_for(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> None:
         """One subscription has consumed these, and it is committed."""
@@ -207,13 +216,17 @@ class JdbcTopicMessageStore(JdbcMessageStore):
 
     def reset_trackers(self) -> None:
         """Forget what is known of acknowledgements: messages were removed for everybody, for one."""
-        for tracker in list(self._trackers.values()):
+        with self._lock:
+            every = [*self._trackers.values(), *self._doubted.values()]
+        for tracker in every:
             tracker.reset()
 
     def _doubt_subscriptions(self) -> None:
-        for tracker in list(self._trackers.values()):
-            tracker.reset()
-            tracker.exists = False
+        """Whether they are there is looked up when they are used next."""
+        self.reset_trackers()
+        with self._lock:
+            self._doubted.update(self._trackers)
+            self._trackers.clear()
 
     def _info(self, row: Row) -> SubscriptionInfo:
         client_id, name, _, _, selector, pattern = row

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from jdbcstore import Destination, DestinationKind, Message, MessageId, ProducerId, Store
+from jdbcstore.acknowledgement import AcknowledgementTracker
 from jdbcstore.errors import InvalidDestination, SchemaError, SubscriptionNotFound
+from jdbcstore.message_store import JdbcMessageStore
 from tests.conformance.messages import content, fill
 from tests.databases import Database
 
@@ -170,6 +174,51 @@ def test_deleting_a_topic_leaves_no_row(store: Store, database: Database) -> Non
 
     for table in ("ACTIVEMQ_MSGS", "ACTIVEMQ_ACKS", "JDBCSTORE_ACKS"):
         assert database.rows(f"SELECT COUNT(*) FROM {table}") == [(0,)]
+
+
+def alive(kind: type) -> int:
+    gc.collect()
+    return sum(isinstance(one, kind) for one in gc.get_objects())
+
+
+@pytest.mark.backends("sqlite")
+@pytest.mark.variants("sqlite-renamed")
+def test_what_is_deleted_takes_no_memory(store: Store) -> None:
+    """A store lives long, and clients invent names."""
+    topic, kept = store.topic("KEPT"), store.queue("KEPT")
+    before = [alive(kind) for kind in (JdbcMessageStore, AcknowledgementTracker)]
+    for number in range(20):
+        fill(store.queue(f"Q{number}"), "a")
+        reader = store.topic(f"T{number}").subscribe("client", "reader")
+        fill(store.topic(f"T{number}"), "a", "b")
+        reader.acknowledge(reader.recover()[1])
+        store.delete_destination(Destination.queue(f"Q{number}"))
+        store.delete_destination(Destination.topic(f"T{number}"))
+        reader = topic.subscribe(f"client-{number}", "reader")
+        reader.acknowledge(*fill(topic, "a"))
+        topic.unsubscribe(f"client-{number}", "reader")
+    del reader
+
+    assert [alive(kind) for kind in (JdbcMessageStore, AcknowledgementTracker)] == before
+    fill(kept, "a")
+    assert store.delete_destination(kept.destination) == 1
+    # Whoever still has it uses the same one as all others.
+    assert store.queue("KEPT") is kept
+
+
+def test_a_subscription_that_comes_again_knows_nothing_of_the_last(store: Store) -> None:
+    topic = store.topic("PRICES")
+    reader = topic.subscribe("client", "reader")
+    first, second = fill(topic, "a", "b")
+    reader.acknowledge(second)
+    topic.unsubscribe("client", "reader")
+
+    again = topic.subscribe("client", "reader", retroactive=True)
+    again.acknowledge(first)
+
+    assert content(again) == ["b"]
+    reader.acknowledge(second)
+    assert content(again) == []
 
 
 @pytest.mark.ours
