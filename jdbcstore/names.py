@@ -185,7 +185,7 @@ def subscription_taken_for(
         f"the key of {table} takes the subscription {info.subscription_name!r} of client"
         f" {info.client_id!r} on {info.destination} for {name!r} of {client_id!r} on {container}, which"
         " exists: its collation knows no difference. Choose another name, or give the columns CONTAINER,"
-        " CLIENT_ID and SUB_NAME a binary collation",
+        " CLIENT_ID and SUB_NAME a binary collation, there and in JDBCSTORE_ACKS",
     )
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.sql import quoted_name
+from sqlalchemy.types import TypeEngine
 
 from jdbcstore.adapters.base import Adapter
 from jdbcstore.adapters.types import Worded
@@ -94,6 +95,11 @@ class _Definer:
     def text(self, name: str, **options: Any) -> Column[Any]:
         return self.column(name, self.adapter.string_id_type, self.config.string_id_data_type, **options)
 
+    def own(self, name: str, base: TypeEngine[Any], worded: str | None, **options: Any) -> Column[Any]:
+        """A name in a table of our own."""
+        type_ = base if worded else self.adapter.own_name_type or base
+        return self.column(name, type_, worded, **options)
+
     def number(self, name: str, **options: Any) -> Column[Any]:
         """One of a message's or acknowledgement's numbers."""
         return self._number(name, self.adapter.long_type, self.config.sequence_data_type, **options)
@@ -168,15 +174,16 @@ def _lock(define: _Definer, name: str) -> Table:
 
 
 def _acknowledged(define: _Definer, name: str) -> Table:
+    adapter, config = define.adapter, define.config
     # The producer's id is kept beside ID: a broker that restarts IDs must not have a new message
     # taken for one acknowledged before.
     return define.table(
         name,
-        define.container(),
-        define.text("CLIENT_ID", nullable=False),
-        define.text("SUB_NAME", nullable=False),
+        define.own("CONTAINER", adapter.container_name_type, config.container_name_data_type, nullable=False),
+        define.own("CLIENT_ID", adapter.string_id_type, config.string_id_data_type, nullable=False),
+        define.own("SUB_NAME", adapter.string_id_type, config.string_id_data_type, nullable=False),
         define.number("ID", nullable=False),
-        define.producer(),
+        define.own("MSGID_PROD", adapter.msg_id_type, config.msg_id_data_type),
         define.number("MSGID_SEQ"),
         define.text("XID"),
         define.primary_key("container", "client_id", "sub_name", "id"),

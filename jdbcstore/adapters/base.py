@@ -83,6 +83,8 @@ class Adapter(Locking):
     container_name_type: ClassVar[TypeEngine[Any]] = String(250)
     msg_id_type: ClassVar[TypeEngine[Any]] = String(250)
     string_id_type: ClassVar[TypeEngine[Any]] = String(250)
+    own_name_type: ClassVar[TypeEngine[Any] | None] = None
+    """Of names in the tables that ActiveMQ has none of, where the others compare without regard to case."""
     table_options: ClassVar[dict[str, Any]] = {}
     key_options: ClassVar[dict[str, Any]] = {}
     """Of a primary key of several names."""

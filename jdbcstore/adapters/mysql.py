@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, ClassVar
 
 from sqlalchemy import URL, Connection, Select, bindparam, collate, func, literal_column, text
-from sqlalchemy.dialects.mysql import LONGBLOB
+from sqlalchemy.dialects.mysql import LONGBLOB, VARCHAR
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
@@ -58,6 +58,7 @@ class MysqlAdapter(Adapter):
     guards_insert = True
     now_ms = "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
     binary_type: ClassVar[TypeEngine[Any]] = LONGBLOB()
+    own_name_type: ClassVar = VARCHAR(250, charset="utf8mb4", collation="utf8mb4_bin")
     table_options: ClassVar = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
     # To read a page in order, the planner walks the primary key past the messages of all others.
     index_hint = "FORCE INDEX ({index})"

@@ -11,6 +11,7 @@ from jdbcstore.acknowledgement import AcknowledgementTracker
 from jdbcstore.errors import InvalidDestination, SchemaError, SubscriptionNotFound
 from jdbcstore.message_store import JdbcMessageStore
 from tests.conformance.messages import content, fill
+from tests.conftest import OpenStore
 from tests.databases import Database
 
 NAMES = ["Foo", "foo", "FOO", "foo.bar", "foo_bar", "f%", "straße", "strasse", "\N{SNOWMAN}", "É", "E", "e"]
@@ -128,6 +129,34 @@ def test_subscriptions_that_the_key_takes_for_one(
 
     assert content(first) == ["a"]
     assert database.rows("SELECT CLIENT_ID, SUB_NAME FROM ACTIVEMQ_ACKS") == [("client", "ticker")]
+
+
+@pytest.mark.new_database
+@pytest.mark.backends("mariadb", "mariadb-pyodbc")
+def test_subscriptions_that_differ_by_case_under_a_key_that_knows_it(
+    open_store: OpenStore, database: Database
+) -> None:
+    """ACTIVEMQ_ACKS as the error advises; JDBCSTORE_ACKS is made so."""
+    open_store().close()
+    for column in ("CONTAINER", "CLIENT_ID", "SUB_NAME"):
+        database.execute(
+            f"ALTER TABLE ACTIVEMQ_ACKS MODIFY {column} VARCHAR(250) COLLATE utf8mb4_bin NOT NULL"
+        )
+    store = open_store()
+    names = [("Prices", "client"), ("PRICES", "client"), ("Prices", "CLIENT")]
+    readers = {name: store.topic(name[0]).subscribe(name[1], "ticker") for name in names}
+    for topic in ("Prices", "PRICES"):
+        fill(store.topic(topic), *"abc")
+
+    for number, name in enumerate(names):
+        readers[name].acknowledge(readers[name].recover()[1 + number % 2])
+
+    assert [content(readers[name]) for name in names] == [["a", "c"], ["a", "b"], ["a", "c"]]
+    assert [reader.message_count() for reader in readers.values()] == [2, 2, 2]
+    assert store.cleanup() == 2
+    store.topic("Prices").unsubscribe("CLIENT", "ticker")
+    assert content(readers["Prices", "client"]) == ["a", "c"]
+    assert content(readers["PRICES", "client"]) == ["a", "b"]
 
 
 def test_deleting_a_queue(store: Store) -> None:
