@@ -47,6 +47,7 @@ class JournalWriter:
         self._audit = audit
         self._wake = wake
         self._limit = config.memory_limit
+        self._least = config.memory_limit * _LEAST
         self._checkpoint_size = config.checkpoint_size
         self._locates = config.use_quick_journal
         self._lock = overlay.lock
@@ -81,8 +82,10 @@ class JournalWriter:
     def is_pressed(self) -> bool:
         """Whether there is so much in memory; the lock is held. No checkpoint takes what is prepared out."""
         overlay = self.overlay
-        size, room = overlay.active.size, self._limit - overlay.prepared_size
-        return size >= max(room * _PRESSED, self._limit * _LEAST) or (size > 0 and self.admission.wants_room)
+        size = overlay.active.size
+        if size >= self._least and size >= (self._limit - overlay.prepared_size) * _PRESSED:
+            return True
+        return self.admission.is_busy and size > 0 and self.admission.wants_room
 
     def add(self, message: EncodedMessage) -> MessageReference:
         """Add one message, and wait until it is durable."""
