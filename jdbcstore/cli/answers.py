@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from jdbcstore.cli.output import note, print_table, write_line
 from jdbcstore.errors import IN_JOURNAL
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from jdbcstore import Configuration
     from jdbcstore.analytics import Analytics
@@ -24,14 +25,23 @@ _SHOWN = 1000
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
+def spark_session() -> SparkSession:
+    """With a bar on a terminal."""
+    from jdbcstore import analytics
+
+    root = logging.getLogger()
+    if not root.handlers:
+        # py4j logs a traceback there for each call that a Ctrl-C interrupts.
+        root.addHandler(logging.NullHandler())
+    return analytics.session(**{"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()})
+
+
 @contextmanager
 def asked(where: str | Configuration) -> Iterator[Analytics]:
     """The views of a store, in a session whose progress a terminal shows on stderr."""
     from jdbcstore import analytics
 
-    bar = str(sys.stderr.isatty()).lower()
-    spark = analytics.session(**{"spark.ui.showConsoleProgress": bar})
-    with analytics.connect(spark, where) as views:
+    with analytics.connect(spark_session(), where) as views:
         if views.has_journal:
             note(IN_JOURNAL)
         yield views

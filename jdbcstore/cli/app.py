@@ -51,13 +51,8 @@ class Group(click.Group):
             formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
-        debug = ctx.ensure_object(Settings).debug
-        if debug:
+        if ctx.ensure_object(Settings).debug:
             logging.basicConfig(level=logging.INFO)
-        # Logs a traceback of each of its threads that a Ctrl-C interrupts.
-        py4j = logging.getLogger("py4j")
-        py4j.addHandler(logging.NullHandler())
-        py4j.propagate = debug
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()

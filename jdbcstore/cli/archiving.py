@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from jdbcstore.cli.answers import spark_session
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.cli.options import (
     DEFAULT_FILE,
@@ -21,9 +21,6 @@ from jdbcstore.cli.options import (
 )
 from jdbcstore.cli.output import counted, note, printable, progress, size, write_json, write_line
 from jdbcstore.destination import Destination
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 _destinations = click.argument("destinations", metavar="[DEST]...", nargs=-1, type=DestinationType())
@@ -42,13 +39,6 @@ class AgeType(click.ParamType[float]):
         if found is None:
             self.fail(f"{value!r} is no age; write 90s, 15min, 12h or 30d", param, ctx)
         return float(found[1]) * _UNITS[found[2]]
-
-
-def spark_session() -> SparkSession:
-    """With a bar on a terminal."""
-    from jdbcstore import analytics
-
-    return analytics.session(**{"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()})
 
 
 @click.command(cls=Command)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jdbcstore.cli.archiving import spark_session
+from jdbcstore.cli.answers import spark_session
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.cli.options import Command, Settings, changing_nothing, guarded
 from jdbcstore.cli.output import counted, note, print_table, printable, progress, size, write_json, write_line
