@@ -12,6 +12,7 @@ from jdbcstore.connection import Connection
 from jdbcstore.errors import JournalPending, SubscriptionNotFound
 from jdbcstore.message_store import update_of
 from jdbcstore.schema import JOURNAL_LEFT, JOURNAL_ROWS
+from jdbcstore.sequence import retire_blocks
 from jdbcstore.session import Session
 
 Acknowledged = Sequence[tuple[AcknowledgementTracker, Sequence[tuple[int, int]]]]
@@ -79,6 +80,9 @@ class Application:
         changes = self._changes
         if stored.journal and changes.mark.journal not in (0, stored.journal):
             raise JournalPending(stored.journal, self._place)
+        if changes.mark.journal != stored.journal:
+            # Whoever wrote without the journal finds its sequences taken, and then the mark.
+            retire_blocks(connection, self._sql)
         fresh = [add.row(sequence) for sequence, add in changes.adds if sequence > stored.written]
         connection.add_messages(fresh)
         self._update(connection)

@@ -52,7 +52,7 @@ class Committer:
         self.fence = fence
         if fence is not None:
             fence.on_cut(self._abort)
-        self.sequence = SequenceAllocator(session.statements)
+        self.sequence = SequenceAllocator(session)
         self._connection: Connection | None = None
         self._lost: list[Row] = []
         """Connections that were given up, and are to be ended."""

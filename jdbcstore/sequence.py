@@ -15,9 +15,9 @@ from __future__ import annotations
 from jdbcstore.adapters.locking import Guard
 from jdbcstore.adapters.sql import Row
 from jdbcstore.connection import Connection
-from jdbcstore.errors import SchemaError, StoreUnavailable
+from jdbcstore.errors import JournalPending, SchemaError, StoreUnavailable
 from jdbcstore.names import MAX_SEQUENCE, sequences_used_up
-from jdbcstore.schema import SEQUENCE_ROW
+from jdbcstore.schema import JOURNAL_ROWS, SEQUENCE_ROW
 from jdbcstore.session import Session
 from jdbcstore.statements import Statements
 
@@ -36,6 +36,30 @@ def last_stored(session: Session, given: int) -> int:
     return max(highest)
 
 
+def retire_blocks(connection: Connection, sql: Statements) -> None:
+    """Let nobody add from sequences reserved before; in the transaction that says why."""
+    reserved = fetch_reserved(connection, sql)
+    if reserved:
+        connection.execute(sql.update_number, name_=SEQUENCE_ROW, new=reserved + 1)
+
+
+def fetch_reserved(connection: Connection, sql: Statements) -> int:
+    """The highest sequence reserved, which nobody else can change until the transaction ends.
+
+    :raises SchemaError: there is no such row
+    """
+    found = _fetch_locked(connection, sql)
+    if not found:
+        raise SchemaError("the row 'sequence' of JDBCSTORE_STATE is missing; run jdbcstore init")
+    return int(found[0][0])
+
+
+def _fetch_locked(connection: Connection, sql: Statements) -> list[Row]:
+    if sql.lock_number is not None:
+        connection.execute(sql.lock_number, name_=SEQUENCE_ROW)
+    return connection.fetch(sql.find_number_for_update, name_=SEQUENCE_ROW)
+
+
 class SequencesTaken(StoreUnavailable):
     """Another writer has reserved sequences behind ours; this was not written, and is to get later ones."""
 
@@ -44,10 +68,14 @@ class SequencesTaken(StoreUnavailable):
 
 
 class SequenceAllocator:
-    """Hands out sequences to one writer, in order. Two processes get disjoint blocks."""
+    """Hands out sequences to one writer, in order. Two processes get disjoint blocks.
 
-    def __init__(self, statements: Statements) -> None:
-        self._statements = statements
+    Where the session is of a store without a journal, it gives none while there is one.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._statements = session.statements
         self.last = 0
         """The last sequence given."""
         self._reserved = 0
@@ -74,7 +102,7 @@ class SequenceAllocator:
         if last > self._reserved:
             with connection.transaction():
                 # Beyond it, this may be a block of somebody else.
-                taken = max(self._fetch_reserved(connection), last)
+                taken = max(fetch_reserved(connection, self._statements), last)
                 reserved = min(taken + BLOCK, MAX_SEQUENCE)
                 connection.execute(self._statements.update_number, name_=SEQUENCE_ROW, new=reserved)
             self.last, self._reserved = taken, reserved
@@ -87,8 +115,10 @@ class SequenceAllocator:
     def _reserve_block(self, connection: Connection, count: int) -> None:
         sql = self._statements
         with connection.transaction():
+            reserved = fetch_reserved(connection, sql)
+            self._refuse_beside_journal(connection)
             highest = max(
-                self._fetch_reserved(connection),
+                reserved,
                 connection.fetch(sql.find_last_sequence_id_in_msgs)[0][0] or 0,
                 connection.fetch(sql.find_last_sequence_id_in_acks)[0][0] or 0,
             )
@@ -100,25 +130,20 @@ class SequenceAllocator:
             connection.execute(sql.update_number, name_=SEQUENCE_ROW, new=reserved)
         self.last, self._reserved = last, reserved
 
+    def _refuse_beside_journal(self, connection: Connection) -> None:
+        if self._session.is_journaled:
+            return
+        numbers: dict[str, int] = dict(connection.fetch(self._statements.find_journal))
+        journal = int(numbers.get(JOURNAL_ROWS[0]) or 0)
+        if journal:
+            raise JournalPending(journal, self._session.place)
+
     def give_back(self, connection: Connection) -> None:
         """On a clean close, return what is left of the block, unless others reserved behind it."""
         if self._reserved == self.last:
             return
         with connection.transaction():
-            found = self._fetch_locked(connection)
+            found = _fetch_locked(connection, self._statements)
             if found and found[0][0] == self._reserved:
                 connection.execute(self._statements.update_number, name_=SEQUENCE_ROW, new=self.last)
         self._reserved = self.last
-
-    def _fetch_reserved(self, connection: Connection) -> int:
-        found = self._fetch_locked(connection)
-        if not found:
-            raise SchemaError("the row 'sequence' of JDBCSTORE_STATE is missing; run jdbcstore init")
-        return int(found[0][0])
-
-    def _fetch_locked(self, connection: Connection) -> list[Row]:
-        """The highest sequence reserved, which nobody else can change until the transaction ends."""
-        sql = self._statements
-        if sql.lock_number is not None:
-            connection.execute(sql.lock_number, name_=SEQUENCE_ROW)
-        return connection.fetch(sql.find_number_for_update, name_=SEQUENCE_ROW)

@@ -54,6 +54,8 @@ class Session(Database):
             shared._creator, reset_on_return=None, _dispatch=shared.dispatch, dialect=self.engine.dialect
         )
         self.read_only = read_only
+        self.is_journaled = False
+        """Whether a journal is in front, which gives the sequences."""
         self._mains: deque[PoolProxiedConnection] = deque()
         """Idle connections of the main thread. Signals come to it alone, and one in the midst of the pool's
         steps would leave it a connection short, or locked."""

@@ -82,6 +82,7 @@ class JdbcStore:
         self.config = config or StoreConfig()
         self._clock = clock or SystemClock()
         self._session = Session(url, self.config, user=user, password=password, read_only=read_only)
+        self._session.is_journaled = journaled
         self._mastership: Mastership | None = None
         self.fence: Fence | None = None
         """What is known of being the master; None without a locker."""
@@ -226,6 +227,7 @@ class JdbcStore:
         return find_referring(self._session, after, up_to, limit)
 
     def apply(self, changes: Changes) -> None:
+        self._session.is_journaled = True
         every = changes.acknowledgements.items()
         acknowledged = [(self.topic(topic).tracker(*who), some) for (topic, *who), some in every]
         application = Application(self._session, changes, acknowledged, self._forget_all)

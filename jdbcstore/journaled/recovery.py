@@ -76,6 +76,9 @@ class Recovery:
         if mark.journal != journal.journal:
             # From now on the tables say that they are not all there is.
             self._checkpointer.apply(Changes(self._checkpointer.mark))
+            with overlay.lock:
+                # Only now nobody else adds to them.
+                overlay.last_sequence = max(overlay.last_sequence, self._store.last_sequence())
 
     def _refer(self, mark: JournalMark) -> None:
         """The store behind may refer to messages in the journal, be it to get more such references or not."""

@@ -43,7 +43,7 @@ IMITATIONS = (
     Imitation("db2", "jdbc:h2:mem:db2;MODE=DB2"),
     Imitation("db2", "jdbc:hsqldb:mem:db2;sql.syntax_db2=true", refuses=LENGTHS),
     # It has DB2's grammar, but for the kind of lock.
-    Imitation("db2", "jdbc:derby:memory:db2;create=true", refuses=("find_number_for_update",)),
+    Imitation("db2", "jdbc:derby:memory:db2;create=true", refuses=("find_number_for_update", "hold_number")),
 )
 
 

@@ -94,7 +94,7 @@ def test_a_row_lock_that_locks_nothing_makes_no_two_masters(
 ) -> None:
     """With the store's own of either, the second would wait."""
     statements = {
-        "lockCreateStatement": "SELECT ID, TIME, BROKER_NAME FROM ACTIVEMQ_LOCK WHERE ID = 7 FOR UPDATE",
+        "lockCreateStatement": "SELECT ID, TIME, BROKER_NAME FROM ACTIVEMQ_LOCK WHERE ID = 1",
         "lockUpdateStatement": "UPDATE ACTIVEMQ_LOCK SET TIME = :time WHERE ID = 7",
     }
     locker = DatabaseLockerConfig(lock_keep_alive_period=10.0)

@@ -228,3 +228,20 @@ def test_a_broker_serves_from_it(tmp_path: Path) -> None:
     asyncio.run(main())
     with jdbcstore.open(configuration) as store:
         assert content(store.queue("A")) == ["two pints", "two pints"]
+
+
+def test_a_store_without_the_journal_adds_nothing_beside_it(tmp_path: Path) -> None:
+    """It was opened first, when the journal had nothing that the tables have not."""
+    configuration = configured(tmp_path)
+    with jdbcstore.open(configuration) as journaled:
+        journaled.topic("T").subscribe("c", "s")
+    with JdbcStore(str(configuration.data_source.url), StoreConfig(cleanup_period=0.0)) as beside:
+        beside.topic("T").add_message(Message("before"))
+        with jdbcstore.open(configuration) as journaled:
+            journaled.topic("T").add_message(Message("journaled"))
+            subscription = journaled.topic("T").subscription("c", "s")
+            subscription.acknowledge(*subscription.recover())
+            with pytest.raises(JournalPending):
+                beside.topic("T").add_message(Message("beside"))
+        beside.topic("T").add_message(Message("after"))
+        assert content(beside.topic("T").subscription("c", "s")) == ["after"]
