@@ -43,7 +43,13 @@ class Connection:
         return rows
 
     def execute(self, sql: Sql, **values: Any) -> None:
-        self.cursor.execute(sql.text, sql.row(**values))
+        """Run a statement that writes.
+
+        :raises StoreUnavailable: the server says that it has, and has not
+        """
+        row = sql.row(**values)
+        self.cursor.execute(sql.text, row)
+        self._adapter.check_done(self.cursor, sql.text, row)
 
     def execute_many(self, sql: Sql, rows: Sequence[Row]) -> None:
         if rows:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from sqlalchemy import URL, Engine, create_engine, event
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchTableError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jdbcstore.adapters import adapter_for, without_secrets
 from jdbcstore.adapters.base import Failure
@@ -93,7 +94,7 @@ class Database:
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
-        return (DBAPIError, *self.driver_errors)
+        return (SQLAlchemyError, *self.driver_errors)
 
     @contextlib.contextmanager
     def translated(self) -> Iterator[None]:
@@ -110,7 +111,11 @@ class Database:
         return self.adapter.classify(error)
 
     def translate(self, error: BaseException) -> StoreError:
-        """A driver's error as this library's own."""
+        """A driver's error, or SQLAlchemy's, as this library's own."""
+        if isinstance(error, PoolTimeout):
+            return StoreUnavailable(f"all connections to {self.place} have been in use for too long: {error}")
+        if isinstance(error, NoSuchTableError):
+            return SchemaError(f"the table {error} is missing in {self.place}; run jdbcstore init")
         origin = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         reason = " ".join(str(origin).split())
         match self.adapter.classify(origin):

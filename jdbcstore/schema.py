@@ -172,6 +172,7 @@ def _create(engine: Engine, adapter: Adapter, table: Table) -> bool:
     try:
         _run(engine, adapter, table.create)
     except DBAPIError as error:
+        _pass_outage(adapter, error)
         if not inspect(engine).has_table(table.name):
             raise SchemaError(
                 f"cannot create the table {table.name}: {error.orig}; let a database administrator"
@@ -190,6 +191,7 @@ def _create_indexes(engine: Engine, adapter: Adapter, table: Table, present: set
         try:
             _run(engine, adapter, index.create)
         except DBAPIError as error:
+            _pass_outage(adapter, error)
             # Another process was faster, or the user may not: slower, but nothing is lost.
             if _name(index) not in _index_names(engine, table):
                 raise SchemaError(f"cannot create the index {index.name}: {error.orig}") from error
@@ -207,6 +209,13 @@ def _run(engine: Engine, adapter: Adapter, create: Callable[[Connection], None])
             transient = error.orig is not None and adapter.classify(error.orig) is Failure.TRANSIENT
             if not transient or left == 0:
                 raise
+
+
+def _pass_outage(adapter: Adapter, error: DBAPIError) -> None:
+    """Raise an error that is none of the schema's: the caller says what it is, and may try again."""
+    outages = (Failure.DISCONNECTED, Failure.TRANSIENT, Failure.REFUSED, Failure.FULL)
+    if error.orig is not None and adapter.classify(error.orig) in outages:
+        raise error
 
 
 def _index_names(engine: Engine, table: Table) -> set[str]:
@@ -250,6 +259,7 @@ def widen_acks_key(engine: Engine, tables: Tables, adapter: Adapter, drop: str |
             for statement in acks_key_statements(acks, adapter, engine.dialect, key["name"], drop):
                 connection.execute(text(statement))
     except DBAPIError as error:
+        _pass_outage(adapter, error)
         raise SchemaError(
             f"a prioritised durable subscription needs PRIORITY in the primary key of {acks.name}:"
             f" {error.orig}; let a database administrator change the key",

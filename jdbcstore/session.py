@@ -9,9 +9,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import NullPool, PoolProxiedConnection
+from sqlalchemy import Engine, NullPool, PoolProxiedConnection
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jdbcstore.adapters.base import Failure
@@ -21,13 +21,15 @@ from jdbcstore.config.statements import OF_LOCKERS, Property, unused_statements
 from jdbcstore.connection import Connection
 from jdbcstore.database import Database
 from jdbcstore.errors import SchemaError, StoreClosed, StoreError, StoreUnavailable
-from jdbcstore.schema import check_columns, check_transactions, create_tables, look
+from jdbcstore.schema import check_columns, check_transactions, create_tables, look, widen_acks_key
 from jdbcstore.schema_given import create_given_tables, given_tables
 from jdbcstore.statements import GivenStatements, Query, ReplacedStatements, Statement, check_replacements
 from jdbcstore.tables import container_index
 from jdbcstore.xa_statements import XaStatements
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _POOL_TIMEOUT = 60.0
 
@@ -140,9 +142,29 @@ class Session(Database):
 
     def present_tables(self) -> dict[str, bool]:
         """Each table's name, and whether the database has it."""
-        with self.translated():
-            missing = look(self.engine, self.tables.known).missing(self.tables.known)
+        missing = self.on_engine(lambda engine: look(engine, self.tables.known)).missing(self.tables.known)
         return {str(table.name): table not in missing for table in self.tables.known}
+
+    def on_engine(self, run: Callable[[Engine], T]) -> T:
+        """What ``run`` makes of the engine; run again where a connection of the pool has died meanwhile.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        with self._reading():
+            for last in (False, True):
+                try:
+                    return run(self.engine)
+                except self.failures as error:
+                    # The pool drops with a dead connection all that were made before.
+                    if last or self.classify(error) is not Failure.DISCONNECTED:
+                        raise self.translate(error) from error
+        raise AssertionError
+
+    def widen_acks_key(self) -> None:
+        """Make room in ACTIVEMQ_ACKS for a row for each priority of a subscription."""
+        given = self.config.statements.get("dropAckPKAlterStatementEnd")
+        drop = None if given is None else str(given)
+        self.on_engine(lambda engine: widen_acks_key(engine, self.tables, self.adapter, drop))
 
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
         """The rows of a statement, read in a transaction of its own.

@@ -29,6 +29,8 @@ class CleanupTimer:
                 return
             except StoreError as error:
                 log.warning("cleanup failed and will be tried again in %s s: %s", self._period, error)
+            except Exception:
+                log.exception("cleanup failed and will be tried again in %s s", self._period)
             else:
                 log.debug("cleanup removed %d messages", removed)
             self._stop.wait(self._period)

@@ -22,7 +22,6 @@ from jdbcstore.names import (
     subscription_taken_for,
 )
 from jdbcstore.paging import PRIORITIES, read_page
-from jdbcstore.schema import widen_acks_key
 from jdbcstore.units import Acknowledgement, Unit, nothing
 
 
@@ -55,10 +54,7 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         info = SubscriptionInfo(client_id, subscription_name, self._destination, pattern, selector)
         check_subscription(info, self._parts.lengths)
         if self._prioritized:
-            session = self._session
-            given = session.config.statements.get("dropAckPKAlterStatementEnd")
-            drop = None if given is None else str(given)
-            widen_acks_key(session.engine, session.tables, session.adapter, drop)
+            self._session.widen_acks_key()
         self._parts.writer.call(lambda connection: self._create(connection, info, retroactive))
         return JdbcDurableSubscription(self, info)
 

@@ -265,6 +265,12 @@ class Adapter(Locking):
         """The vendor's fastest way to delete many rows by their keys."""
         self.execute_many(cursor, sql, [sql.row(container=container, id_=id_) for container, id_ in keys])
 
+    def check_done(self, cursor: Any, text: str, row: Sequence[Any]) -> None:
+        """Make sure that a statement that has just been run, and said so, was.
+
+        :raises StoreUnavailable: it was not
+        """
+
     def execute_many(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
         """One statement for each row."""
         if len(rows) == 1:

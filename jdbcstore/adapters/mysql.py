@@ -18,6 +18,7 @@ from jdbcstore.adapters.base import Adapter, Failure
 from jdbcstore.adapters.sql import Batch, Key, Row, Sql
 from jdbcstore.adapters.text import count_columns, in_pairs, multi_row
 from jdbcstore.config.placeholders import Template
+from jdbcstore.errors import StoreUnavailable
 
 _ROWS = 250
 """Rows of one INSERT, keys of one DELETE: few distinct texts, well below 65,535 parameters."""
@@ -27,6 +28,7 @@ _NEVER_PREPARED = 1295
 """The server's error for what it runs, and does not prepare, such as LOCK TABLES."""
 _BLOB = 5
 """Where MSG stands in a row."""
+_DELETE = "DELETE "
 _SESSION = "SELECT ID, HOST FROM information_schema.PROCESSLIST WHERE ID = "
 
 _WITHOUT_TRANSACTIONS = text(
@@ -187,7 +189,25 @@ class MysqlAdapter(Adapter):
         for start in range(0, len(ordered), _ROWS):
             chunk = ordered[start : start + _ROWS]
             parameters = [*(id_ for _, id_ in chunk), *chain.from_iterable(chunk)]
-            cursor.execute(in_pairs(sql.text, len(chunk)), parameters)
+            text = in_pairs(sql.text, len(chunk))
+            cursor.execute(text, parameters)
+            self.check_done(cursor, text, parameters)
+
+    def check_done(self, cursor: Any, text: str, row: Sequence[Any]) -> None:
+        # MariaDB answers a DELETE that KILL QUERY or max_statement_time has ended that it has found nothing.
+        if cursor.rowcount != 0 or not text.startswith(_DELETE):
+            return
+        cursor.execute(f"SELECT COUNT(*) {text.removeprefix(_DELETE)}", row)
+        if cursor.fetchall()[0][0]:
+            raise StoreUnavailable("the server has ended a DELETE, and answered that it was done; try again")
+
+    def execute_many(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
+        if not sql.text.startswith(_DELETE):
+            super().execute_many(cursor, sql, rows)
+            return
+        for row in rows:
+            cursor.execute(sql.text, row)
+            self.check_done(cursor, sql.text, row)
 
     def _chunks(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
         limit = self._packet // 2 - _OVERHEAD
@@ -203,10 +223,14 @@ class MysqlAdapter(Adapter):
 
 _BY_CODE = {
     **dict.fromkeys((1053, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055), Failure.DISCONNECTED),
-    # Too many connections; a server that has become read-only.
-    **dict.fromkeys((1040, 1203, 1290, 1836), Failure.DISCONNECTED),
-    **dict.fromkeys((1044, 1045, 1698), Failure.REFUSED),
-    **dict.fromkeys((1205, 1213, 1969, 3024), Failure.TRANSIENT),
+    # The line broke while the server read or wrote; it has ended what was idle.
+    **dict.fromkeys((1152, 1158, 1159, 1160, 1161, 1184, 4031), Failure.DISCONNECTED),
+    # Too many connections, or too few threads for them; a server that has become read-only; one that is no
+    # member of its cluster; a host that has failed to connect too often.
+    **dict.fromkeys((1040, 1047, 1129, 1135, 1203, 1226, 1290, 1836), Failure.DISCONNECTED),
+    **dict.fromkeys((1044, 1045, 1130, 1698), Failure.REFUSED),
+    # 1020: another transaction has changed the row. 1317: somebody has ended the statement.
+    **dict.fromkeys((1020, 1205, 1213, 1317, 1969, 3024), Failure.TRANSIENT),
     1062: Failure.DUPLICATE,
     **dict.fromkeys((1048, 1264, 1366, 1406, 3819, 4025), Failure.BAD_VALUE),
     1267: Failure.BAD_VALUE,  # compared with a column whose character set lacks it

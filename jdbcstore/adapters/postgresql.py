@@ -150,7 +150,7 @@ class PostgresqlAdapter(Adapter):
         state = getattr(error, "sqlstate", None)
         if state is None:
             return _classify_unnumbered(error)
-        if state in ("57P01", "57P02", "57P03", "53300", "25006"):
+        if state in _DISCONNECTED:
             return Failure.DISCONNECTED
         if state in ("55P03", "57014"):
             return Failure.TRANSIENT
@@ -247,6 +247,13 @@ class PostgresqlAdapter(Adapter):
             cursor.execute(f'ANALYZE (SKIP_LOCKED) "{table}"')
 
 
+_DISCONNECTED = {
+    # Ended by an administrator, by a crash, not begun yet, with its database, for being idle too long; the
+    # same in a transaction, and for a transaction's length.
+    *("57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04"),
+    # Too many connections; a server that has become read-only; another one behind a pooler.
+    *("53300", "25006", "26000"),
+}
 _BY_CLASS = {
     "08": Failure.DISCONNECTED,
     "22": Failure.BAD_VALUE,

@@ -12,7 +12,6 @@ from jdbcstore.abc import Progress
 from jdbcstore.config import Configuration
 from jdbcstore.connection import Connection
 from jdbcstore.errors import StoresDiffer
-from jdbcstore.schema import widen_acks_key
 from jdbcstore.transfer.comparing import Comparison, compare_ends
 from jdbcstore.transfer.end import End, MarkRow, MessageRow, Subscription, Target, values_of
 
@@ -80,10 +79,7 @@ def _copy_subscriptions(origin: End, goal: Target) -> None:
         mark for container in sorted(origin.containers()) for mark in _missing_marks(origin, goal, container)
     ]
     if any(0 < mark.priority < 10 for mark in marks):
-        session = goal.session
-        given = session.config.statements.get("dropAckPKAlterStatementEnd")
-        drop = None if given is None else str(given)
-        widen_acks_key(session.engine, session.tables, session.adapter, drop)
+        goal.session.widen_acks_key()
     with goal.transaction() as connection:
         for mark in marks:
             connection.execute(goal.rows.add_mark, **values_of(mark))

@@ -1,0 +1,130 @@
+"""A server that ends statements, and connections, for its own reasons or an administrator's."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from sqlalchemy import make_url
+
+import jdbcstore
+from jdbcstore import JdbcStore, Message
+from jdbcstore.adapters.base import Adapter, Failure
+from jdbcstore.adapters.mysql import MysqlAdapter
+from jdbcstore.adapters.postgresql import PostgresqlAdapter
+from jdbcstore.errors import StoreUnavailable
+from tests.databases import Database
+from tests.faults.line import Break, Line
+from tests.polling import wait_until
+
+
+class _Ended:
+    """A cursor whose next DELETE finds nothing: so MariaDB answers one that KILL QUERY has ended."""
+
+    armed = 0
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
+
+    def execute(self, text: str, *row: Any) -> Any:
+        if _Ended.armed and text.startswith("DELETE"):
+            _Ended.armed -= 1
+            return self._cursor.execute("DELETE FROM JDBCSTORE_ACKS WHERE 1 = 0")
+        return self._cursor.execute(text, *row)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cursor, name)
+
+
+@pytest.mark.backends("mariadb", "mariadb-pyodbc")
+def test_a_delete_that_was_ended_is_not_taken_for_done(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = MysqlAdapter.cursor
+    monkeypatch.setattr(MysqlAdapter, "cursor", lambda self, raw: _Ended(make(self, raw)))
+    with jdbcstore.open(url, cleanup_period=0, reconnect_timeout=60.0) as store:
+        queue, topic = store.queue("Q"), store.topic("T")
+        first, second, third = queue.add_messages([Message(name) for name in "abc"])
+        topic.subscribe("client", "reader")
+        writes: list[Callable[[], None]] = [
+            lambda: queue.acknowledge(first),
+            lambda: queue.acknowledge(second, third),
+            lambda: topic.unsubscribe("client", "reader"),
+        ]
+        for number, write in enumerate(writes):
+            _Ended.armed = 1
+            write()
+            assert not _Ended.armed, number
+        assert queue.message_count() == 0
+        assert topic.subscriptions() == []
+        queue.acknowledge(first)  # gone already, and no error
+    with jdbcstore.open(url, cleanup_period=0, reconnect_timeout=0.0) as store:
+        reference = store.queue("Q").add_message(Message("d"))
+        _Ended.armed = 1
+        with pytest.raises(StoreUnavailable, match="ended a DELETE"):
+            store.queue("Q").acknowledge(reference)
+        assert store.queue("Q").message_count() == 1
+
+
+@pytest.mark.backends("postgresql")
+def test_connections_that_were_idle_too_long_are_made_anew(database: Database) -> None:
+    options = {"options": "-c idle_session_timeout=100"}
+    url = make_url(database.url).update_query_dict(options).render_as_string(hide_password=False)
+    with JdbcStore(url, jdbcstore.StoreConfig(cleanup_period=0, reconnect_timeout=60.0)) as store:
+        queue, topic = store.queue("Q"), store.topic("T", prioritized=True)
+        queue.add_message(Message("a"))
+        for call in (
+            queue.recover,
+            store.check,
+            lambda: topic.subscribe("client", "reader"),
+            store.cleanup,
+            lambda: queue.add_message(Message("b")),
+            store.tables,
+            store.xa.recover,
+        ):
+            wait_until(lambda: database.connections() == 0, 60.0, "that the server has ended all")
+            call()
+        assert queue.message_count() == 2
+
+
+@pytest.mark.parametrize(
+    ("adapter", "code", "expected"),
+    [
+        *(
+            (PostgresqlAdapter(), state, Failure.DISCONNECTED)
+            for state in ("57P05", "25P03", "25P04", "57P01")
+        ),
+        (PostgresqlAdapter(), "57014", Failure.TRANSIENT),
+        *((MysqlAdapter(), number, Failure.TRANSIENT) for number in (1020, 1213, 1317, 1969)),
+        *((MysqlAdapter(), number, Failure.DISCONNECTED) for number in (1129, 2013, 4031)),
+        (MysqlAdapter(), 1130, Failure.REFUSED),
+    ],
+)
+def test_what_the_server_says_of_it(adapter: Adapter, code: str | int, expected: Failure) -> None:
+    error = Exception(code, "text")
+    if isinstance(code, str):
+        error.sqlstate = code  # type: ignore[attr-defined]
+    assert adapter.classify(error) is expected
+
+
+@pytest.mark.backends("postgresql")
+def test_an_outage_while_subscribing_is_told_as_one(line: Line) -> None:
+    """At each statement and answer: the key of ACTIVEMQ_ACKS is looked up, and altered."""
+    errors = set()
+    config = jdbcstore.StoreConfig(cleanup_period=0, reconnect_timeout=0.02)
+    for number in itertools.count(1, 6):
+        with JdbcStore(line.url, config) as store:
+            topic = store.topic("T", prioritized=True)
+            line.arm(Break.STATEMENT, number, lasting=True)
+            subscribe = partial(topic.subscribe, "client", "reader")
+            for call in (subscribe, store.tables, store.check):
+                try:
+                    call()
+                except StoreUnavailable as error:
+                    errors.add(type(error))
+            line.mend()
+        if not line.broke:
+            break
+    assert number > 5
+    assert errors
