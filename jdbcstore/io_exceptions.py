@@ -74,6 +74,8 @@ class IOExceptionHandler:
         """Of a failure that is being handled: one at a time."""
         self._stopped = False
         """The host was stopped, or the handler closed."""
+        self._asking = False
+        """The thread waits for the store alone, which may take as long as its timeouts are."""
         self._wake = threading.Event()
         if store.fence is not None:
             store.fence.on_lost(self._on_lost)
@@ -101,7 +103,7 @@ class IOExceptionHandler:
         """End what is being waited for; the host is not called any more. Not from a callback."""
         with self._lock:
             self._stopped = True
-            thread = self._thread
+            thread = None if self._asking else self._thread
         self._wake.set()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
@@ -166,7 +168,7 @@ class IOExceptionHandler:
         backoff = Backoff(self._config.resume_check_sleep_period, first=_FIRST_LOOK)
         while not self._stopped and self._lost() is None:
             try:
-                self._store.check()
+                self._ask()
             except LockLost as lost:
                 self._stop(lost)
                 return False
@@ -174,8 +176,21 @@ class IOExceptionHandler:
                 log.info("the database does not answer yet: %s", error)
                 self._wake.wait(backoff.pause())
             else:
-                return True
+                with self._lock:
+                    return not self._stopped
         return False
+
+    def _ask(self) -> None:
+        """Whoever closes this does not wait for the answer: nothing is done by it then."""
+        with self._lock:
+            self._asking = not self._stopped
+            if self._stopped:
+                return
+        try:
+            self._store.check()
+        finally:
+            with self._lock:
+                self._asking = False
 
     def _stop(self, error: StoreError) -> None:
         with self._lock:

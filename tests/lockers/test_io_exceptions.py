@@ -242,3 +242,33 @@ def test_a_closed_handler_calls_nobody(outage: Any, line: Line) -> None:
     with contextlib.suppress(StoreError):
         store.check()
     assert host.told == ["connectors stop"]
+
+
+class Hanging(Unguarded):
+    """A store whose database was stopped, and does not even refuse."""
+
+    def __init__(self) -> None:
+        self.asked, self.answers = threading.Event(), threading.Event()
+
+    def check(self) -> None:
+        self.asked.set()
+        assert self.answers.wait(GUARD)
+
+
+def test_a_close_does_not_wait_for_a_database_that_hangs() -> None:
+    host, store = Host(), Hanging()
+    handler = IOExceptionHandler(host, store, PATIENT)
+    with pytest.raises(ReplySuppressed):
+        handler.handle(StoreUnavailable("the database does not answer"))
+    assert store.asked.wait(GUARD)
+    asking = handler._thread
+    assert asking is not None
+    closed = threading.Thread(target=handler.close)
+    closed.start()
+    closed.join(10)
+    was_closed = not closed.is_alive()
+    store.answers.set()
+    asking.join(GUARD)
+    closed.join(GUARD)
+    assert was_closed
+    assert host.told == ["connectors stop"]
