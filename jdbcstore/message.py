@@ -178,12 +178,13 @@ class Message(MessageFields):
         if self._source is not None:
             stored: int = self._source.size + self._source.body_size
             return stored
-        size: int = getsizeof(self._body) if type(self._body) in _FLAT else _deep_size(self._body)
-        for name, value in self._properties.items():
-            size += _ITEM + len(name) + (getsizeof(value) if type(value) is str else _deep_size(value))
-        for text in _get_texts(self):
-            if text is not None:
-                size += len(text)
+        body = self._body
+        size: int = getsizeof(body) if type(body) in _FLAT else _deep_size(body)
+        if self._properties:
+            for name, value in self._properties.items():
+                size += _ITEM + len(name) + (getsizeof(value) if type(value) is str else _deep_size(value))
+        if self.correlation_id is not None or self.jms_type is not None or self.group_id is not None:
+            size += sum(map(len, filter(None, (self.correlation_id, self.jms_type, self.group_id))))
         return size
 
     def replace(self, **changes: Any) -> Message:
@@ -236,7 +237,6 @@ class Message(MessageFields):
 _FLAT = (str, bytes)
 _ITEM = 128
 """Bytes of a place in a dict or list, and of what is in it beside its text."""
-_get_texts = attrgetter("correlation_id", "jms_type", "group_id", "user_id")
 
 
 def _deep_size(value: Any) -> int:
