@@ -181,7 +181,7 @@ class Promise(StoreFuture[Any]):
         self._state = "PENDING"
         self._result = self._exception = self._made = self._awaited = None
         self._queue = queue
-        self._work = work
+        self._work: T | None = work
 
     @property
     def _condition(self) -> threading.Condition:  # type: ignore[override]
@@ -206,8 +206,10 @@ class Promise(StoreFuture[Any]):
 
     def _tell(self) -> None:
         """Whoever awaits it, now that it is done."""
-        if self._awaited is not None:
-            arrivals, call = self._awaited
+        awaited, self._awaited = self._awaited, None
+        self._work = None  # which refers to this: messages would stay until a cycle is looked for
+        if awaited is not None:
+            arrivals, call = awaited
             arrivals.add(call)
 
     def set_result(self, result: Any, /) -> None:
@@ -236,7 +238,10 @@ class Promise(StoreFuture[Any]):
         return super().result(timeout)
 
     def cancel(self) -> bool:
-        cancelled = self._queue.withdraw(self._work) and super().cancel()
+        work = self._work
+        if work is None:
+            return self.cancelled()
+        cancelled = self._queue.withdraw(work) and super().cancel()
         if cancelled:
             self._tell()
         return cancelled

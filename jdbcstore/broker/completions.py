@@ -9,7 +9,7 @@ from __future__ import annotations
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Any
 
@@ -67,10 +67,10 @@ class StoreLine:
             return
         self._count += 1
         self._bytes += size
-        ended = partial(self._ended, size, end, future)
-        future.add_done_callback(lambda _: self._arrivals.add(ended))
+        # Without the future itself: a cycle would keep its messages in memory.
+        future.add_done_callback(lambda done: self._arrivals.add(partial(self._ended, size, end, done)))
 
-    def _ended(self, size: int, end: End, future: StoreFuture[Any]) -> None:
+    def _ended(self, size: int, end: End, future: Future[Any]) -> None:
         self._count -= 1
         self._bytes -= size
         error = CancelledError() if future.cancelled() else future.exception()

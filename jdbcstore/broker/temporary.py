@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from jdbcstore.destination import Destination
 from jdbcstore.errors import InvalidDestination
 
+MOST = 100_000
+"""Of one connection, with which they end."""
+
 
 class Temporary:
     """Which temporary destinations there are.
@@ -22,18 +25,27 @@ class Temporary:
     def use(self, destinations: Iterable[Destination], connection_id: str) -> None:
         """A connection sends there. What is its own is made, if it is not there.
 
-        :raises InvalidDestination: its owner has not made one of them, or is gone
+        :raises InvalidDestination: its owner has not made one of them, or is gone, or has too many
         """
         for destination in destinations:
             if not destination.is_temporary:
                 continue
             owner = owner_of(destination)
             if owner == connection_id:
-                self._existing.setdefault(owner, set()).add(destination)
+                self._make(destination, owner)
             elif destination not in self._existing.get(owner, ()):
                 raise InvalidDestination(
                     f"{destination} is not there: a temporary destination ends with its connection"
                 )
+
+    def _make(self, destination: Destination, owner: str) -> None:
+        own = self._existing.setdefault(owner, set())
+        if len(own) >= MOST and destination not in own:
+            raise InvalidDestination(
+                f"a connection has {MOST} temporary destinations at most; use one for many replies, and"
+                " correlation-id to tell them apart"
+            )
+        own.add(destination)
 
     def expect_reply(self, destination: Destination, connection_id: str) -> None:
         """A connection wants replies there, and they may come before it subscribes."""

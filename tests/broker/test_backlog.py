@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.backlog import CHUNK, Drain, produce, resident
+from tests.broker.backlog import CHUNK, Drain, Line, produce, resident
 from tests.broker.programs import BrokerProcess
 from tests.databases import Database
 
@@ -44,6 +44,28 @@ def test_messages_wait_outside_of_memory(
         assert after - before < GROWTH
         assert resident(pid) < MOST
         drain.close()
+
+
+@pytest.mark.backends("sqlite")
+def test_large_messages_wait_outside_of_memory_and_so_do_those_of_a_consumer(
+    database: Database, tmp_path: Path
+) -> None:
+    size, count = 4 << 20, 16
+    with _broker(tmp_path, database, "storeCursor", limit=8) as broker:
+        pid, line = broker.process.pid, Line(broker.ready())
+        head = b"SEND\ndestination:/queue/Q\npersistent:true\nreceipt:r\n\n"
+        for sent in range(count + 1):
+            line.write(head + b"x" * size + b"\0")
+            assert next(line).startswith(b"RECEIPT")
+            if not sent:
+                before = resident(pid)
+        assert resident(pid) - before < size * count * 3 / 4
+
+        line.write(b"SUBSCRIBE\nid:1\ndestination:/queue/Q\nack:client\n\n\0")
+        for _ in range(count + 1):  # none is acknowledged
+            assert len(next(line)) > size
+        assert resident(pid) - before < size * count * 3 / 4
+        line.close()
 
 
 @pytest.mark.backends("sqlite")

@@ -114,3 +114,21 @@ def test_a_composite_goes_to_all_or_to_none(store: Store) -> None:
             assert consumer.bodies == ["y"]
 
     asyncio.run(main())
+
+
+def test_a_connection_has_so_many_of_them(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jdbcstore.broker.temporary.MOST", 10)
+
+    async def main() -> None:
+        async with running(store) as engine:
+            for n in range(10):
+                await engine.send(
+                    message("x", "Q", reply_to=Destination.parse(f"temp-queue://c-1:{n}")), "c-1"
+                )
+            await engine.send(message("x", "temp-queue://c-1:9"), "c-1")
+            with pytest.raises(InvalidDestination, match="10 temporary destinations"):
+                await engine.send(message("x", "temp-queue://c-1:10"), "c-1")
+            engine.disconnected("c-1")
+            await engine.send(message("x", "temp-queue://c-1:10"), "c-1")
+
+    asyncio.run(main())

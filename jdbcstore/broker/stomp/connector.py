@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 _BACKLOG = 1024
 _STOP_TIMEOUT = 10.0
+_EARLY = 64 * 1024
 
 
 class Stranger(Protocol):
@@ -170,11 +171,10 @@ class _Handshake(asyncio.Protocol):
         self._connector.opened(self)
 
     async def _shake_hands(self) -> None:
-        connector, loop = self._connector, asyncio.get_running_loop()
-        connection = connector.make_connection()
+        connector, loop, early = self._connector, asyncio.get_running_loop(), _Early()
         try:
             transport = await loop.start_tls(
-                *(self._transport, connection, self._context),
+                *(self._transport, early, self._context),
                 server_side=True,
                 ssl_handshake_timeout=connector.handshake_timeout,
             )
@@ -186,8 +186,11 @@ class _Handshake(asyncio.Protocol):
         if transport is None or transport.is_closing():
             connector.closed(self)
             return
+        connection = connector.make_connection()
         connector.shook_hands(self, connection)
+        transport.set_protocol(connection)
         connection.connection_made(transport)
+        early.pass_on(connection)
 
     def refuse(self, why: str) -> None:  # noqa: ARG002 - it could not read it
         self.abort()
@@ -199,6 +202,25 @@ class _Handshake(asyncio.Protocol):
         self._transport.abort()
         if self._task is not None:
             self._task.cancel()
+
+
+class _Early(asyncio.BufferedProtocol):
+    """Keeps what comes in one piece with the end of a handshake, before anybody knows that it has ended."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray(_EARLY)
+        self._read: list[bytes] = []
+
+    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._read.append(bytes(self._buffer[:nbytes]))
+
+    def pass_on(self, connection: Connection) -> None:
+        for data in self._read:
+            connection.get_buffer(len(data))[: len(data)] = data
+            connection.buffer_updated(len(data))
 
 
 def server_context(config: ConnectorConfig) -> ssl.SSLContext:

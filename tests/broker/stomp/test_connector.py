@@ -268,6 +268,32 @@ def test_connections_count_before_they_speak_tls(store: Store, certificate: Path
         client.send(QUEUE, "served")
 
 
+def test_what_comes_with_the_end_of_the_handshake_is_read(store: Store, certificate: Path) -> None:
+    context = ssl.create_default_context(cafile=str(certificate))
+    with (
+        Served(store, uri="stomp+ssl://127.0.0.1:0", certificate=str(certificate)) as served,
+        Client(served.port, None) as client,
+    ):
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                client.socket.sendall(outgoing.read())
+                incoming.write(client.socket.recv(65536))
+        tls.write(b"CONNECT\naccept-version:1.2\nhost:localhost\n\n\0")
+        client.socket.sendall(outgoing.read())
+        while True:
+            incoming.write(client.socket.recv(65536))
+            try:
+                assert tls.read().startswith(b"CONNECTED")
+                break
+            except ssl.SSLWantReadError:
+                continue
+
+
 def test_a_handshake_has_its_time(store: Store, certificate: Path) -> None:
     uri = "stomp+ssl://127.0.0.1:0"
     with Served(store, connect_attempt_timeout=0.2, uri=uri, certificate=str(certificate)) as served:
