@@ -1,7 +1,8 @@
 """``python -m tests.journal --seed N``: what the suite tries in part, in full.
 
 The machine goes down at every boundary of short histories, with writes torn at every byte; and at random,
-over so many lives. Every bit is flipped, and every byte cut. So many inputs of nonsense are read.
+over so many lives. Every bit is flipped, and every byte cut. So many inputs of nonsense are read. So many
+journals of killed processes are spoilt, opened or repaired, and written to.
 """
 
 from __future__ import annotations
@@ -18,19 +19,24 @@ import click
 from tests.journal.damaging import Fuzz, every_cut, every_flip, spoilt, written
 from tests.journal.test_crash import OPTIONS, at_every_boundary, live_many_lives
 from tests.journal.test_damage import BODIES
+from tests.journaled.spoiling import spoil_many
 
 
 @click.command(help=__doc__)
 @click.option("--seed", type=int, help="That of an earlier run, to choose the same again.")
 @click.option("--lives", default=5_000, show_default=True, help="Of journals that crash at random.")
 @click.option("--inputs", default=1_000_000, show_default=True, help="Of nonsense.")
+@click.option("--trials", default=2_000, show_default=True, help="Of journals that are spoilt and used.")
 @click.option("--step", default=1, show_default=True, help="Bytes between two places where a write is torn.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where the files are.")
-def main(seed: int | None, lives: int, inputs: int, step: int, folder: Path | None) -> None:
+def main(seed: int | None, lives: int, inputs: int, trials: int, step: int, folder: Path | None) -> None:
     seed = random.randrange(10**6) if seed is None else seed
     click.echo(f"seed {seed}")
     logging.disable()
     with tempfile.TemporaryDirectory(prefix="jdbcstore-journal-", dir=folder) as place:
+        begin = time.monotonic()
+        ends = spoil_many(Path(place), seed, trials)
+        click.echo(f"{trials} spoilt in {time.monotonic() - begin:.0f} s: {dict(ends)}")
         _crash(Path(place), seed, lives, step)
         _damage(Path(place), seed, inputs)
 
