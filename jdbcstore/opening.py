@@ -19,7 +19,7 @@ from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerCon
 from jdbcstore.config.routed import RoutedStoreConfig
 from jdbcstore.config.urls import sqlite_file, sqlite_url
 from jdbcstore.database import Database
-from jdbcstore.errors import ConfigurationError, JournalPending
+from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending
 from jdbcstore.filtered import FilteredStore, Route, StorePerDestination
 from jdbcstore.io_exceptions import GuardedStore
 from jdbcstore.memory import MemoryStore
@@ -83,10 +83,11 @@ class Opening:
             with configuration.placing():
                 _refuse_apart(configuration, journal)
             return self._open_journaled(configuration, journal)
-        try:
-            return self._open_database(configuration)
-        except JournalPending:
-            log.info("what is in the journal in %s is taken into the database", journal.directory)
+        with contextlib.suppress(JournalPending):
+            database = self._open_database(configuration)
+            if not self._lacks(database, journal):
+                return database
+        log.info("what is in the journal in %s is taken into the database", journal.directory)
         self._open_journaled(configuration, journal).close()
         return self._open_database(configuration)
 
@@ -99,6 +100,25 @@ class Opening:
         except BaseException:
             database.close()
             raise
+
+    @staticmethod
+    def _lacks(database: JdbcStore, journal: JournalConfig) -> bool:
+        """Whether a journal that is to be used no more has what the database has not; then that is closed.
+
+        :raises ConfigurationError: it is another database's
+        """
+        from jdbcstore.journaled.belonging import has_more
+
+        lacks = True
+        try:
+            lacks = has_more(journal, database)
+        except CorruptJournal as error:
+            lacks = False
+            log.warning("the journal in %s is not looked at: %s", journal.directory, error)
+        finally:
+            if lacks:
+                database.close()
+        return lacks
 
     def _put_before(self, memory: MemoryStore, journal: JournalConfig) -> Store:
         from jdbcstore.journaled import JournaledStore

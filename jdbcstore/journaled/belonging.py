@@ -54,6 +54,17 @@ def check_opens(config: JournalConfig, store: CheckpointedStore | None) -> None:
         decode_record(record)
 
 
+def has_more(config: JournalConfig, store: CheckpointedStore) -> bool:
+    """Whether the journal in a directory, if there is one, has what a store has not that waits for none.
+
+    :raises CorruptJournal: it is damaged
+    :raises ConfigurationError: it is another store's
+    """
+    directory = Path(config.directory)
+    found = recover(directory) if directory.is_dir() else Recovered()
+    return next(found.records(Belonging(store, config).check(found)), None) is not None
+
+
 class Belonging:
     """Asked once, while the journal is opened and before anything of it is changed.
 

@@ -199,6 +199,19 @@ def test_a_deleted_database_is_missed(tmp_path: Path, used: str) -> None:
         assert said in str(raised.value)
 
 
+def test_nor_is_a_new_one_used_without_the_journal_that_says_so(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    add(store, *TEN)
+    store.close()
+    without = configured(tmp_path, use_journal=False)
+    with jdbcstore.open(without) as plain:
+        assert content(plain.queue("Q")) == TEN
+    (tmp_path / "mq.db").unlink()
+
+    with pytest.raises(ConfigurationError, match="was the database deleted"):
+        jdbcstore.open(without)
+
+
 def test_folders_used_in_turns_open(tmp_path: Path) -> None:
     expected = []
     for turn, folder in enumerate(["one", "two", "one", "one", "two", "three", "one"]):
@@ -231,8 +244,12 @@ def test_a_database_that_was_restored_gets_what_the_journal_has_since(tmp_path: 
         add(store, *LATER)
     shutil.copy(tmp_path / "backup.db", tmp_path / "mq.db")
 
+    shutil.copy(tmp_path / "backup.db", tmp_path / "backup-2.db")
     with opened(tmp_path) as store:
         assert content(store.queue("Q")) == TEN + LATER
+    shutil.copy(tmp_path / "backup-2.db", tmp_path / "mq.db")
+    with jdbcstore.open(configured(tmp_path, use_journal=False)) as plain:
+        assert content(plain.queue("Q")) == TEN + LATER
 
 
 def test_but_not_if_it_was_written_to_before(tmp_path: Path) -> None:
