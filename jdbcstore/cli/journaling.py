@@ -86,7 +86,7 @@ def check(settings: Settings, folder: Path | None) -> int:
         place = place.asked()
         checked, lost = _check(place)
     damage = [one for one in lost if not one.torn]
-    refusal = None if damage else place.refusal()
+    refusal = None if damage else place.refusal() and place.refusal()
     aside = len(Refused(directory).every())
     if settings.json:
         for one in checked:

@@ -48,8 +48,9 @@ def check_opens(config: JournalConfig, store: CheckpointedStore | None) -> None:
     :raises ConfigurationError: as opening would
     """
     config = replace(config, ignore_missing_journalfiles=False)
+    belonging = None if store is None else Belonging(store, config)  # first: the files may grow meanwhile
     found = recover(Path(config.directory))
-    after = found.first_number - 1 if store is None else Belonging(store, config).check(found)
+    after = belonging.check(found) if belonging else found.first_number - 1
     for record in found.records(after):
         decode_record(record)
 
