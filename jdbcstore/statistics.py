@@ -6,6 +6,7 @@ for the empty one it knows, and plans each page accordingly.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -30,9 +31,10 @@ class StatisticsRefresher:
         self._changed = 0
         self._threshold = min(self._threshold * 2, _MOST)
         self._thread = threading.Thread(target=self._refresh, name="jdbcstore-statistics", daemon=True)
-        self._thread.start()
+        with contextlib.suppress(RuntimeError):  # the program ends, and takes no thread any more
+            self._thread.start()
 
     def stop(self) -> None:
         """Wait for a refresh that is under way."""
-        if self._thread is not None:
+        if self._thread is not None and self._thread.is_alive():
             self._thread.join()

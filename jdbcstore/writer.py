@@ -7,9 +7,12 @@ lone one waits for nothing.
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import sys
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
@@ -32,6 +35,8 @@ log = logging.getLogger(__name__)
 _BATCH_UNITS = 256
 """Few enough that a caller with a thousand futures under way fills one batch while another commits."""
 _HOLDING = {__name__, "jdbcstore.audit", "jdbcstore.committer", "jdbcstore.session"}
+_AT_EXIT = 10.0
+"""Seconds for which a program that ends waits for the database."""
 _BATCH_BYTES = 8 * 1024 * 1024
 
 
@@ -67,6 +72,8 @@ class Writer:
         """The thread waits, or is about to, for something in :attr:`_wakes`."""
         self._wakes: SimpleQueue[None] = SimpleQueue()
         self._given_up = False
+        self._process = os.getpid()
+        _open.add(self)
         self._thread = threading.Thread(target=self._run, name="jdbcstore-writer", daemon=True)
         self._thread.start()
 
@@ -196,6 +203,22 @@ class Writer:
                 f"closed after {timeout} seconds: {len(doubtful)} operations in doubt, {abandoned} unwritten",
                 unwritten=abandoned + len(doubtful),
             )
+
+    def end_with_process(self) -> None:
+        """Write what is still queued when the program ends, for so long as that may be waited for."""
+        with self._lock:
+            waiting = len(self._queue) + len(self._in_hand)
+        if self._closed or not waiting or self._process != os.getpid():
+            return
+        log.warning(
+            "the program ends with %d operations queued, and the store is open: they are written now;"
+            " close the store, which tells whoever waits",
+            waiting,
+        )
+        try:
+            self.close(_AT_EXIT)
+        except StoreClosed as error:
+            log.error("the program has ended before all was written: %s", error)
 
     def _finish_in_hand(self) -> list[Unit | Call]:
         """Whoever gets the work in hand completes it: the writer, or a close that waited too long."""
@@ -332,6 +355,15 @@ class Writer:
                     unit.completion.set_exception(result)
                 else:
                     unit.completion.set_result(result)
+
+
+_open: weakref.WeakSet[Writer] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_with_process() -> None:
+    for writer in [*_open]:
+        writer.end_with_process()
 
 
 def is_writing() -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -237,3 +239,19 @@ def test_a_caller_that_waits_for_room_learns_of_the_close(open_store: OpenStore,
         thread.join(60)
 
     assert len(ends) == 1
+
+
+_FORGETFUL = """
+import sys, jdbcstore
+queue = jdbcstore.open(sys.argv[1], cleanup_period=0).queue("Q")
+for number in range(3_000):
+    queue.add_message_async(jdbcstore.Message(str(number)))
+"""
+
+
+@pytest.mark.backends("sqlite")
+def test_a_program_that_ends_without_closing_writes_what_is_queued(database: Database) -> None:
+    command = [sys.executable, "-c", _FORGETFUL, database.url]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS") == [(3_000,)]
+    assert "close the store" in ended.stderr
