@@ -58,7 +58,6 @@ def missing_driver(name: str, vendor: Vendor) -> ConfigurationError:
     if jar is not None:
         return ConfigurationError(
             f"this Spark session was started without the JDBC driver for {name}, which is here: start it with"
-            f" spark-submit --jars {jar}, or with the setting spark.jars={jar}, or by"
-            " jdbcstore.analytics.session()"
+            f" spark-submit --jars {jar}, or set spark.jars={jar} before a session of your own starts"
         )
     return ConfigurationError(f"Spark has no JDBC driver for {name} ({vendor.driver}); {cure(vendor)}")
