@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from jdbcstore.errors import ConfigurationError
-from jdbcstore.units import Call, Unit
+from jdbcstore.units import Call, Unit, Waiter
 from jdbcstore.writer import Writer
 
 
@@ -23,6 +23,9 @@ class ReadOnlyWriter(Writer):
         _refuse()
 
     def _enqueue(self, unit: Unit | Call) -> None:  # noqa: ARG002
+        _refuse()
+
+    def _wait_written(self, unit: Unit | Call, waiter: Waiter[Any]) -> Any:  # noqa: ARG002
         _refuse()
 
     def close(self, timeout: float | None = None) -> None:
