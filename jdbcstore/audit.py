@@ -49,6 +49,16 @@ class DuplicateAudit:
             self._windows.move_to_end(producer)
             return self._see(window, sequence)
 
+    def has_seen(self, producer: str, sequence: int) -> bool:
+        """Whether the id was seen; whether or not, its producer is the one that sent last."""
+        with self._lock:
+            window = self._windows.get(producer)
+            if window is None:
+                return False
+            self._windows.move_to_end(producer)
+            behind = window.highest - sequence
+            return 0 <= behind <= self._depth and bool(window.seen >> behind & 1)
+
     def _see(self, window: _Window, sequence: int) -> bool:
         behind = window.highest - sequence
         if behind < 0:

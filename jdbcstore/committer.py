@@ -18,6 +18,7 @@ from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, 
 from jdbcstore.lockers import Fence
 from jdbcstore.sequence import SequenceAllocator, SequencesTaken
 from jdbcstore.session import Session
+from jdbcstore.statements import Statement
 from jdbcstore.units import Call, Unit
 
 log = logging.getLogger(__name__)
@@ -78,6 +79,10 @@ class Committer:
     def call(self, call: Call) -> Any:
         """Run a function in a transaction; what it returns."""
         return _Attempts(self).call(call)
+
+    def find(self, sql: Statement, **values: Any) -> list[Row]:
+        """The rows of a statement, behind everything that was written, tried until they are known."""
+        return _Attempts(self).find(sql, values)
 
     def _abort(self) -> None:
         connection = self._connection
@@ -231,6 +236,10 @@ class _Attempts:
             if self._doubtful:
                 raise LockLost(str(error), in_doubt=True) from error
             raise
+
+    def find(self, sql: Statement, values: dict[str, Any]) -> list[Row]:
+        """The rows of a statement."""
+        return self._retry(lambda: self._committer.connection().fetch(sql, **values))
 
     def _retry(self, attempt: Callable[[], T]) -> T:
         try:

@@ -13,7 +13,7 @@ from jdbcstore.abc import Outcome, Progress
 from jdbcstore.adapters.sql import Row
 from jdbcstore.apart import check_each
 from jdbcstore.audit import DuplicateAudit
-from jdbcstore.audited import AuditedWriter, recovered_audit
+from jdbcstore.audited import recovered_audit
 from jdbcstore.checkpoint import Changes, FindBody, JournalMark, Referring
 from jdbcstore.checkpointed import Application, find_left, find_mark, refuse_pending
 from jdbcstore.cleanup import clean
@@ -342,6 +342,5 @@ class JdbcStore:
     def _make_writer(self, read_only: bool) -> Writer:
         if read_only:
             return ReadOnlyWriter()
-        if self.config.enable_audit:
-            return AuditedWriter(self._session, recovered_audit(self._session), self.fence)
-        return Writer(self._session, self.fence)
+        audit = recovered_audit(self._session) if self.config.enable_audit else None
+        return Writer(self._session, self.fence, audit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -21,6 +21,8 @@ T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 LOST = (LockLost, StoreClosed, StoreUnavailable)
 """What befalls a write, whatever is in it."""
+Name = tuple[str, int]
+"""What its producer calls a message: the columns of its id."""
 _ROW_OVERHEAD = 512
 """Roughly what a waiting message takes beside its blob."""
 
@@ -139,11 +141,6 @@ class Unit:
     withdrawn: bool = False
     """It was cancelled before that."""
 
-    @property
-    def names(self) -> list[tuple[str, int]]:
-        """What the producers call the messages added: their ids' columns."""
-        return [(add.producer, add.producer_sequence) for add in self.adds]
-
     def measure(self) -> int:
         """Find out the size; the unit is complete."""
         size = _ROW_OVERHEAD
@@ -190,6 +187,10 @@ class Call:
     rows: int = 0
     """Roughly the messages that it adds and removes."""
     size: int = _ROW_OVERHEAD
+    adding: Unit | None = None
+    """What it adds, for the audit, which leaves duplicates out of it before ``count`` runs."""
+    removed: Callable[[], Iterable[Name]] = tuple
+    """Messages that it removed and that may come again, for the audit."""
 
     def measure(self) -> int:
         return self.size

@@ -15,12 +15,12 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import compress
 from queue import SimpleQueue
 from types import FrameType
 from typing import Any, cast
 
 from jdbcstore.audit import DuplicateAudit
+from jdbcstore.audited import AuditedCommitter
 from jdbcstore.committer import Committer
 from jdbcstore.connection import Connection
 from jdbcstore.errors import OutcomeUnknown, StoreClosed, StoreError
@@ -28,13 +28,13 @@ from jdbcstore.futures import Promise, StoreFuture, burst
 from jdbcstore.lockers import Fence
 from jdbcstore.session import Session
 from jdbcstore.statistics import StatisticsRefresher
-from jdbcstore.units import LOST, Call, Unit, Waiter, is_withdrawn, write_apart
+from jdbcstore.units import LOST, Call, Name, Unit, Waiter, is_withdrawn, write_apart
 
 log = logging.getLogger(__name__)
 
 _BATCH_UNITS = 256
 """Few enough that a caller with a thousand futures under way fills one batch while another commits."""
-_HOLDING = {__name__, "jdbcstore.audit", "jdbcstore.committer", "jdbcstore.session"}
+_HOLDING = {__name__, "jdbcstore.audit", "jdbcstore.audited", "jdbcstore.committer", "jdbcstore.session"}
 _AT_EXIT = 10.0
 """Seconds for which a program that ends waits for the database."""
 _BATCH_BYTES = 8 * 1024 * 1024
@@ -50,10 +50,15 @@ class Writer:
     audit: DuplicateAudit | None = None
     """What has seen the messages that are stored."""
 
-    def __init__(self, session: Session, fence: Fence | None = None) -> None:
+    def __init__(
+        self, session: Session, fence: Fence | None = None, audit: DuplicateAudit | None = None
+    ) -> None:
+        self.audit = audit
         self._session = session
         self._config = session.config
-        self._committer = Committer(session, fence)
+        self._committer = (
+            Committer(session, fence) if audit is None else AuditedCommitter(session, audit, fence)
+        )
         self._statistics = StatisticsRefresher(session.refresh_statistics)
         self._queue: deque[Unit | Call] = deque()
         self._lock = threading.RLock()
@@ -169,17 +174,17 @@ class Writer:
         return self._wait_written(run, waiter)
 
     def call_numbered(
-        self, count: Callable[[Connection], int], function: Callable[[Connection, int], Any]
+        self,
+        count: Callable[[Connection], int],
+        function: Callable[[Connection, int], Any],
+        *,
+        adding: Unit | None = None,
+        removed: Callable[[], Iterable[Name]] = tuple,
     ) -> Any:
         """As :meth:`call`, with ``count(connection)`` sequences, of which the function gets the first."""
         waiter: Waiter[Any] = Waiter()
-        return self._wait_written(Call(waiter, count, function), waiter)
-
-    def leave_out_duplicates(self, unit: Unit) -> None:
-        """Keep only the messages that the audit has not seen; all of them, for there is none here."""
-
-    def forget(self, names: Iterable[tuple[str, int]]) -> None:
-        """Messages that the audit has seen were not stored after all: they may come again."""
+        call = Call(waiter, count, function, adding=adding, removed=removed)
+        return self._wait_written(call, waiter)
 
     def close(self, timeout: float | None = None) -> None:
         """Write what is queued, give unused sequences back, close the connection.
@@ -329,9 +334,7 @@ class Writer:
 
     def _write_apart(self, unit: Unit, refusal: StoreError) -> None:
         outcomes = write_apart(unit.adds, refusal, self._committer.write)
-        refused = [isinstance(outcome, StoreError) for outcome in outcomes]
-        self.forget(compress(unit.names, refused))
-        self._statistics.count(refused.count(False))
+        self._statistics.count(sum(not isinstance(outcome, StoreError) for outcome in outcomes))
         self._complete([unit], [unit.result(outcomes)])
 
     def _run_call(self, call: Call) -> None:

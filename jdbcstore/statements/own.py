@@ -105,6 +105,10 @@ class Statements(Builder):
                 self._adapter.size(t.c.msg) == bindparam("size", type_=Integer()),
             )
         )
+        # Wherever it is, and whether or not it is prepared.
+        self.find_ids_by_name = self._compile(
+            lambda: select(t.c.id).where(by_producer(), t.c.msgid_seq == bindparam("msgid_seq"))
+        )
         self.find_id_owner = self._compile(
             lambda: select(t.c.msgid_prod, t.c.msgid_seq, t.c.container).where(one)
         )

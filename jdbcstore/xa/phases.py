@@ -15,7 +15,7 @@ from jdbcstore.errors import SubscriptionNotFound
 from jdbcstore.message import XATransactionId
 from jdbcstore.names import not_prepared, prepared_before
 from jdbcstore.session import Session
-from jdbcstore.units import Unit
+from jdbcstore.units import Name, Unit
 from jdbcstore.xa.column import ACKNOWLEDGED, ADDED, OURS_ALONE, encode_flag
 from jdbcstore.xa.found import Branch, Subscription, columns_of, find_prepared
 
@@ -156,18 +156,19 @@ class Commit(_Outcome):
 
 
 class Rollback(_Outcome):
-    """What was added is gone, what was acknowledged is there again; the producers' names of the former."""
+    """What was added is gone, what was acknowledged is there again."""
 
-    _names: tuple[tuple[str, int], ...] = ()
+    names: tuple[Name, ...] = ()
+    """What the producers call what was added, once it ran."""
 
     def count(self, connection: Connection) -> int:
         """No message gets another sequence."""
         self._find(connection)
         return 0
 
-    def run(self, connection: Connection, _first: int) -> tuple[tuple[str, int], ...]:
+    def run(self, connection: Connection, _first: int) -> None:
         added = self._flagged(connection, ADDED)
-        self._names = tuple((producer, sequence) for _, producer, sequence, _ in added) or self._names
+        self.names = tuple((producer, sequence) for _, producer, sequence, _ in added) or self.names
         self._release(connection, added + self._flagged(connection, ACKNOWLEDGED))
         connection.remove_messages([(container, id_) for id_, _, _, container in added])
         self._clear_marks(connection)
@@ -175,4 +176,3 @@ class Rollback(_Outcome):
             for text in texts:
                 connection.execute(self._sql.remove_prepared, **columns_of(subscription), xid_=text)
         self._tried = True
-        return self._names

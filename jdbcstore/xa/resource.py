@@ -40,7 +40,7 @@ class JdbcXAResource:
 
     def rollback(self, xid: XATransactionId) -> None:
         rollback = Rollback(self._session, xid, self._store.forget_acknowledgements)
-        self._writer.forget(self._writer.call_numbered(rollback.count, rollback.run))
+        self._writer.call_numbered(rollback.count, rollback.run, removed=lambda: rollback.names)
 
 
 class JdbcXATransaction(JdbcTransaction):
@@ -63,13 +63,8 @@ class JdbcXATransaction(JdbcTransaction):
 
     def prepare(self) -> bool:
         unit = self._end()
-        self._writer.leave_out_duplicates(unit)
         prepare = Prepare(self._session, self._xid, unit)
-        try:
-            prepared: bool = self._writer.call_numbered(prepare.count, prepare.run)
-        except BaseException:
-            self._writer.forget(unit.names)
-            raise
+        prepared: bool = self._writer.call_numbered(prepare.count, prepare.run, adding=unit)
         return prepared
 
 

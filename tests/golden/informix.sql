@@ -221,6 +221,11 @@ SELECT activemq_msgs.id
 FROM activemq_msgs
 WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NULL AND activemq_msgs.id > ? ORDER BY activemq_msgs.id {maxrows ?};
 
+-- find_ids_by_name(msgid_prod, msgid_seq)
+SELECT activemq_msgs.id
+FROM activemq_msgs
+WHERE activemq_msgs.msgid_prod = ? AND activemq_msgs.msgid_seq = ?;
+
 -- find_ids_by_priority.lowest(container, after, limit)
 SELECT activemq_msgs.id
 FROM activemq_msgs

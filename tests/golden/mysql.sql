@@ -232,6 +232,11 @@ FROM `ACTIVEMQ_MSGS` FORCE INDEX (ACTIVEMQ_MSGS_CIDX)
 WHERE `ACTIVEMQ_MSGS`.`CONTAINER` = %s AND (convert(`ACTIVEMQ_MSGS`.`CONTAINER` USING utf8mb4) COLLATE utf8mb4_bin) = %s AND `ACTIVEMQ_MSGS`.`XID` IS NULL AND `ACTIVEMQ_MSGS`.`ID` > %s ORDER BY `ACTIVEMQ_MSGS`.`ID`
  LIMIT %s;
 
+-- find_ids_by_name(msgid_prod, msgid_prod, msgid_seq)
+SELECT `ACTIVEMQ_MSGS`.`ID`
+FROM `ACTIVEMQ_MSGS`
+WHERE `ACTIVEMQ_MSGS`.`MSGID_PROD` = %s AND (convert(`ACTIVEMQ_MSGS`.`MSGID_PROD` USING utf8mb4) COLLATE utf8mb4_bin) = %s AND `ACTIVEMQ_MSGS`.`MSGID_SEQ` = %s;
+
 -- find_ids_by_priority.lowest(container, container, after, limit)
 SELECT `ACTIVEMQ_MSGS`.`ID`
 FROM `ACTIVEMQ_MSGS`

@@ -106,6 +106,7 @@ PAGES: dict[str, list[dict[str, Any]]] = {
     "find_all_message_ids": [{}],
     "find_message_by_id": [{}],
     "find_message_sequence_id": [{}],
+    "find_ids_by_name": [{}],
     "find_id_owner": [{}],
     "find_journal": [{}],
     "find_last_sequence_id_in_msgs": [{}],
