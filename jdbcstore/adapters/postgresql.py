@@ -1,17 +1,18 @@
 """PostgreSQL through psycopg 3: a batch is one prepared statement in one round trip.
 
-The columns of a batch go over as arrays, whatever its size. COPY is a tenth faster for a thousand rows and
-slower for fewer than fifty, and takes a round trip more. The statements run through psycopg's libpq wrapper,
-which lets other threads run until the commit is there; a cursor would stop for the interpreter's lock often.
+The columns of a batch go over as arrays, and those of a very large one in parts, within a transaction. COPY
+is a tenth faster for a thousand rows and slower for fewer than fifty, and takes a round trip more. The
+statements run through psycopg's libpq wrapper, which lets other threads run until the commit is there; a
+cursor would stop for the interpreter's lock often.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from sqlalchemy import URL, Select
 from sqlalchemy.dialects.postgresql import BYTEA
@@ -23,6 +24,7 @@ from jdbcstore.adapters.locking import UNGUARDED, Guard, Guards
 from jdbcstore.adapters.sql import Batch, Key, Row, Sql, WriteStatements
 from jdbcstore.config.placeholders import Template
 
+_T = TypeVar("_T")
 _NULL = b"\xff\xff\xff\xff"
 _INT8, _BYTEA, _VARCHAR = 20, 17, 1043
 # However large the table is: a destination that is not known to it is sorted for each of its pages.
@@ -32,6 +34,12 @@ _IS_STALE = (
 )
 _SESSION = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = "
 _MAX_BYTEA = 1024**3 - 64 * 1024
+_MAX_SENT = 128 * 1024**2
+"""Bytes of the arrays of one statement: the server ends a connection that sends it 1 GiB at once."""
+_OVERHEAD = 1024
+"""About what a row takes beside MSG, or a key; four times that at most."""
+_MSG = 5
+"""Where MSG stands in a row."""
 _NUMBER, _NAME, _BLOB = ("BIGINT", _INT8), ("VARCHAR", _VARCHAR), ("BYTEA", _BYTEA)
 _COLUMNS = (_NUMBER, _NAME, _NAME, _NUMBER, _NUMBER, _BLOB, _NUMBER, _NAME)
 """The columns of ACTIVEMQ_MSGS in the order of a row."""
@@ -161,7 +169,8 @@ class PostgresqlAdapter(Adapter):
     def write(
         self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
     ) -> None:
-        if guards.last or batch.updates or any(rows for _, rows in batch.others):
+        others = batch.updates or any(rows for _, rows in batch.others)
+        if guards.last or others or not _fits(batch):
             super().write(cursor, statements, batch, guards)
         elif guards.first:
             self._write_guarded(cursor, statements, batch, guards.first)
@@ -207,11 +216,12 @@ class PostgresqlAdapter(Adapter):
         raise guards[-1].refusal()
 
     def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
-        if rows:
-            self._execute(cursor, _insert_arrays(sql.text), _column_arrays(rows))
+        for chunk in _chunks(rows, [_OVERHEAD + len(row[_MSG]) for row in rows]):
+            self._execute(cursor, _insert_arrays(sql.text), _column_arrays(chunk))
 
     def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
-        self._execute(cursor, _delete_arrays(sql.text, 1), _key_arrays(keys))
+        for chunk in _chunks(keys, [_OVERHEAD] * len(keys)):
+            self._execute(cursor, _delete_arrays(sql.text, 1), _key_arrays(chunk))
 
     def _execute(self, cursor: Any, text: str, parameters: list[bytes]) -> int:
         """Run a statement of binary parameters, prepared at its first use on this connection.
@@ -275,6 +285,24 @@ def _classify_unnumbered(error: BaseException) -> Failure:
     # A refused login comes without its SQLSTATE while the connection is being made.
     refused = ("password authentication failed", "no password supplied", "no pg_hba.conf entry")
     return Failure.REFUSED if any(text in str(error) for text in refused) else Failure.DISCONNECTED
+
+
+def _fits(batch: Batch) -> bool:
+    """Whether one statement can take all that a batch adds and removes."""
+    sizes = sum([len(row[_MSG]) for row in batch.adds])
+    return sizes + _OVERHEAD * (len(batch.adds) + len(batch.removes)) <= _MAX_SENT
+
+
+def _chunks(items: Sequence[_T], sizes: Sequence[int]) -> Iterator[Sequence[_T]]:
+    """As few parts as one statement each can take; an item that is larger is one of its own."""
+    start, total = 0, 0
+    for index, size in enumerate(sizes):
+        if index > start and total + size > _MAX_SENT:
+            yield items[start:index]
+            start, total = index, 0
+        total += size
+    if start < len(items):
+        yield items[start:]
 
 
 def _insert_arrays(text: str) -> str:

@@ -15,10 +15,14 @@ from jdbcstore import JdbcStore, Message
 from jdbcstore.adapters.base import Adapter, Failure
 from jdbcstore.adapters.mysql import MysqlAdapter
 from jdbcstore.adapters.postgresql import PostgresqlAdapter
-from jdbcstore.errors import StoreUnavailable
+from jdbcstore.config.locker import LockerConfig
+from jdbcstore.errors import InvalidMessage, StoreUnavailable
 from tests.databases import Database
 from tests.faults.line import Break, Line
+from tests.lockers.conftest import LEASE, OpenLocked, open_locked
 from tests.polling import wait_until
+
+__all__ = ["open_locked"]
 
 
 class _Ended:
@@ -65,6 +69,57 @@ def test_a_delete_that_was_ended_is_not_taken_for_done(url: str, monkeypatch: py
         with pytest.raises(StoreUnavailable, match="ended a DELETE"):
             store.queue("Q").acknowledge(reference)
         assert store.queue("Q").message_count() == 1
+
+
+@pytest.mark.backends("postgresql")
+@pytest.mark.parametrize("locker", [None, LEASE], ids=["without a locker", "fenced"])
+@pytest.mark.parametrize("size", [50, 200_000], ids=["briefly", "long"])
+def test_a_transaction_larger_than_what_the_server_takes_at_once(
+    open_locked: OpenLocked,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    locker: LockerConfig | None,
+    size: int,
+) -> None:
+    """It ends a connection that sends it 1 GiB as one message; here the limit is ten messages."""
+    limit = 10 * (1024 + size)
+    sent: list[int] = []
+    execute = PostgresqlAdapter._execute
+
+    def limited(self: PostgresqlAdapter, cursor: Any, text: str, parameters: list[bytes]) -> int:
+        sent.append(sum(map(len, parameters)))
+        assert sent[-1] <= limit
+        return execute(self, cursor, text, parameters)
+
+    monkeypatch.setattr("jdbcstore.adapters.postgresql._MAX_SENT", limit)
+    monkeypatch.setattr(PostgresqlAdapter, "_execute", limited)
+    messages = [Message(b"x" * size) for _ in range(25)]
+    with open_locked(locker, reconnect_timeout=0.0) as store:
+        queue = store.queue("Q")
+        old = [queue.add_message(Message("old")) for _ in range(30)]
+        assert len(sent) == 30
+        database.execute("ALTER TABLE ACTIVEMQ_MSGS ADD CHECK (EXPIRATION = 0)")
+        for expiration, stored in ((4 * 10**12, 30), (0, 27)):
+            del sent[:]
+            transaction = store.transaction()
+            for message in [*messages, Message("last", expiration_ms=expiration)]:
+                transaction.queue("Q").add_message(message)
+            for reference in old[:29]:
+                transaction.queue("Q").acknowledge(reference)
+            if expiration:
+                with pytest.raises(InvalidMessage):
+                    transaction.commit()
+            else:
+                transaction.commit()
+                assert len(sent) > 3
+            assert queue.message_count() == stored
+        [(times,)] = database.rows(
+            f"SELECT COUNT(DISTINCT CAST(xmin AS TEXT)) FROM ACTIVEMQ_MSGS WHERE ID > {old[-1].sequence}"
+        )
+        assert times == 1
+        assert [message.body for message in queue.recover()[1:]] == [
+            message.body for message in [*messages, Message("last")]
+        ]
 
 
 @pytest.mark.backends("postgresql")
