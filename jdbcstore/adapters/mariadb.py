@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from sqlalchemy import URL
+
 from jdbcstore.adapters.mysql import MysqlAdapter
 
 
@@ -18,6 +20,14 @@ class MariadbAdapter(MysqlAdapter):
     jdbc_subprotocols = ("mariadb",)
     odbc_driver = "MariaDB Unicode"
     odbc_timeouts = ("READ_TIMEOUT", "WRITE_TIMEOUT")
+
+    def network_arguments(self, url: URL, seconds: float) -> dict[str, Any]:
+        arguments = super().network_arguments(url, seconds)
+        if url.drivername.endswith("+pyodbc"):
+            # The time that ODBC gives to a login ends with the TCP connection: of a server that is
+            # stopped, its greeting would be waited for without end.
+            arguments["CONN_TIMEOUT"] = arguments["timeout"]
+        return arguments
 
     def limit_query(self, connection: Any, seconds: float) -> None:
         connection.cursor().execute(f"SET SESSION max_statement_time = {seconds:f}")

@@ -17,6 +17,10 @@ _stacks: dict[str, list[Views]] = {}
 """By session, what was put up and not taken away yet; the last is what is seen."""
 
 
+_MARK = "spark.jdbcstore.shown.{}"
+"""In the session, which may outlive the process: the plan of the view of this name that is ours."""
+
+
 class Shown:
     """The views of one session. Whatever else is there under their names stays as it is."""
 
@@ -33,7 +37,9 @@ class Shown:
         """
         stack = _stacks.setdefault(self._key, [])
         for name in self._names:
-            if self._is_there(name) and not (stack and self._is_same(name, stack[-1])):
+            if self._is_there(name) and not (
+                (stack and self._is_same(name, stack[-1])) or self._is_left_behind(name)
+            ):
                 raise ConfigurationError(
                     f"this Spark session has a view {name} already, which is not of a message store; drop it,"
                     " or connect in a session of its own, spark.newSession()"
@@ -72,10 +78,16 @@ class Shown:
     def _show(self, views: Views) -> None:
         for name, frame in views.items():
             frame.createOrReplaceTempView(name)
+            self._spark.conf.set(_MARK.format(name), str(self._spark.table(name).semanticHash()))
 
     def _is_there(self, name: str) -> bool:
         session: Any = self._spark._jsparkSession
         return bool(session.sessionState().catalog().getTempView(name).isDefined())
+
+    def _is_left_behind(self, name: str) -> bool:
+        """Whether the view is one that a process which is gone has put up in the same Java."""
+        mark = self._spark.conf.get(_MARK.format(name), None)
+        return mark == str(self._spark.table(name).semanticHash())
 
     def _is_same(self, name: str, views: Views) -> bool:
         """Whether the view that is there is one of these, and not what somebody put in its place."""
