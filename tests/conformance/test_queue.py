@@ -462,7 +462,6 @@ def test_a_committed_row_is_there_for_others_when_add_returns(store: Store, data
     assert database.rows(count) == [(0,)]
 
 
-@pytest.mark.one_writer
 @pytest.mark.backends("sqlite")
 @pytest.mark.variants("sqlite-journaled")
 def test_a_row_that_no_sequence_can_come_behind(open_store: OpenStore, database: Database) -> None:
@@ -479,6 +478,7 @@ def test_a_row_that_no_sequence_can_come_behind(open_store: OpenStore, database:
     assert content(queue) == ["a", "b"]
 
 
+@pytest.mark.one_writer
 def test_sequences_are_shared_by_all_destinations(store: Store) -> None:
     first, second = store.queue("FIRST"), store.topic("SECOND")
     for number in range(3):
