@@ -80,8 +80,10 @@ class Application:
         changes = self._changes
         if stored.journal and changes.mark.journal not in (0, stored.journal):
             raise JournalPending(stored.journal, self._place)
-        if changes.mark.journal != stored.journal:
-            # Whoever wrote without the journal finds its sequences taken, and then the mark.
+        begins = changes.mark.journal and changes.mark.journal != stored.journal
+        if begins and not changes.mark.written:
+            # Whoever wrote without the journal finds its sequences taken, and then the mark. Where the
+            # journal has written before, a block behind that has been reserved for this, and did the same.
             retire_blocks(connection, self._sql)
         fresh = [add.row(sequence) for sequence, add in changes.adds if sequence > stored.written]
         connection.add_messages(fresh)

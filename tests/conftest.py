@@ -52,6 +52,7 @@ NEEDS_DATABASE = {"connection", "database", "server", "url"}
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.update(NO_CERTIFICATES)
+    os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and the width of a pipe's tables is what it says
     config.addinivalue_line("markers", "backends(*ids): run this test on these backends only")
     config.addinivalue_line("markers", "long: takes long; not on backends that run conformance cases only")
     config.addinivalue_line("markers", "one_writer: needs one sequence and one commit for all destinations")

@@ -39,9 +39,7 @@ class CommandLine:
 
     def __init__(self, folder: Path, url: str | None = None, **environment: str) -> None:
         self.folder = folder
-        # pytest-xdist sets COLUMNS, which a pipe's width is.
-        left_out = ("JDBCSTORE_", "COLUMNS")
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("JDBCSTORE_")}
         self.environment = {**inherited, "PYTHONPATH": str(ROOT), **environment}
         if url is not None:
             self.environment["JDBCSTORE_URL"] = url

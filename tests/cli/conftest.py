@@ -50,7 +50,7 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     """Runs ``jdbcstore`` in this process, on the default SQLite file: for what needs no process."""
     monkeypatch.chdir(tmp_path)
     for name in os.environ:
-        if name.startswith("JDBCSTORE_") or name == "COLUMNS":
+        if name.startswith("JDBCSTORE_"):
             monkeypatch.delenv(name)
 
     def invoke(*arguments: str) -> Result:

@@ -230,11 +230,23 @@ def test_a_broker_serves_from_it(tmp_path: Path) -> None:
         assert content(store.queue("A")) == ["two pints", "two pints"]
 
 
-def test_a_store_without_the_journal_adds_nothing_beside_it(tmp_path: Path) -> None:
+def test_sequences_go_on_where_the_journal_was_closed(tmp_path: Path) -> None:
+    given = []
+    for _ in range(3):
+        with jdbcstore.open(configured(tmp_path)) as store:
+            given.append(store.queue("Q").add_message(Message("x")).sequence)
+            store.checkpoint()  # type: ignore[attr-defined]
+
+    assert given == [1, 2, 3]
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_store_without_the_journal_adds_nothing_beside_it(tmp_path: Path, written: bool) -> None:
     """It was opened first, when the journal had nothing that the tables have not."""
     configuration = configured(tmp_path)
     with jdbcstore.open(configuration) as journaled:
         journaled.topic("T").subscribe("c", "s")
+        fill(journaled.queue("Q"), *["x"] * written)
     with JdbcStore(str(configuration.data_source.url), StoreConfig(cleanup_period=0.0)) as beside:
         beside.topic("T").add_message(Message("before"))
         with jdbcstore.open(configuration) as journaled:
