@@ -124,7 +124,8 @@ def test_a_transaction_larger_than_what_the_server_takes_at_once(
 
 @pytest.mark.backends("postgresql")
 def test_connections_that_were_idle_too_long_are_made_anew(database: Database) -> None:
-    options = {"options": "-c idle_session_timeout=100"}
+    # Longer than a busy machine pauses within a call.
+    options = {"options": "-c idle_session_timeout=1000"}
     url = make_url(database.url).update_query_dict(options).render_as_string(hide_password=False)
     with JdbcStore(url, jdbcstore.StoreConfig(cleanup_period=0, reconnect_timeout=60.0)) as store:
         queue, topic = store.queue("Q"), store.topic("T", prioritized=True)
