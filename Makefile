@@ -44,7 +44,7 @@ bench: packages .venv/dev
 	$(BIN)/python -m benchmarks
 
 sql: .venv/core
-	$(BIN)/python -m jdbcstore.ddl sql
+	$(BIN)/python -m jdbcstore.database.migrations sql
 
 packages:
 	.ci/packages $(foreach name,$(SERVERS) $(DRIVERS) $(JDBC) $(ACTIVEMQ) $(SPARK) $(FAULTS),'$(name)')

@@ -10,10 +10,10 @@ import sys
 import timeit
 from collections.abc import Callable
 
-from jdbcstore import openwire
-from jdbcstore.destination import Destination
-from jdbcstore.ids import ConnectionId, LocalTransactionId, MessageId, ProducerId
-from jdbcstore.message import Message
+from jdbcstore.message import openwire
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import ConnectionId, LocalTransactionId, MessageId, ProducerId
+from jdbcstore.message.message import Message
 
 RUNS, CALLS = 7, 20_000
 

@@ -14,7 +14,7 @@ from jdbcstore.config.journal import JournalConfig
 from jdbcstore.journal import Journal, Record, records
 from jdbcstore.journal.files import OsFiles
 from jdbcstore.journal.layout import space
-from jdbcstore.journaled import JournaledStore
+from jdbcstore.stores.journaled import JournaledStore
 
 
 class _CountedFiles(OsFiles):

@@ -8,8 +8,9 @@ from itertools import islice
 import psycopg
 from sqlalchemy import create_engine, text
 
-from jdbcstore import Destination, Message, openwire
-from jdbcstore.ids import MessageId, ProducerId
+from jdbcstore import Destination, Message
+from jdbcstore.message import openwire
+from jdbcstore.message.ids import MessageId, ProducerId
 
 COLUMNS = ("id", "container", "msgid_prod", "msgid_seq", "expiration", "msg", "priority", "xid")
 Row = tuple[int, str, str, int, int, bytes, int, None]

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from benchmarks.ours import BODY
 from jdbcstore import JdbcStore, Message, MessageReference, StoreConfig
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.journaled import JournaledStore
+from jdbcstore.stores.journaled import JournaledStore
 
 _UNDER_WAY = 1000
 _ALL = 1 << 40

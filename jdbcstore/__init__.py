@@ -29,18 +29,18 @@ from jdbcstore.abc import (
     pages,
 )
 from jdbcstore.abc import Progress as _Progress
-from jdbcstore.clock import Clock
 from jdbcstore.config import Configuration, StoreConfig, load_config
-from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.errors import StoreError
-from jdbcstore.futures import StoreFuture
-from jdbcstore.ids import MessageId, ProducerId, XATransactionId
-from jdbcstore.journaled import JournaledStore
-from jdbcstore.memory import MemoryStore
-from jdbcstore.message import BodyType, Message
-from jdbcstore.opening import MEMORY as _MEMORY
-from jdbcstore.opening import Opening as _Opening
-from jdbcstore.store import JdbcStore
+from jdbcstore.message.destination import Destination, DestinationKind
+from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
+from jdbcstore.message.message import BodyType, Message
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.journaled import JournaledStore
+from jdbcstore.stores.memory import MemoryStore
+from jdbcstore.stores.opening import MEMORY as _MEMORY
+from jdbcstore.stores.opening import Opening as _Opening
+from jdbcstore.util.clock import Clock
+from jdbcstore.util.futures import StoreFuture
 
 __all__ = [
     "BodyType",

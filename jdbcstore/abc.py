@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, overload, runtime_checkable
 
-from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptMessage, StoreError
-from jdbcstore.futures import StoreFuture
-from jdbcstore.message import Message, MessageId, ProducerId, XATransactionId
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message, MessageId, ProducerId, XATransactionId
+from jdbcstore.util.futures import StoreFuture
 
 Progress = Callable[[int], None]
 """Called now and then with the number of messages done since the last call."""

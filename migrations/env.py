@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from jdbcstore.ddl import Migration
+from jdbcstore.database.migrations import Migration
 
 migration: Migration = context.config.attributes["migration"]
 migration.configure(context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class FakeClock:
-    """A ``jdbcstore.clock.Clock``; wall and monotonic time advance together."""
+    """A ``jdbcstore.util.clock.Clock``; wall and monotonic time advance together."""
 
     def __init__(self, now_ms: int = 1_750_000_000_000) -> None:
         self._now_ms = now_ms

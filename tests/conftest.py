@@ -17,16 +17,16 @@ from sqlalchemy import Connection
 
 import jdbcstore
 from jdbcstore.abc import Store
-from jdbcstore.checkpoint import CheckpointedStore
-from jdbcstore.clock import Clock
 from jdbcstore.config import StoreConfig
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.destination import Destination
 from jdbcstore.errors import StoreClosed
-from jdbcstore.filtered import FilteredStore, Route
-from jdbcstore.journaled import JournaledStore
-from jdbcstore.memory import MemoryStore
-from jdbcstore.store import JdbcStore
+from jdbcstore.message.destination import Destination
+from jdbcstore.stores.filtered import FilteredStore, Route
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.journaled import JournaledStore
+from jdbcstore.stores.memory import MemoryStore
+from jdbcstore.stores.shared.checkpoint import CheckpointedStore
+from jdbcstore.util.clock import Clock
 from tests.backends import BACKENDS, FILTERED, MEMORY, VARIED, Backend, Capabilities
 from tests.clock import FakeClock
 from tests.databases import Database, SqliteDatabase

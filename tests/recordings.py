@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jdbcstore.body import BodyType
-from jdbcstore.message import Message
-from jdbcstore.values import Byte, Char, Float, Long, Short, Value
+from jdbcstore.message.body import BodyType
+from jdbcstore.message.message import Message
+from jdbcstore.message.values import Byte, Char, Float, Long, Short, Value
 
 DIRECTORY = Path(__file__).parent / "fixtures" / "activemq-5.17.2"
 

@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 from jdbcstore.analytics.envelope import Envelopes, Names, Producer, Spans
 from jdbcstore.analytics.pieces import pieces
-from jdbcstore.body import Body, BodyType
 from jdbcstore.errors import CorruptMessage
-from jdbcstore.message import Message
-from jdbcstore.openwire import decode
-from jdbcstore.openwire.bodies import decode_body
-from jdbcstore.openwire.reader import make_destination
-from jdbcstore.openwire.types import BODY_TYPES, Malformed
-from jdbcstore.openwire.utf import decode_utf
+from jdbcstore.message.body import Body, BodyType
+from jdbcstore.message.message import Message
+from jdbcstore.message.openwire import decode
+from jdbcstore.message.openwire.bodies import decode_body
+from jdbcstore.message.openwire.reader import make_destination
+from jdbcstore.message.openwire.types import BODY_TYPES, Malformed
+from jdbcstore.message.openwire.utf import decode_utf
 
 
 class Batch:

@@ -20,8 +20,8 @@ from jdbcstore.analytics.stored import Stored
 from jdbcstore.analytics.vendors import Vendor, vendor_of
 from jdbcstore.analytics.views import VIEWS, define
 from jdbcstore.config import Configuration, StoreConfig
+from jdbcstore.database.session import Session
 from jdbcstore.errors import IN_JOURNAL, ConfigurationError
-from jdbcstore.session import Session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

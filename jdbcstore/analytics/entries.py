@@ -10,7 +10,7 @@ import pyarrow as pa
 from jdbcstore.analytics.envelope import Spans
 from jdbcstore.analytics.pieces import numbers, pieces
 from jdbcstore.analytics.walking import Walk
-from jdbcstore.openwire.primitives import (
+from jdbcstore.message.openwire.primitives import (
     BOOLEAN,
     BYTE,
     CHAR,

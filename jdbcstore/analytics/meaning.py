@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection, bindparam, text
 
-from jdbcstore.tables import Tables
+from jdbcstore.database.tables import Tables
 
 SAME = "{}"
 """A text as it is; other templates say how it is compared."""

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 
 from jdbcstore.analytics.batch import Batch, for_spark
 from jdbcstore.analytics.entries import Entries
-from jdbcstore.body import NO_PROPERTIES
 from jdbcstore.errors import CorruptMessage
-from jdbcstore.openwire.primitives import CHAR, decode_map
-from jdbcstore.openwire.types import Malformed
-from jdbcstore.values import Byte, Char, Float, Long, Short, Value
+from jdbcstore.message.body import NO_PROPERTIES
+from jdbcstore.message.openwire.primitives import CHAR, decode_map
+from jdbcstore.message.openwire.types import Malformed
+from jdbcstore.message.values import Byte, Char, Float, Long, Short, Value
 
 VALUE = pa.struct(
     [

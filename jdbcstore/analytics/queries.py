@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlalchemy import Dialect, Select, and_, case, exists, func, literal_column, not_, or_, select
 
-from jdbcstore.adapters.base import Adapter
-from jdbcstore.statements import acknowledged
-from jdbcstore.tables import Tables
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.statements import acknowledged
+from jdbcstore.database.tables import Tables
 
 _ONE: Any = literal_column("1")
 _ZERO: Any = literal_column("0")

@@ -9,7 +9,7 @@ from jdbcstore.analytics.answers import connecting
 from jdbcstore.analytics.dialect import DRIVER
 from jdbcstore.analytics.queries import as_text
 from jdbcstore.analytics.vendors import Vendor
-from jdbcstore.session import Session
+from jdbcstore.database.session import Session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 from sqlalchemy import URL, Connection
 
 from jdbcstore.analytics.meaning import Meaning, of_mysql, of_postgresql, of_sqlite
+from jdbcstore.database.tables import Tables
 from jdbcstore.errors import ConfigurationError
-from jdbcstore.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from jdbcstore.analytics.columns import COLUMNS
 from jdbcstore.analytics.decoding import decoded
 from jdbcstore.analytics.queries import destinations, subscriptions
-from jdbcstore.destination import DestinationKind
+from jdbcstore.message.destination import DestinationKind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

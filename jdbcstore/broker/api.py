@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from jdbcstore.destination import Destination
-from jdbcstore.message import Message
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
 
 
 class Promise(Future[None]):

@@ -6,10 +6,10 @@ from asyncio import Future
 from typing import Protocol
 
 from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.broker.store_io.transaction import Target
 from jdbcstore.broker.subscription import BaseSubscription
-from jdbcstore.broker.transaction import Target
-from jdbcstore.destination import Destination
-from jdbcstore.message import Message
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
 
 
 class BrokerDestination(Target, Protocol):

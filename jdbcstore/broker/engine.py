@@ -10,29 +10,29 @@ from functools import partial
 
 from jdbcstore.abc import Store
 from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, SubscriptionRequest
-from jdbcstore.broker.browser import Browser
-from jdbcstore.broker.completions import StoreLine
-from jdbcstore.broker.dead_letters import DeadLetters, renamed
 from jdbcstore.broker.destinations import BrokerDestination, routed
-from jdbcstore.broker.durable import Durables
-from jdbcstore.broker.gates import Gates
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.options import EngineOptions
-from jdbcstore.broker.outbox import Outbox
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.policies import Policies
-from jdbcstore.broker.queue import Queue
-from jdbcstore.broker.subscriber import TopicSubscriber
+from jdbcstore.broker.queues.browser import Browser
+from jdbcstore.broker.queues.dead_letters import DeadLetters, renamed
+from jdbcstore.broker.queues.queue import Queue
+from jdbcstore.broker.store_io.completions import StoreLine
+from jdbcstore.broker.store_io.gates import Gates
+from jdbcstore.broker.store_io.outbox import Outbox
+from jdbcstore.broker.store_io.transaction import EngineTransaction, OpenTransactions
 from jdbcstore.broker.subscription import BaseSubscription, all_done
 from jdbcstore.broker.temporary import Temporary
-from jdbcstore.broker.topic import Topic
-from jdbcstore.broker.transaction import EngineTransaction, OpenTransactions
-from jdbcstore.clock import Clock, SystemClock
-from jdbcstore.destination import Destination
+from jdbcstore.broker.topics.durable import Durables
+from jdbcstore.broker.topics.subscriber import TopicSubscriber
+from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.errors import InvalidDestination, StoreError
-from jdbcstore.message import Message
-from jdbcstore.patterns import DestinationPattern, is_wildcard
-from jdbcstore.selector import Selector
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+from jdbcstore.message.patterns import DestinationPattern, is_wildcard
+from jdbcstore.message.selector import Selector
+from jdbcstore.util.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jdbcstore.abc import Transaction
-from jdbcstore.destination import Destination
-from jdbcstore.message import Message
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
 
 if TYPE_CHECKING:
-    from jdbcstore.broker.concurrent import Writing
     from jdbcstore.broker.memory import MemoryUsage
+    from jdbcstore.broker.queues.concurrent import Writing
     from jdbcstore.broker.subscription import BaseSubscription
 
 _OVERHEAD = 1536

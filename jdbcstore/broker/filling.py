@@ -13,7 +13,7 @@ from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.parts import Parts
 from jdbcstore.broker.subscription import pass_on
 from jdbcstore.errors import CorruptMessage, MessageNotFound
-from jdbcstore.message import Message
+from jdbcstore.message.message import Message
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from jdbcstore.broker.api import Promise
 from jdbcstore.config.policy import PolicyEntry
-from jdbcstore.destination import Destination
 from jdbcstore.errors import DestinationFull
-from jdbcstore.message import Message
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
 
 if TYPE_CHECKING:
     from jdbcstore.broker.entry import Entry

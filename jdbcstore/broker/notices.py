@@ -9,7 +9,7 @@ from collections.abc import Hashable
 
 from jdbcstore.broker.api import SubscriptionRequest
 from jdbcstore.broker.memory import MemoryUsage
-from jdbcstore.destination import Destination
+from jdbcstore.message.destination import Destination
 
 log = logging.getLogger(__name__)
 

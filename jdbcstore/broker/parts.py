@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from jdbcstore.abc import Store
 from jdbcstore.broker.api import Promise
-from jdbcstore.broker.completions import StoreLine
 from jdbcstore.broker.memory import FlowControl, MemoryUsage
 from jdbcstore.broker.notices import Notices
-from jdbcstore.clock import Clock
-from jdbcstore.destination import Destination
+from jdbcstore.broker.store_io.completions import StoreLine
+from jdbcstore.message.destination import Destination
+from jdbcstore.util.clock import Clock
 
 if TYPE_CHECKING:
-    from jdbcstore.broker.dead_letters import DeadLetters
     from jdbcstore.broker.destinations import BrokerDestination
-    from jdbcstore.broker.gates import Gates
-    from jdbcstore.broker.outbox import Outbox
-    from jdbcstore.broker.transaction import OpenTransactions
+    from jdbcstore.broker.queues.dead_letters import DeadLetters
+    from jdbcstore.broker.store_io.gates import Gates
+    from jdbcstore.broker.store_io.outbox import Outbox
+    from jdbcstore.broker.store_io.transaction import OpenTransactions
 
 T = TypeVar("T")
 _READERS = 4

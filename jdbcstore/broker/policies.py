@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jdbcstore.config.policy import PolicyEntry
-from jdbcstore.destination import Destination
-from jdbcstore.patterns import DestinationMap
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.patterns import DestinationMap
 
 
 class Policies:

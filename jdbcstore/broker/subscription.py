@@ -13,8 +13,8 @@ from jdbcstore.broker.api import Consumer, Delivery, SubscriptionRequest
 from jdbcstore.broker.entry import Entry, Source
 from jdbcstore.broker.parts import Parts
 from jdbcstore.errors import CorruptMessage
-from jdbcstore.message import Message
-from jdbcstore.selector import Selector
+from jdbcstore.message.message import Message
+from jdbcstore.message.selector import Selector
 
 log = logging.getLogger(__name__)
 

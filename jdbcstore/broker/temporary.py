@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from jdbcstore.destination import Destination
 from jdbcstore.errors import InvalidDestination
+from jdbcstore.message.destination import Destination
 
 MOST = 100_000
 """Of one connection, with which they end."""

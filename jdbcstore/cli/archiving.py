@@ -20,7 +20,7 @@ from jdbcstore.cli.options import (
     make_folder,
 )
 from jdbcstore.cli.output import counted, note, printable, progress, size, write_json, write_line
-from jdbcstore.destination import Destination
+from jdbcstore.message.destination import Destination
 
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 _destinations = click.argument("destinations", metavar="[DEST]...", nargs=-1, type=DestinationType())
@@ -65,7 +65,7 @@ def archive(
     Of DEST, or of all destinations. It can be run again after whatever stopped it, and again with more.
     With --delete nothing leaves the store that is not in the archive, byte for byte.
     """
-    from jdbcstore import archive as archives
+    from jdbcstore.tools import archive as archives
 
     if older_than is None and not acknowledged:
         raise click.UsageError("say which messages: --older-than, --acknowledged, or both")
@@ -109,7 +109,7 @@ def restore(
 
     Of DEST, or of all destinations. What is there is not stored again.
     """
-    from jdbcstore import archive as archives
+    from jdbcstore.tools import archive as archives
 
     if not archives.Archive.is_one(folder):
         raise click.UsageError(f"{folder} is no archive")

@@ -50,7 +50,7 @@ def sql(
         if output is not None and output.suffix != ".parquet":
             raise click.UsageError(f"{output} should end in .parquet, which is what is written")
         if output is not None:
-            from jdbcstore.archive.layout import refuse_url
+            from jdbcstore.tools.archive.layout import refuse_url
 
             refuse_url(output)
         with asked(settings.configuration()) as views, answer(views, text) as frame:

@@ -23,7 +23,7 @@ from jdbcstore.config.io_handler import LeaseLockerIOExceptionHandlerConfig
 from jdbcstore.errors import ConfigurationError, NotMaster
 
 if TYPE_CHECKING:
-    from jdbcstore.broker.host import Addresses, BrokerHost
+    from jdbcstore.broker.process.host import Addresses, BrokerHost
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _KILLED = 128
@@ -46,7 +46,7 @@ def broker(settings: Settings, /, name: str | None, **given: Any) -> None:
     Prints "waiting for lock" while another does, and "ready" when clients can connect. SIGTERM and
     SIGINT end it in order, a second one at once.
     """
-    from jdbcstore.broker.host import BrokerHost
+    from jdbcstore.broker.process.host import BrokerHost
 
     configuration = _configured(settings, name, given)
     log_to_stderr(configuration.broker.log_format, debug=settings.debug)

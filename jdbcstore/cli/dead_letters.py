@@ -17,10 +17,10 @@ from jdbcstore.cli.options import Command, DestinationType, Settings
 from jdbcstore.cli.output import counted, local_time, note, print_table, progress, write_json, write_line
 from jdbcstore.config import Configuration
 from jdbcstore.config.policy import SharedDeadLetterStrategy
-from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptMessage, InvalidSelector
-from jdbcstore.message import Message
-from jdbcstore.patterns import DestinationPattern
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+from jdbcstore.message.patterns import DestinationPattern
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,7 +53,7 @@ class Choice:
             pattern = DestinationPattern(self.origin)
             tests.append(lambda message: any(map(pattern.matches, _origins(message))))
         if self.selector is not None:
-            from jdbcstore.selector import Selector
+            from jdbcstore.message.selector import Selector
 
             try:
                 tests.append(Selector(self.selector).matches)
@@ -67,7 +67,7 @@ def _origins(message: Message) -> tuple[Destination, ...]:
 
 
 def _is_of_dead_letters(destination: Destination, configuration: Configuration) -> bool:
-    from jdbcstore.broker.dead_letters import is_dead_letter_queue
+    from jdbcstore.broker.queues.dead_letters import is_dead_letter_queue
 
     strategies = [policy.dead_letter_strategy for policy in configuration.policies]
     return any(is_dead_letter_queue(one, destination) for one in [SharedDeadLetterStrategy(), *strategies])
@@ -141,7 +141,7 @@ def _print(settings: Settings, found: Iterable[Facts]) -> None:
 
 
 def _facts(place: Destination, message: Message) -> Facts:
-    from jdbcstore.broker.dead_letters import CAUSE
+    from jdbcstore.broker.queues.dead_letters import CAUSE
 
     origin = message.original_destination
     return {
@@ -215,7 +215,7 @@ def _move(store: Store, place: Destination, batch: list[Message]) -> int:
 
 def _revived(message: Message, destination: Destination) -> Message:
     """As it was sent, but that it does not expire: it has."""
-    from jdbcstore.broker.dead_letters import CAUSE, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION
+    from jdbcstore.broker.queues.dead_letters import CAUSE, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION
 
     of_death = (CAUSE, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION)
     properties = {name: value for name, value in message.properties.items() if name not in of_death}

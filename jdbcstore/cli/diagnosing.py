@@ -13,7 +13,7 @@ from jdbcstore.cli.options import Command, Settings
 from jdbcstore.cli.output import print_table, write_json, write_line
 
 if TYPE_CHECKING:
-    from jdbcstore.doctor import Finding
+    from jdbcstore.tools.doctor import Finding
 
 
 @click.command(cls=Command)
@@ -25,7 +25,7 @@ def doctor(settings: Settings) -> int:
     what another command would end with: 3 without its driver, 4 when it does not answer.
     """
     # It looks at Spark, which takes longer to import than other commands take to run.
-    from jdbcstore.doctor import examine, examine_store
+    from jdbcstore.tools.doctor import examine, examine_store
 
     store, error = examine_store(settings.configuration())
     findings = [store, *examine()]

@@ -14,7 +14,7 @@ from jdbcstore.cli.options import Command, Settings
 from jdbcstore.cli.output import note, printable, write_json, write_line
 from jdbcstore.errors import CorruptJournal
 from jdbcstore.journal import Damage, Record, segments
-from jdbcstore.journaled.operations import COMMIT, FORGET, PREPARE, ROLLBACK, WRITE, decode_record
+from jdbcstore.stores.journaled.operations import COMMIT, FORGET, PREPARE, ROLLBACK, WRITE, decode_record
 
 _KINDS = {WRITE: "write", PREPARE: "prepare", COMMIT: "commit", ROLLBACK: "rollback", FORGET: "forget"}
 _SHOWN = 3

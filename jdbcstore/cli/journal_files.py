@@ -15,8 +15,8 @@ from jdbcstore.cli.output import note
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending, StoreError
 from jdbcstore.journal import Damage, Known, Record, SegmentFile, journal_of, records, records_of, segments
-from jdbcstore.journaled.belonging import check_opens, known_of
-from jdbcstore.opening import MEMORY, Opening, with_journals
+from jdbcstore.stores.journaled.belonging import check_opens, known_of
+from jdbcstore.stores.opening import MEMORY, Opening, with_journals
 
 folder_argument = click.argument(
     "folder", metavar="[FOLDER]", required=False, type=click.Path(path_type=Path, file_okay=False)

@@ -28,7 +28,7 @@ from jdbcstore.cli.refusing import drop, refused, retry
 from jdbcstore.errors import StoreError
 from jdbcstore.journal import Damage, Record, SegmentFile, records, segments
 from jdbcstore.journal import repair as repair_journal
-from jdbcstore.journaled.refused import Refused
+from jdbcstore.stores.journaled.refused import Refused
 
 
 @click.group()

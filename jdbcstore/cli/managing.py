@@ -22,7 +22,7 @@ from jdbcstore.cli.output import (
     write_line,
 )
 from jdbcstore.cli.subscribing import print_subscriptions, subscription_facts
-from jdbcstore.destination import Destination
+from jdbcstore.message.destination import Destination
 
 
 @click.command(cls=Command)

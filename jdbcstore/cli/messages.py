@@ -8,9 +8,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from jdbcstore.body import BodyType
 from jdbcstore.cli.output import console, local_time, new_table, printable, write_json, write_line
-from jdbcstore.message import Message
+from jdbcstore.message.body import BodyType
+from jdbcstore.message.message import Message
 
 Facts = dict[str, Any]
 """What a message says, under the keys that docs/cli.md lists, as JSON can hold it."""

@@ -12,10 +12,10 @@ import click
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.cli.options import Command, Settings
 from jdbcstore.cli.output import counted, note, print_table, printable, progress, write_json, write_line
-from jdbcstore.database import Database
+from jdbcstore.database.engine import Database
 
 if TYPE_CHECKING:
-    from jdbcstore.ddl import Advance, Migration, Planned
+    from jdbcstore.database.migrations import Advance, Migration, Planned
 
 
 @click.command(cls=Command)
@@ -31,7 +31,7 @@ def migrate(settings: Settings, target: str, dry_run: bool, sql: bool) -> None:
     Every row is kept. '--to activemq' goes back to the tables that an ActiveMQ has. Stop what uses the
     tables first. It can be run again after whatever stopped it.
     """
-    from jdbcstore.ddl import migration_of
+    from jdbcstore.database.migrations import migration_of
 
     database = settings.database(must_exist=dry_run or sql)
     watch = None if settings.json or sql else _watch
@@ -116,7 +116,7 @@ def schema() -> None:
 @click.pass_obj
 def current(settings: Settings) -> None:
     """Show at which revision the tables are."""
-    from jdbcstore.ddl import check
+    from jdbcstore.database.migrations import check
 
     database = settings.database(must_exist=True)
     report = check(database)
@@ -131,7 +131,7 @@ def current(settings: Settings) -> None:
 @click.pass_obj
 def history(settings: Settings) -> None:
     """List the revisions, the oldest first."""
-    from jdbcstore.ddl import revisions
+    from jdbcstore.database.migrations import revisions
 
     rows = [(revision.id, revision.title) for revision in revisions()]
     if settings.json:
@@ -146,7 +146,7 @@ def history(settings: Settings) -> None:
 @click.pass_obj
 def check(settings: Settings) -> int:
     """Check that the tables fit: exit code 0 if they do, 1 if not."""
-    from jdbcstore.ddl import check as look
+    from jdbcstore.database.migrations import check as look
 
     database = settings.database(must_exist=True)
     report = look(database)

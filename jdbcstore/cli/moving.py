@@ -14,12 +14,12 @@ from jdbcstore.cli.failures import ExitCode
 from jdbcstore.cli.options import Command, Settings, changing_nothing, guarded
 from jdbcstore.cli.output import counted, note, print_table, printable, progress, size, write_json, write_line
 from jdbcstore.config import Configuration, DataSourceConfig, load_file
-from jdbcstore.transfer import Comparison, Difference, Side
-from jdbcstore.transfer import compare as compare_stores
-from jdbcstore.transfer import copy as copy_store
+from jdbcstore.tools.transfer import Comparison, Difference, Side
+from jdbcstore.tools.transfer import compare as compare_stores
+from jdbcstore.tools.transfer import copy as copy_store
 
 if TYPE_CHECKING:
-    from jdbcstore.archive import Difference as ArchiveDifference
+    from jdbcstore.tools.archive import Difference as ArchiveDifference
 
 _SHOWN = 20
 """Differences that are told to people; who wants more wants JSON."""
@@ -115,7 +115,7 @@ def audit(settings: Settings, left: Configuration, right: Configuration | Path) 
 
 
 def _audit_archive(settings: Settings, store: Configuration, folder: Path, told: _Teller) -> int:
-    from jdbcstore import archive
+    from jdbcstore.tools import archive
 
     if not archive.Archive.is_one(folder):
         raise click.UsageError(f"{folder} is no archive")

@@ -15,8 +15,7 @@ from jdbcstore.abc import Progress
 from jdbcstore.cli.output import READING_JOURNAL, note, progress_if_any
 from jdbcstore.config import Kind
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
-from jdbcstore.database import Database
-from jdbcstore.destination import Destination
+from jdbcstore.database.engine import Database
 from jdbcstore.errors import (
     IN_JOURNAL,
     ConfigurationError,
@@ -24,9 +23,10 @@ from jdbcstore.errors import (
     InvalidSelector,
     NotMaster,
 )
-from jdbcstore.opening import Opening
-from jdbcstore.patterns import is_wildcard
-from jdbcstore.selector import Selector
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.patterns import is_wildcard
+from jdbcstore.message.selector import Selector
+from jdbcstore.stores.opening import Opening
 
 DEFAULT_FILE = Path("activemq-data", "jdbcstore.db")
 DEFAULT_URL = f"sqlite:///{DEFAULT_FILE}"
@@ -161,7 +161,7 @@ def changing_nothing() -> Iterator[None]:
 
 
 def _tell_refused(journal: Path) -> None:
-    from jdbcstore.journaled.refused import Refused
+    from jdbcstore.stores.journaled.refused import Refused
 
     if count := len(Refused(journal).every()):
         some = (

@@ -21,10 +21,10 @@ from jdbcstore.cli.options import (
     subscription_options,
 )
 from jdbcstore.cli.output import counted, note
-from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptMessage
-from jdbcstore.message import Message
-from jdbcstore.selector import Selector
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+from jdbcstore.message.selector import Selector
 
 _PAGE = 100
 """Messages in memory at a time; they may be large."""

@@ -13,8 +13,8 @@ from jdbcstore.cli.messages import facts_of
 from jdbcstore.cli.options import Command, Settings
 from jdbcstore.cli.output import counted, local_time, print_table, printable, size, write_json, write_line
 from jdbcstore.errors import CorruptMessage
-from jdbcstore.journaled import JournaledStore
-from jdbcstore.journaled.refused import Refused, RefusedMessage
+from jdbcstore.stores.journaled import JournaledStore
+from jdbcstore.stores.journaled.refused import Refused, RefusedMessage
 
 _ids = click.argument("ids", metavar="ID...", nargs=-1, required=True, type=int)
 

@@ -23,12 +23,12 @@ from jdbcstore.cli.output import (
     write_line,
 )
 from jdbcstore.config import Configuration
-from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptJournal, CorruptMessage
-from jdbcstore.patterns import DestinationPattern
-from jdbcstore.replay import MARKS, Historic, History
-from jdbcstore.replay import replay as replay_history
-from jdbcstore.selector import Selector
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.patterns import DestinationPattern
+from jdbcstore.message.selector import Selector
+from jdbcstore.tools.replay import MARKS, Historic, History
+from jdbcstore.tools.replay import replay as replay_history
 
 _SHOWN = 20
 """Messages that do not decode and are told of one by one."""
@@ -113,20 +113,20 @@ class _Which(TypedDict):
 
 
 def _of_folder(folder: Path, told: _Teller, **which: Unpack[_Which]) -> History:
-    from jdbcstore import archive
     from jdbcstore.journal import inspection
+    from jdbcstore.tools import archive
 
     if archive.Archive.is_one(folder):
         return archive.ArchiveHistory(folder, **which)
     if folder.is_dir() and inspection.segments(folder):
-        from jdbcstore.journal_history import JournalHistory
+        from jdbcstore.tools.journal_history import JournalHistory
 
         return JournalHistory(folder, on_damage=told.damaged, **which)
     raise click.UsageError(f"{folder} is neither an archive nor the folder of a journal")
 
 
 def _of_configuration(configuration: Configuration, told: _Teller, **which: Unpack[_Which]) -> History:
-    from jdbcstore.journal_history import JournalHistory
+    from jdbcstore.tools.journal_history import JournalHistory
 
     journal = configuration.journal
     if journal is None:

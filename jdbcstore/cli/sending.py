@@ -15,10 +15,10 @@ import click
 from jdbcstore.abc import MessageReference, MessageStore
 from jdbcstore.cli.options import Command, DestinationType, Settings
 from jdbcstore.cli.output import counted, note, printable, progress, write_json, write_line
-from jdbcstore.destination import Destination
 from jdbcstore.errors import InvalidMessage, StoreError
-from jdbcstore.message import Message
-from jdbcstore.values import Byte, Char, Float, Long, Short
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+from jdbcstore.message.values import Byte, Char, Float, Long, Short
 
 _IN_FLIGHT = 1_000
 

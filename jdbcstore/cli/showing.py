@@ -24,8 +24,8 @@ from jdbcstore.cli.reading import browsed
 from jdbcstore.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
-    from jdbcstore.demo.ledger import Counts, Outcome
-    from jdbcstore.demo.scenario import Listener, Plan
+    from jdbcstore.cli.demo.ledger import Counts, Outcome
+    from jdbcstore.cli.demo.scenario import Listener, Plan
 
 
 @click.command(cls=Command)
@@ -47,8 +47,8 @@ def demo(
     """
     if find_spec("stomp") is None:
         raise ConfigurationError("the clients of the demo are stomp.py; run: pip install 'jdbcstore[demo]'")
-    from jdbcstore.demo.processes import ProcessFailed
-    from jdbcstore.demo.scenario import Plan, run
+    from jdbcstore.cli.demo.processes import ProcessFailed
+    from jdbcstore.cli.demo.scenario import Plan, run
 
     folder = DEFAULT_FILE.parent / time.strftime(f"demo-%Y%m%d-%H%M%S-{os.getpid()}")
     make_folder(folder)
@@ -102,7 +102,7 @@ def _print_outcome(outcome: Outcome, plan: Plan) -> None:
 
 
 def _browse(recording: Path, database: Path) -> None:
-    from jdbcstore.demo.recording import load
+    from jdbcstore.cli.demo.recording import load
 
     url = load(recording, database)
     write_line(f"\nRows written by a real ActiveMQ, from {recording}, in {url}:\n")
@@ -116,7 +116,7 @@ def _browse(recording: Path, database: Path) -> None:
 
 def _ask(moved: Path) -> None:
     """Three answers about the messages; where Spark cannot run, the sentence that says why."""
-    from jdbcstore.demo.questions import QUESTIONS
+    from jdbcstore.cli.demo.questions import QUESTIONS
 
     url = f"sqlite:///{moved}"
     write_line(f"\nThree questions to Spark SQL, of every delivery, in {url}")
@@ -133,7 +133,7 @@ def _ask(moved: Path) -> None:
 @contextmanager
 def _watching(plan: Plan) -> Iterator[Listener]:
     """Bars on a terminal's stderr; else a line at each kill."""
-    from jdbcstore.demo.scenario import Listener
+    from jdbcstore.cli.demo.scenario import Listener
 
     note(
         f"{plan.producers} producers send {plan.messages} messages with stomp.py through one broker,"

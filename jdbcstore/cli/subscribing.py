@@ -9,8 +9,8 @@ import click
 from jdbcstore import Store
 from jdbcstore.cli.options import Command, DestinationType, SelectorType, Settings, destination_argument
 from jdbcstore.cli.output import print_table, printable, write_json, write_line
-from jdbcstore.destination import Destination
-from jdbcstore.selector import Selector
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.selector import Selector
 
 
 def subscription_facts(store: Store, topic: Destination) -> list[dict[str, Any]]:

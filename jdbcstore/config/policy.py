@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jdbcstore.config.fields import check, option
-from jdbcstore.destination import Destination
 from jdbcstore.errors import ConfigurationError, InvalidDestination
+from jdbcstore.message.destination import Destination
 
 QUEUE_CURSORS = ("storeCursor", "fileQueueCursor", "vmQueueCursor")
 DURABLE_CURSORS = ("storeDurableSubscriberCursor", "fileDurableSubscriberCursor", "vmDurableCursor")

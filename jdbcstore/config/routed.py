@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from jdbcstore.config.data_source import DataSourceConfig
 from jdbcstore.config.fields import check
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.destination import Destination
 from jdbcstore.errors import ConfigurationError, InvalidDestination
+from jdbcstore.message.destination import Destination
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ _TYPES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreConfig:
-    """How a :class:`~jdbcstore.store.JdbcStore` works on its tables.
+    """How a :class:`~jdbcstore.stores.jdbc.store.JdbcStore` works on its tables.
 
     The defaults are ActiveMQ's, except where those lose messages or starve writers; the operations
     guide lists the differences. Durations are seconds.

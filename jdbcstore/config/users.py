@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.errors import ConfigurationError, InvalidDestination
+from jdbcstore.message.destination import Destination, DestinationKind
 
 EVERYTHING = ("queue://>", "topic://>")
 TEMPORARY = (

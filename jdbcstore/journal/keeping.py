@@ -6,12 +6,12 @@ import contextlib
 import errno
 from pathlib import Path
 
-from jdbcstore.clock import Clock
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.journal.directory import UNFINISHED, kept_path, kept_segments, make
 from jdbcstore.journal.files import Files
 from jdbcstore.journal.recovery import Segment
 from jdbcstore.journal.spares import Spares
+from jdbcstore.util.clock import Clock
 
 _PIECE = 1 << 20
 

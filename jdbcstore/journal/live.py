@@ -10,7 +10,6 @@ import threading
 from functools import partial
 from pathlib import Path
 
-from jdbcstore.clock import Clock
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal, JournalFailed, StoreUnavailable
 from jdbcstore.journal import directory as names
@@ -20,6 +19,7 @@ from jdbcstore.journal.keeping import Keeping
 from jdbcstore.journal.layout import BLOCK, SegmentHeader, Stamp
 from jdbcstore.journal.recovery import Recovered, Segment, Torn
 from jdbcstore.journal.spares import Spares
+from jdbcstore.util.clock import Clock
 
 log = logging.getLogger(__name__)
 

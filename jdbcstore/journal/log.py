@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import (
     JournalFailed,
@@ -27,6 +26,7 @@ from jdbcstore.journal.lock import DirectoryLock
 from jdbcstore.journal.output import Output
 from jdbcstore.journal.pending import Pending
 from jdbcstore.journal.recovery import Recovered, recover
+from jdbcstore.util.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.errors import StoreUnavailable
 from jdbcstore.journal.api import Record
 from jdbcstore.journal.directory import UNFINISHED, live_segments
@@ -18,6 +17,7 @@ from jdbcstore.journal.inspection import Damage, Known, journal_of, records, seg
 from jdbcstore.journal.layout import BLOCK, RECORD, SegmentHeader, Stamp, gap
 from jdbcstore.journal.lock import DirectoryLock
 from jdbcstore.journal.reader import SegmentReader
+from jdbcstore.util.clock import Clock, SystemClock
 
 
 @dataclass(slots=True)

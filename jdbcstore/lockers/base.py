@@ -8,9 +8,9 @@ import threading
 from pathlib import Path
 from typing import ClassVar
 
-from jdbcstore.clock import Clock, SystemClock
+from jdbcstore.database.session import Session
 from jdbcstore.errors import NotMaster, StoreClosed, StoreError, StoreUnavailable
-from jdbcstore.session import Session
+from jdbcstore.util.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from typing import ClassVar
 
-from jdbcstore.connection import Connection
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.session import Session
 from jdbcstore.errors import ConfigurationError, NotMaster, StoreError
 from jdbcstore.lockers.line import JdbcLocker, Locked
 from jdbcstore.lockers.statements import NO_ROW, LockStatements
-from jdbcstore.session import Session
 
 SILENT_PERIODS = 3
 """Checks that a holder may miss before the server takes its lock away."""

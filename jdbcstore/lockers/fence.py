@@ -6,9 +6,9 @@ import logging
 import threading
 from collections.abc import Callable
 
-from jdbcstore.adapters.locking import TenureGuard
-from jdbcstore.clock import Clock
+from jdbcstore.database.adapters.locking import TenureGuard
 from jdbcstore.errors import LockLost
+from jdbcstore.util.clock import Clock
 
 log = logging.getLogger(__name__)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, replace
 
-from jdbcstore.clock import Clock
-from jdbcstore.connection import Connection
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.session import Session
 from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.lockers.others import OtherLocks
 from jdbcstore.lockers.statements import EPOCH_ROW, LockStatements, epoch_ms
-from jdbcstore.session import Session
+from jdbcstore.util.clock import Clock
 
 _LOCK_WAIT = 1.0
 

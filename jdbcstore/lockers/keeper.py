@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 
-from jdbcstore.backoff import Backoff
-from jdbcstore.clock import Clock
 from jdbcstore.errors import StoreError
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.lockers.fence import Fence
+from jdbcstore.util.backoff import Backoff
+from jdbcstore.util.clock import Clock
 
 log = logging.getLogger(__name__)
 

@@ -7,11 +7,11 @@ import logging
 import secrets
 from typing import Any, ClassVar
 
-from jdbcstore.connection import Connection
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.session import Session
 from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.lockers.line import JdbcLocker, Locked
 from jdbcstore.lockers.statements import NO_ROW, LockStatements, epoch_ms
-from jdbcstore.session import Session
 
 log = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from jdbcstore.adapters.base import Failure
 from jdbcstore.config.data_source import DataSourceConfig
-from jdbcstore.connection import Connection
+from jdbcstore.database.adapters.base import Failure
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.session import Session
 from jdbcstore.errors import ConfigurationError, StoreUnavailable
 from jdbcstore.lockers.base import AbstractLocker
-from jdbcstore.session import Session
 
 T = TypeVar("T")
 

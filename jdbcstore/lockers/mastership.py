@@ -7,17 +7,17 @@ import logging
 import threading
 import time
 
-from jdbcstore.adapters.base import Failure
-from jdbcstore.backoff import Backoff
-from jdbcstore.clock import Clock
-from jdbcstore.connection import Connection
+from jdbcstore.database.adapters.base import Failure
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.session import Session
 from jdbcstore.errors import NotMaster, StoreClosed, StoreUnavailable
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.lockers.fence import Fence
 from jdbcstore.lockers.keeper import Keeper
 from jdbcstore.lockers.others import OtherLocks
 from jdbcstore.lockers.statements import EPOCH_ROW, LockStatements
-from jdbcstore.session import Session
+from jdbcstore.util.backoff import Backoff
+from jdbcstore.util.clock import Clock
 
 log = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jdbcstore.adapters.base import Failure
-from jdbcstore.clock import Clock
-from jdbcstore.connection import Connection
+from jdbcstore.database.adapters.base import Failure
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.session import Session
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.lockers.shared_file import LOCK_FILE, file_holder
 from jdbcstore.lockers.statements import FILE_ROW, LockStatements, epoch_ms
-from jdbcstore.session import Session
+from jdbcstore.util.clock import Clock
 
 NAMELESS = "a broker that leaves no name"
 _LONGEST = 250

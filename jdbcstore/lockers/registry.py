@@ -8,10 +8,10 @@ from dataclasses import fields
 from importlib.metadata import entry_points
 from typing import Any
 
-from jdbcstore.clock import Clock
 from jdbcstore.config.locker import CustomLockerConfig, LockerConfig
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.lockers.base import AbstractLocker
+from jdbcstore.util.clock import Clock
 
 ENTRY_POINTS = "jdbcstore.lockers"
 _OURS = {

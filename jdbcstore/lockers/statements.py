@@ -22,12 +22,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
-from jdbcstore.adapters.compiling import compile_sql
-from jdbcstore.adapters.locking import Guard, Guards, TenureGuard
-from jdbcstore.adapters.sql import Sql
+from jdbcstore.database.adapters.compiling import compile_sql
+from jdbcstore.database.adapters.locking import Guard, Guards, TenureGuard
+from jdbcstore.database.adapters.sql import Sql
+from jdbcstore.database.schema import LOCK_ROW
+from jdbcstore.database.session import Session
 from jdbcstore.errors import ConfigurationError
-from jdbcstore.schema import LOCK_ROW
-from jdbcstore.session import Session
 
 EPOCH_ROW = "epoch"
 FILE_ROW = "lock_file:"

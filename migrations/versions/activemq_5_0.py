@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from alembic import op
 
-from jdbcstore.adapters.base import Adapter
-from jdbcstore.ddl.rows import PutRow
-from jdbcstore.ddl.steps import MakeTable, Step, indexes_of
-from jdbcstore.schema import LOCK_ROW
-from jdbcstore.tables import Tables
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.migrations.rows import PutRow
+from jdbcstore.database.migrations.steps import MakeTable, Step, indexes_of
+from jdbcstore.database.schema import LOCK_ROW
+from jdbcstore.database.tables import Tables
 
 revision = "activemq_5_0"
 down_revision = None

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from alembic import op
 
-from jdbcstore.adapters.base import Adapter
-from jdbcstore.ddl.alterations import EnlargeBinary, ForbidNull
-from jdbcstore.ddl.steps import Step
-from jdbcstore.tables import Tables
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.migrations.alterations import EnlargeBinary, ForbidNull
+from jdbcstore.database.migrations.steps import Step
+from jdbcstore.database.tables import Tables
 
 revision = "activemq_5_15"
 down_revision = "activemq_5_7"

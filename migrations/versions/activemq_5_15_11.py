@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from alembic import op
 
-from jdbcstore.adapters.base import Adapter
-from jdbcstore.ddl.steps import Step, indexes_of
-from jdbcstore.tables import Tables
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.migrations.steps import Step, indexes_of
+from jdbcstore.database.tables import Tables
 
 revision = "activemq_5_15_11"
 down_revision = "activemq_5_15"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from alembic import op
 
-from jdbcstore.adapters.base import Adapter
-from jdbcstore.ddl.alterations import WidenKey
-from jdbcstore.ddl.rows import NumberMessages, NumberSubscriptions
-from jdbcstore.ddl.steps import AddColumn, Step, indexes_of
-from jdbcstore.tables import Tables
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.migrations.alterations import WidenKey
+from jdbcstore.database.migrations.rows import NumberMessages, NumberSubscriptions
+from jdbcstore.database.migrations.steps import AddColumn, Step, indexes_of
+from jdbcstore.database.tables import Tables
 
 revision = "activemq_5_4"
 down_revision = "activemq_5_0"

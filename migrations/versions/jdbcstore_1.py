@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from alembic import op
 
-from jdbcstore.adapters.base import Adapter
-from jdbcstore.ddl.alterations import GiveTransactions
-from jdbcstore.ddl.rows import PutRow
-from jdbcstore.ddl.steps import DropTheTable, MakeTable, Step
-from jdbcstore.schema import SEQUENCE_ROW
-from jdbcstore.tables import Tables
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.migrations.alterations import GiveTransactions
+from jdbcstore.database.migrations.rows import PutRow
+from jdbcstore.database.migrations.steps import DropTheTable, MakeTable, Step
+from jdbcstore.database.schema import SEQUENCE_ROW
+from jdbcstore.database.tables import Tables
 
 revision = "jdbcstore_1"
 down_revision = "activemq_5_15_11"

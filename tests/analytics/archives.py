@@ -8,9 +8,9 @@ from typing import Any
 
 import jdbcstore
 from jdbcstore import Configuration, Message, StoreConfig, XATransactionId
-from jdbcstore.archive import Archive
-from jdbcstore.archive.reading import messages
 from jdbcstore.config import DataSourceConfig
+from jdbcstore.tools.archive import Archive
+from jdbcstore.tools.archive.reading import messages
 from tests.databases import Database
 
 DAY = 86_400_000

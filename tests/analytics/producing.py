@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from jdbcstore import Destination, Message, MessageId, ProducerId
-from jdbcstore.openwire import encode
+from jdbcstore.message.openwire import encode
 
 INSERT = text(
     "INSERT INTO ACTIVEMQ_MSGS (ID, CONTAINER, MSGID_PROD, MSGID_SEQ, EXPIRATION, MSG, PRIORITY)"

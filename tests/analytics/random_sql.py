@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jdbcstore import Destination, Message, MessageId, ProducerId, openwire
+from jdbcstore import Destination, Message, MessageId, ProducerId
+from jdbcstore.message import openwire
 from tests.databases import Database, MariadbDatabase, PostgresqlDatabase, SqliteDatabase
 from tests.jvm import QUICK
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import jdbcstore
-from jdbcstore import Destination, Message, archive
-from jdbcstore.archive import Archive, Window
+from jdbcstore import Destination, Message
 from jdbcstore.errors import ConfigurationError, NotMaster, StoresDiffer
-from jdbcstore.openwire import refer
+from jdbcstore.message.openwire import refer
+from jdbcstore.tools import archive
+from jdbcstore.tools.archive import Archive, Window
 from tests.analytics.archives import BEFORE, OLD, QUEUES, archived, fill, place, stored
 from tests.cli.command_line import Result
 from tests.cli.conftest import invoke  # noqa: F401

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jdbcstore import archive
-from jdbcstore.archive import Window
+from jdbcstore.tools import archive
+from jdbcstore.tools.archive import Window
 from tests.analytics.archives import BEFORE, archived, fill, place, stored
 from tests.databases import Database
 
@@ -28,10 +28,10 @@ PARENT = """
 import os, signal, sys, threading, time
 from pathlib import Path
 from jdbcstore import Configuration, StoreConfig, archive
-from jdbcstore.archive import Window, layout
+from jdbcstore.tools.archive import Window, layout
 from jdbcstore.config import DataSourceConfig
-from jdbcstore.connection import Connection
-from jdbcstore.transfer import Target
+from jdbcstore.database.connection import Connection
+from jdbcstore.tools.transfer import Target
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession

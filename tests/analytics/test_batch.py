@@ -15,10 +15,10 @@ from hypothesis import strategies as st  # noqa: E402
 
 from jdbcstore.analytics.batch import Batch, for_spark  # noqa: E402
 from jdbcstore.analytics.columns import COLUMNS  # noqa: E402
-from jdbcstore.body import BodyType  # noqa: E402
 from jdbcstore.errors import CorruptMessage  # noqa: E402
-from jdbcstore.message import Message  # noqa: E402
-from jdbcstore.openwire import decode, encode, refer  # noqa: E402
+from jdbcstore.message.body import BodyType  # noqa: E402
+from jdbcstore.message.message import Message  # noqa: E402
+from jdbcstore.message.openwire import decode, encode, refer  # noqa: E402
 from tests.openwire.strategies import messages  # noqa: E402
 from tests.recordings import all_messages  # noqa: E402
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from jdbcstore import Destination, Message, MessageId, ProducerId, openwire
+from jdbcstore import Destination, Message, MessageId, ProducerId
+from jdbcstore.message import openwire
 from tests.databases import Database
 from tests.polling import wait_until
 

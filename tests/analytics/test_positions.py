@@ -10,14 +10,15 @@ import pytest
 from sqlalchemy import Connection
 
 import jdbcstore
-from jdbcstore import Destination, Message, MessageId, ProducerId, XATransactionId, openwire
+from jdbcstore import Destination, Message, MessageId, ProducerId, XATransactionId
 from jdbcstore.analytics.streaming.horizon import Horizon, Sight, end_of_run
 from jdbcstore.analytics.streaming.options import read_options
 from jdbcstore.analytics.streaming.position import NOWHERE, Position
 from jdbcstore.analytics.streaming.reading import StreamDatabase
 from jdbcstore.analytics.streaming.rows import batch_of
 from jdbcstore.errors import BodyInJournal, ConfigurationError, StoreError
-from jdbcstore.openwire import SEQUENCE_AT, refer, set_broker_sequence
+from jdbcstore.message import openwire
+from jdbcstore.message.openwire import SEQUENCE_AT, refer, set_broker_sequence
 from tests.databases import Database
 
 every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jdbcstore.body import BodyType
-from jdbcstore.destination import Destination
-from jdbcstore.message import Message, MessageId
-from jdbcstore.values import Byte, Char, Float, Long, Short
+from jdbcstore.message.body import BodyType
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message, MessageId
+from jdbcstore.message.values import Byte, Char, Float, Long, Short
 from tests import recordings
 from tests.recordings import Sent, check_headers, sent_body, typed
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import jdbcstore
-from jdbcstore import Destination, Message, archive
-from jdbcstore.archive import ArchiveHistory, Window
-from jdbcstore.patterns import DestinationPattern
+from jdbcstore import Destination, Message
+from jdbcstore.message.patterns import DestinationPattern
+from jdbcstore.tools import archive
+from jdbcstore.tools.archive import ArchiveHistory, Window
 from tests.analytics.archives import DAY, NOW, place
 from tests.cli.command_line import Result
 from tests.cli.conftest import invoke  # noqa: F401

@@ -16,7 +16,7 @@ from jdbcstore.analytics.properties import VALUE
 from jdbcstore.analytics.reading import Reading
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.errors import IN_JOURNAL, ConfigurationError, StoreUnavailable
-from jdbcstore.values import Byte, Char, Float, Long, Short
+from jdbcstore.message.values import Byte, Char, Float, Long, Short
 from tests import recordings
 from tests.databases import Database
 

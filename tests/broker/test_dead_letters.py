@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from jdbcstore import Destination, Store
-from jdbcstore.broker.redelivery import delay_before
+from jdbcstore.broker.queues.redelivery import delay_before
 from jdbcstore.config.policy import (
     DiscardingDeadLetterStrategy,
     IndividualDeadLetterStrategy,

@@ -13,9 +13,9 @@ from jdbcstore.broker.cursors import MemoryCursor
 from jdbcstore.broker.cursors.file import FileCursor
 from jdbcstore.broker.cursors.loaded import LoadedCursor
 from jdbcstore.broker.cursors.store import StoreCursor
-from jdbcstore.broker.durable_subscriber import DurableSubscriber
 from jdbcstore.broker.engine import Engine
-from jdbcstore.broker.feed import DurableFeed
+from jdbcstore.broker.topics.durable_subscriber import DurableSubscriber
+from jdbcstore.broker.topics.feed import DurableFeed
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from jdbcstore.errors import (
     InvalidDestination,

@@ -9,8 +9,8 @@ import pytest
 
 from jdbcstore import Store
 from jdbcstore.broker.api import Delivery
-from jdbcstore.broker.durable_subscriber import DurableSubscriber
 from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.topics.durable_subscriber import DurableSubscriber
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from tests.broker.consuming import PATIENCE, Recorder, consume, message, quiet, running
 

@@ -19,9 +19,9 @@ from jdbcstore.broker.cursors.spill import Spill
 from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.subscription import BaseSubscription
-from jdbcstore.destination import Destination
 from jdbcstore.errors import InvalidMessage, SpillFailed
-from jdbcstore.message import Message, MessageId
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message, MessageId
 
 HERE = Destination.queue("HERE")
 LIMIT = 200_000

@@ -7,7 +7,7 @@ import asyncio
 import aiohttp
 import pytest
 
-from jdbcstore.broker.health import HealthServer
+from jdbcstore.broker.process.health import HealthServer
 from jdbcstore.config.broker import Address
 
 

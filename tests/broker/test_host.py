@@ -15,8 +15,8 @@ import pytest
 import jdbcstore
 from jdbcstore import Configuration, JdbcStore, Message, StoreConfig
 from jdbcstore.broker.cursors.store import StoreCursor
-from jdbcstore.broker.host import Addresses, BrokerHost
-from jdbcstore.broker.queue import Queue
+from jdbcstore.broker.process.host import Addresses, BrokerHost
+from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
 from jdbcstore.config.io_handler import LeaseLockerIOExceptionHandlerConfig
@@ -298,7 +298,7 @@ def test_an_open_door_to_everybody_is_told(tmp_path: Path, caplog: pytest.LogCap
 
 
 def test_users(tmp_path: Path) -> None:
-    from jdbcstore.broker.security import hash_password
+    from jdbcstore.broker.process.security import hash_password
     from jdbcstore.config.users import write_user
 
     write_user(tmp_path / "users.toml", "alice", hash_password("secret"), write=["A"])

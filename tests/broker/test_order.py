@@ -12,7 +12,7 @@ from jdbcstore import Destination, MemoryStore, Store
 from jdbcstore.broker.engine import Engine
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import DestinationFull
-from jdbcstore.filtered import FilteredStore, Route
+from jdbcstore.stores.filtered import FilteredStore, Route
 from tests.broker.consuming import PATIENCE, consume, message, quiet, running
 from tests.conftest import OpenStore
 from tests.databases import Database

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from jdbcstore import Store, load_config
-from jdbcstore.broker.host import BrokerHost
-from jdbcstore.broker.security import Plugins, Principal, make_security
+from jdbcstore.broker.process.host import BrokerHost
+from jdbcstore.broker.process.security import Plugins, Principal, make_security
 from jdbcstore.config import Kind, load_file, to_toml
-from jdbcstore.destination import Destination
 from jdbcstore.errors import ConfigurationError, NotAuthorized
+from jdbcstore.message.destination import Destination
 from tests.broker.stomp.serving import Client, Served
 from tests.require import unavailable
 

@@ -6,8 +6,8 @@ import pytest
 
 from jdbcstore.broker.policies import Policies
 from jdbcstore.config.policy import PolicyEntry
-from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.errors import ConfigurationError
+from jdbcstore.message.destination import Destination, DestinationKind
 
 ALL_QUEUES = PolicyEntry(queue=">", queue_prefetch=1)
 ORDERS = PolicyEntry(queue="ORDERS.>", queue_prefetch=2)

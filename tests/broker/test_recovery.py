@@ -6,7 +6,7 @@ import pytest
 
 from jdbcstore.broker.entry import Shared, size_of
 from jdbcstore.broker.memory import MemoryUsage
-from jdbcstore.broker.recovery import Retained
+from jdbcstore.broker.topics.recovery import Retained
 from jdbcstore.config.policy import (
     FixedCountSubscriptionRecoveryPolicy,
     FixedSizedSubscriptionRecoveryPolicy,
@@ -15,7 +15,7 @@ from jdbcstore.config.policy import (
     SubscriptionRecoveryPolicy,
     TimedSubscriptionRecoveryPolicy,
 )
-from jdbcstore.message import Message
+from jdbcstore.message.message import Message
 from tests.clock import FakeClock
 
 

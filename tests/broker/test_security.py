@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jdbcstore.broker.security import (
+from jdbcstore.broker.process.security import (
     REMEMBERED,
     OpenDoor,
     Principal,
@@ -21,8 +21,8 @@ from jdbcstore.broker.security import (
     make_security,
 )
 from jdbcstore.config.users import EVERYTHING, read_users, write_user
-from jdbcstore.destination import Destination
 from jdbcstore.errors import ConfigurationError, NotAuthorized
+from jdbcstore.message.destination import Destination
 from tests.clock import FakeClock
 
 SECRET = "two pints, please"

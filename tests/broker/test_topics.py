@@ -10,7 +10,7 @@ import pytest
 
 from jdbcstore import MessageId, Store
 from jdbcstore.broker.cursors.file import FileCursor
-from jdbcstore.broker.subscriber import TopicSubscriber
+from jdbcstore.broker.topics.subscriber import TopicSubscriber
 from jdbcstore.config.policy import (
     FixedCountSubscriptionRecoveryPolicy,
     LastImageSubscriptionRecoveryPolicy,

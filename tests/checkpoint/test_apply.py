@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from jdbcstore import Destination, Message, Store, XATransactionId
-from jdbcstore.checkpoint import Changes, CheckpointedStore, JournalMark, SubscriptionKey
+from jdbcstore.database.statements import LISTED
 from jdbcstore.errors import JournalPending
-from jdbcstore.statements import LISTED
+from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark, SubscriptionKey
 from tests.conformance.messages import bodies, content, fill, message_id, sequences
 from tests.conftest import OpenStore
 from tests.databases import Database

@@ -11,9 +11,9 @@ import pytest
 
 import jdbcstore
 from jdbcstore import Message
-from jdbcstore.checkpoint import Changes, JournalMark
 from jdbcstore.errors import JournalPending
-from jdbcstore.store import JdbcStore
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.shared.checkpoint import Changes, JournalMark
 from tests.cli.command_line import CommandLine
 from tests.cli.conftest import Invoke, invoke
 from tests.conformance.messages import content

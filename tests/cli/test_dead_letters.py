@@ -10,8 +10,8 @@ import pytest
 
 from jdbcstore import JdbcStore, Message, MessageId, StoreConfig
 from jdbcstore.config.locker import SharedFileLockerConfig
-from jdbcstore.destination import Destination
 from jdbcstore.lockers import make_locker
+from jdbcstore.message.destination import Destination
 from tests.cli.command_line import CommandLine
 from tests.cli.conftest import Invoke
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from jdbcstore.adapters.jdbc import jvm
-from jdbcstore.adapters.registry import BUILT_IN, GENERIC
 from jdbcstore.analytics import drivers
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.cli import main
+from jdbcstore.database.adapters.jdbc import jvm
+from jdbcstore.database.adapters.registry import BUILT_IN, GENERIC
 
 Doctor = Callable[..., tuple[int, list[dict[str, Any]]]]
 

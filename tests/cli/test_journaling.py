@@ -14,7 +14,7 @@ from jdbcstore import Message, XATransactionId
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.journal import segments
 from jdbcstore.journal.directory import live_segments
-from jdbcstore.journaled.operations import encode_removal
+from jdbcstore.stores.journaled.operations import encode_removal
 from tests.cli.conftest import Invoke
 from tests.journal.entries import Item, Told, configured, opened
 from tests.transfer.test_journal_replay import file_of, flip, open_store, send

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from jdbcstore import BodyType, JdbcStore, Message
-from jdbcstore.values import Float
+from jdbcstore.message.values import Float
 from tests.cli.command_line import CommandLine
 from tests.cli.conftest import Invoke
 

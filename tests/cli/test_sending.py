@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from jdbcstore import BodyType, Destination, JdbcStore, Message
-from jdbcstore.values import Byte, Char, Float, Long, Short
+from jdbcstore.message.values import Byte, Char, Float, Long, Short
 from tests.cli.command_line import CommandLine
 from tests.cli.conftest import Invoke
 from tests.databases import Database

@@ -29,7 +29,12 @@ ROOT = Path(__file__).parents[2]
 WAIT = 280.0
 _SIZE = 1 << 17
 _SCHEMES = ("sqlite", "postgresql+psycopg", "mariadb+pymysql", "mariadb+pyodbc")
-_LATER = ("jdbcstore.ddl.migration", "jdbcstore.lockers.shared_file", "pymysql.cursors", "rich.table")
+_LATER = (
+    "jdbcstore.database.migrations.migration",
+    "jdbcstore.lockers.shared_file",
+    "pymysql.cursors",
+    "rich.table",
+)
 """What commands import when they need it."""
 
 

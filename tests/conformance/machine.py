@@ -29,7 +29,7 @@ from jdbcstore import (
 )
 from jdbcstore.abc import Recoverable, Reference
 from jdbcstore.errors import StoreError
-from jdbcstore.filtered.outcomes import FORMAT, is_ours
+from jdbcstore.stores.filtered.outcomes import FORMAT, is_ours
 from tests.clock import FakeClock
 from tests.conformance.messages import message_id
 

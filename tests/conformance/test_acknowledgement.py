@@ -6,10 +6,11 @@ import random
 
 import pytest
 
-from jdbcstore import Store, TopicMessageStore, acknowledgement
+from jdbcstore import Store, TopicMessageStore
 from jdbcstore.abc import Reference
-from jdbcstore.adapters.sql import Row
-from jdbcstore.topic_store import JdbcTopicMessageStore
+from jdbcstore.database.adapters.sql import Row
+from jdbcstore.stores.jdbc import acknowledgements as acknowledgement
+from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
 from tests.conformance.messages import content, fill, sequences
 from tests.conformance.without import IN_THE_JOURNAL, TOPICS_ELSEWHERE
 from tests.conftest import OpenStore

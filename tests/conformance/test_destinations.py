@@ -7,9 +7,9 @@ import gc
 import pytest
 
 from jdbcstore import Destination, DestinationKind, Message, MessageId, ProducerId, Store
-from jdbcstore.acknowledgement import AcknowledgementTracker
 from jdbcstore.errors import InvalidDestination, SchemaError, SubscriptionNotFound
-from jdbcstore.message_store import JdbcMessageStore
+from jdbcstore.stores.jdbc.acknowledgements import AcknowledgementTracker
+from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from tests.conformance.messages import content, fill
 from tests.conftest import OpenStore
 from tests.databases import Database

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from jdbcstore import openwire
+from jdbcstore.message import openwire
 from tests.crash.work import RANKED, SUBSCRIPTIONS
 
 QUEUES = ("queue://ONE", "queue://FUTURE", "queue://MANY")

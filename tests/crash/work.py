@@ -16,7 +16,7 @@ import jdbcstore
 from jdbcstore import JournaledStore, Message, MessageId, MessageReference, ProducerId, StoreConfig
 from jdbcstore.abc import MessageStore, Page, Store
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.store import JdbcStore
+from jdbcstore.stores.jdbc.store import JdbcStore
 
 SUBSCRIPTIONS = ("first", "second")
 RANKED = "ranked"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jdbcstore.demo.ledger import Counts, Ledger, Outcome
+from jdbcstore.cli.demo.ledger import Counts, Ledger, Outcome
 
 
 @pytest.fixture

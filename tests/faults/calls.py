@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any
 
-from jdbcstore.session import Session
+from jdbcstore.database.session import Session
 
 
 class Fault(enum.Enum):

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any
 
-from jdbcstore.adapters.sqlite import SqliteAdapter
+from jdbcstore.database.adapters.sqlite import SqliteAdapter
 from tests.faults.line import Break, Line
 
 

@@ -8,9 +8,9 @@ import pytest
 
 import jdbcstore
 from jdbcstore import Destination, Message, Store
-from jdbcstore.checkpoint import Changes, CheckpointedStore, JournalMark, SubscriptionKey
 from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
-from jdbcstore.store import JdbcStore
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark, SubscriptionKey
 from tests.conformance.messages import content, fill
 from tests.faults.line import Line
 from tests.faults.proxy import ProxyLine

@@ -8,7 +8,7 @@ import pytest
 
 import jdbcstore
 from jdbcstore import Message, MessageReference
-from jdbcstore.adapters.sqlite import SqliteAdapter
+from jdbcstore.database.adapters.sqlite import SqliteAdapter
 from jdbcstore.errors import StoreUnavailable
 from tests.faults.effects import WAIT
 

@@ -12,10 +12,10 @@ from sqlalchemy import make_url
 
 import jdbcstore
 from jdbcstore import JdbcStore, Message
-from jdbcstore.adapters.base import Adapter, Failure
-from jdbcstore.adapters.mysql import MysqlAdapter
-from jdbcstore.adapters.postgresql import PostgresqlAdapter
 from jdbcstore.config.locker import LockerConfig
+from jdbcstore.database.adapters.base import Adapter, Failure
+from jdbcstore.database.adapters.mysql import MysqlAdapter
+from jdbcstore.database.adapters.postgresql import PostgresqlAdapter
 from jdbcstore.errors import InvalidMessage, StoreUnavailable
 from tests.databases import Database
 from tests.faults.line import Break, Line
@@ -91,7 +91,7 @@ def test_a_transaction_larger_than_what_the_server_takes_at_once(
         assert sent[-1] <= limit
         return execute(self, cursor, text, parameters)
 
-    monkeypatch.setattr("jdbcstore.adapters.postgresql._MAX_SENT", limit)
+    monkeypatch.setattr("jdbcstore.database.adapters.postgresql._MAX_SENT", limit)
     monkeypatch.setattr(PostgresqlAdapter, "_execute", limited)
     messages = [Message(b"x" * size) for _ in range(25)]
     with open_locked(locker, reconnect_timeout=0.0) as store:

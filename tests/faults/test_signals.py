@@ -18,7 +18,7 @@ import pytest
 import jdbcstore
 from jdbcstore import Message, MessageStore, Store
 from jdbcstore.errors import StoreClosed, StoreError
-from jdbcstore.units import Unit
+from jdbcstore.stores.shared.units import Unit
 from tests.databases import Database
 from tests.faults.effects import WAIT
 from tests.polling import wait_until

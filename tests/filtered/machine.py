@@ -15,7 +15,7 @@ from hypothesis.stateful import initialize, invariant, rule
 import jdbcstore
 from jdbcstore import Destination, MemoryStore, Store, XATransactionId, pages
 from jdbcstore.errors import OutcomeUnknown, StoreError, StoreUnavailable
-from jdbcstore.filtered import FilteredStore
+from jdbcstore.stores.filtered import FilteredStore
 from tests.clock import FakeClock
 from tests.conformance.conftest import empty
 from tests.conformance.machine import (

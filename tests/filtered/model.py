@@ -8,10 +8,10 @@ from dataclasses import replace
 from jdbcstore import Clock, Destination, MemoryStore, Message, MessageReference, StoreConfig
 from jdbcstore.abc import Reference
 from jdbcstore.errors import TransactionError
-from jdbcstore.memory.destinations import MemoryMessageStore
-from jdbcstore.memory.shared import Shared, Write
-from jdbcstore.memory.topics import MemoryTopicMessageStore
-from jdbcstore.memory.transaction import MemoryTransaction, TransactionalQueue, TransactionalTopicStore
+from jdbcstore.stores.memory.destinations import MemoryMessageStore
+from jdbcstore.stores.memory.shared import Shared, Write
+from jdbcstore.stores.memory.topics import MemoryTopicMessageStore
+from jdbcstore.stores.memory.transaction import MemoryTransaction, TransactionalQueue, TransactionalTopicStore
 from tests.conformance.machine import TWO_PHASES
 
 

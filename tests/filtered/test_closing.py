@@ -10,7 +10,7 @@ import pytest
 import jdbcstore
 from jdbcstore import Destination, Message
 from jdbcstore.errors import OutcomeUnknown, StoreClosed
-from jdbcstore.filtered import FilteredStore, Route
+from jdbcstore.stores.filtered import FilteredStore, Route
 from tests.conformance.messages import content
 from tests.databases import SqliteDatabase
 from tests.faults.blocking import writes_held

@@ -10,7 +10,7 @@ import pytest
 
 from jdbcstore import Destination, Message, XATransactionId
 from jdbcstore.errors import JournalFailed, OutcomeUnknown
-from jdbcstore.filtered.outcomes import FORMAT
+from jdbcstore.stores.filtered.outcomes import FORMAT
 from tests.clock import FakeClock
 from tests.conformance.messages import content
 from tests.databases import SqliteDatabase

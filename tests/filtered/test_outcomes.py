@@ -22,7 +22,7 @@ from jdbcstore import (
     pages,
 )
 from jdbcstore.errors import OutcomeUnknown, StoreError, StoreUnavailable, TransactionError
-from jdbcstore.filtered import FilteredStore, Route
+from jdbcstore.stores.filtered import FilteredStore, Route
 from tests.filtered.mortal import NEVER, Died, Fate, Mortal
 
 QUEUES = ("A.ORDERS", "B.ORDERS", "ORDERS")

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from jdbcstore import Clock, Destination, JdbcStore, Store, StoreConfig
-from jdbcstore.checkpoint import CheckpointedStore
 from jdbcstore.errors import StoreError
-from jdbcstore.filtered import FilteredStore, Route
+from jdbcstore.stores.filtered import FilteredStore, Route
+from jdbcstore.stores.shared.checkpoint import CheckpointedStore
 from tests.databases import Database
 from tests.filtered.mortal import NEVER, Died, Fate, Mortal, MortalMemory
 from tests.journaled.world import World

@@ -8,12 +8,12 @@ from pathlib import Path
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql.ddl import DDLElement
 
-from jdbcstore.adapters import adapter_class
-from jdbcstore.adapters.base import Adapter
-from jdbcstore.adapters.sql import Sql
 from jdbcstore.config import StoreConfig
-from jdbcstore.statements import Lanes, Statements
-from jdbcstore.tables import define_tables
+from jdbcstore.database.adapters import adapter_class
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.adapters.sql import Sql
+from jdbcstore.database.statements import Lanes, Statements
+from jdbcstore.database.tables import define_tables
 
 FOLDER = Path(__file__).parent
 GOLDEN = ("oracle", "mssql", "mysql", "db2", "informix", "sybase", "maxdb", "axion")

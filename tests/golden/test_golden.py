@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import sqlglot
 
-from jdbcstore.adapters import adapter_class
-from jdbcstore.adapters.base import Adapter
-from jdbcstore.adapters.mssql import MssqlAdapter
-from jdbcstore.adapters.registry import BUILT_IN, GENERIC
-from jdbcstore.adapters.sql import Sql, Written
+from jdbcstore.database.adapters import adapter_class
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.adapters.mssql import MssqlAdapter
+from jdbcstore.database.adapters.registry import BUILT_IN, GENERIC
+from jdbcstore.database.adapters.sql import Sql, Written
 from tests.golden.rendering import FOLDER, GOLDEN, definitions, render, statements
 
 VENDORS = [name for name in BUILT_IN if name not in GENERIC]

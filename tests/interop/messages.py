@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jdbcstore.values import Byte, Char, Float, Long, Short
+from jdbcstore.message.values import Byte, Char, Float, Long, Short
 from tests.interop.typed import Json, properties_to_json, to_json
 
 ASTRAL = "astral \U0001f600 \U0001d11e end"

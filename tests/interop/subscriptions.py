@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from jdbcstore.abc import DurableSubscription, Store
-from jdbcstore.body import Body
-from jdbcstore.message import Message
+from jdbcstore.message.body import Body
+from jdbcstore.message.message import Message
 from tests.interop.activemq import Broker
 from tests.interop.messages import text
 from tests.interop.typed import Json

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jdbcstore.values import Byte, Float, Long
+from jdbcstore.message.values import Byte, Float, Long
 from tests.broker.programs import BrokerProcess
 from tests.databases import Database
 from tests.interop.activemq import Broker, Peer, PeerMissing

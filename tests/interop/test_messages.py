@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from jdbcstore.destination import Destination
-from jdbcstore.message import Message, MessageId, ProducerId
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message, MessageId, ProducerId
 from tests.databases import Database
 from tests.interop.activemq import Peer
 from tests.interop.conftest import OpenStore, StartBroker

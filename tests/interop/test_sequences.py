@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jdbcstore.message import Message
+from jdbcstore.message.message import Message
 from tests.databases import Database
 from tests.interop.activemq import Broker
 from tests.interop.conftest import OpenStore, StartBroker

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from jdbcstore.body import BodyType
-from jdbcstore.destination import Destination
-from jdbcstore.message import Message
+from jdbcstore.message.body import BodyType
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
 from tests.databases import Database
 from tests.interop.conftest import OpenStore, StartBroker
 from tests.interop.stomp import StompClient

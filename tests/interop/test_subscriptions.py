@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jdbcstore.destination import Destination
 from jdbcstore.errors import SubscriptionExists, SubscriptionNotFound
-from jdbcstore.message import Message
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
 from tests.databases import Database
 from tests.interop.activemq import PeerError
 from tests.interop.conftest import OpenStore, StartBroker

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jdbcstore.destination import Destination
-from jdbcstore.message import Message
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
 from tests.databases import Database
 from tests.interop.conftest import ACKS_PRIMARY_KEY, OpenStore, StartBroker
 from tests.interop.messages import text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jdbcstore.message import LocalTransactionId, Message
+from jdbcstore.message.message import LocalTransactionId, Message
 from tests.databases import Database
 from tests.interop.conftest import OpenStore, StartBroker
 from tests.interop.messages import text

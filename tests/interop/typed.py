@@ -7,10 +7,10 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jdbcstore.body import BodyType
-from jdbcstore.destination import Destination
-from jdbcstore.message import Message
-from jdbcstore.values import Byte, Char, Float, Long, Short
+from jdbcstore.message.body import BodyType
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+from jdbcstore.message.values import Byte, Char, Float, Long, Short
 
 Json = dict[str, Any]
 

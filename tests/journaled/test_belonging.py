@@ -24,9 +24,9 @@ from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending
 from jdbcstore.journal import repair
 from jdbcstore.journal.directory import live_segments
 from jdbcstore.journal.layout import BLOCK, SegmentHeader
-from jdbcstore.journaled.belonging import known_of
-from jdbcstore.opening import Opening
-from jdbcstore.transfer import copy
+from jdbcstore.stores.journaled.belonging import known_of
+from jdbcstore.stores.opening import Opening
+from jdbcstore.tools.transfer import copy
 from tests.conformance.messages import content
 
 FILE = 1 << 16

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 import pytest
 
 from jdbcstore import Destination, JournaledStore, MemoryStore, Message, Page, StoreConfig, XATransactionId
-from jdbcstore.checkpoint import Changes
 from jdbcstore.errors import JournalFailed, JournalInUse, LockLost, StoreClosed, StoreError, StoreUnavailable
-from jdbcstore.futures import StoreFuture
 from jdbcstore.journal import Record, records
 from jdbcstore.journal.lock import DirectoryLock
-from jdbcstore.journaled.operations import PREPARE
-from jdbcstore.store import JdbcStore
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.journaled.operations import PREPARE
+from jdbcstore.stores.shared.checkpoint import Changes
+from jdbcstore.util.futures import StoreFuture
 from tests.clock import FakeClock
 from tests.conformance.messages import content, fill
 from tests.conformance.test_closing import blocked
@@ -158,7 +158,7 @@ def test_adders_wait_for_room_and_consumers_do_not(open_journaled: Open) -> None
 @pytest.fixture
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits looks at the clock, which does not go by itself, often."""
-    monkeypatch.setattr("jdbcstore.journaled.admission._LOOK", 0.01)
+    monkeypatch.setattr("jdbcstore.stores.journaled.admission._LOOK", 0.01)
 
 
 def within_reason(work: Callable[[], T], behind: Behind) -> T:

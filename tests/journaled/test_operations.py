@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jdbcstore import Destination, MessageId, ProducerId, XATransactionId
-from jdbcstore.checkpoint import SubscriptionKey
 from jdbcstore.errors import CorruptJournal
 from jdbcstore.journal import Record
-from jdbcstore.journaled.operations import (
+from jdbcstore.stores.journaled.operations import (
     COMMIT,
     PREPARE,
     WRITE,
@@ -21,7 +20,8 @@ from jdbcstore.journaled.operations import (
     encode_writes,
     encode_xid,
 )
-from jdbcstore.units import EncodedMessage
+from jdbcstore.stores.shared.checkpoint import SubscriptionKey
+from jdbcstore.stores.shared.units import EncodedMessage
 
 longs = st.integers(-(1 << 63), (1 << 63) - 1)
 sequences = st.lists(longs, max_size=4)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jdbcstore import JdbcStore, MemoryStore, Message, Store, StoreConfig, XATransactionId
-from jdbcstore.checkpoint import CheckpointedStore
 from jdbcstore.errors import TransactionError, TransactionNotFound
+from jdbcstore.stores.shared.checkpoint import CheckpointedStore
 from tests.clock import FakeClock
 from tests.conformance.messages import content, fill
 from tests.databases import Database

@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jdbcstore import Configuration, JournaledStore, Message, StoreConfig
-from jdbcstore.checkpoint import Changes
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.errors import (
     BodyInJournal,
@@ -27,8 +26,7 @@ from jdbcstore.errors import (
 )
 from jdbcstore.journal import repair
 from jdbcstore.journal.directory import live_segments
-from jdbcstore.journaled import bodies
-from jdbcstore.openwire import (
+from jdbcstore.message.openwire import (
     REFERENCE_SIZE,
     SEQUENCE_AT,
     BodyReference,
@@ -39,8 +37,10 @@ from jdbcstore.openwire import (
     refer,
     set_broker_sequence,
 )
-from jdbcstore.store import JdbcStore
-from jdbcstore.transfer import copy
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.journaled import bodies
+from jdbcstore.stores.shared.checkpoint import Changes
+from jdbcstore.tools.transfer import copy
 from tests.clock import FakeClock
 from tests.conformance.messages import content, message_id
 from tests.conftest import small_journal

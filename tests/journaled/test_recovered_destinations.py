@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jdbcstore import Destination, JdbcStore, Message, StoreConfig
-from jdbcstore.checkpoint import CheckpointedStore
+from jdbcstore.stores.shared.checkpoint import CheckpointedStore
 from tests.clock import FakeClock
 from tests.databases import Database
 from tests.journaled.world import World

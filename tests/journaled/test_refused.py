@@ -12,9 +12,9 @@ import pytest
 from jdbcstore import StoreConfig
 from jdbcstore.cli.failures import ExitCode
 from jdbcstore.errors import MessageNotFound, StoreError
-from jdbcstore.journaled.refused import Refused
-from jdbcstore.journaled_database import JournaledJdbcStore
-from jdbcstore.store import JdbcStore
+from jdbcstore.stores.guarded import JournaledJdbcStore
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.journaled.refused import Refused
 from tests.cli.conftest import Invoke, invoke  # noqa: F401
 from tests.conformance.messages import content, fill
 from tests.conftest import small_journal

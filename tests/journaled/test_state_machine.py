@@ -18,8 +18,8 @@ from hypothesis.stateful import rule
 
 import jdbcstore
 from jdbcstore import MemoryStore, Store, StoreConfig
-from jdbcstore.checkpoint import CheckpointedStore
-from jdbcstore.store import JdbcStore
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.shared.checkpoint import CheckpointedStore
 from tests.clock import FakeClock
 from tests.conformance.conftest import empty
 from tests.conformance.machine import attempt, run

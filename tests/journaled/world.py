@@ -12,9 +12,9 @@ from typing import Any
 
 from jdbcstore import Clock, JournaledStore
 from jdbcstore.abc import Progress
-from jdbcstore.checkpoint import Changes, CheckpointedStore
 from jdbcstore.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from jdbcstore.journal import Journal
+from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore
 from tests.conftest import small_journal
 from tests.journal.crashing import CrashingFiles, State
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from jdbcstore.adapters.sqlite import SqliteAdapter
 from jdbcstore.config import StoreConfig
+from jdbcstore.database.adapters.sqlite import SqliteAdapter
+from jdbcstore.database.session import Session
 from jdbcstore.lockers.lease import LeaseDatabaseLocker
-from jdbcstore.session import Session
 from tests.clock import FakeClock
 from tests.databases import Database
 

@@ -12,9 +12,9 @@ import pytest
 
 import jdbcstore
 from jdbcstore import JdbcStore, Message
-from jdbcstore.checkpoint import Changes, JournalMark
 from jdbcstore.config.locker import DatabaseLockerConfig, LockerConfig
 from jdbcstore.errors import LockLost, NotMaster
+from jdbcstore.stores.shared.checkpoint import Changes, JournalMark
 from tests.databases import Database
 from tests.faults.conftest import line
 from tests.faults.line import Break, Line

@@ -26,7 +26,7 @@ from jdbcstore.errors import (
     StoreError,
     StoreUnavailable,
 )
-from jdbcstore.io_exceptions import IOExceptionHandler
+from jdbcstore.lockers.io_exceptions import IOExceptionHandler
 from tests.databases import Database
 from tests.faults.conftest import line
 from tests.faults.line import Break, Line

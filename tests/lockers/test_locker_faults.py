@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from jdbcstore.clock import SystemClock
 from jdbcstore.config import StoreConfig
+from jdbcstore.database.session import Session
 from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.lockers import LockState
 from jdbcstore.lockers.base import AbstractLocker
@@ -19,7 +19,7 @@ from jdbcstore.lockers.database import DatabaseLocker
 from jdbcstore.lockers.lease import LeaseDatabaseLocker
 from jdbcstore.lockers.mastership import Mastership
 from jdbcstore.lockers.shared_file import SharedFileLocker
-from jdbcstore.session import Session
+from jdbcstore.util.clock import SystemClock
 from tests.backends import Backend
 from tests.clock import FakeClock
 from tests.databases import Database

@@ -7,10 +7,10 @@ import itertools
 import pytest
 
 from jdbcstore.config import StoreConfig
-from jdbcstore.connection import Connection
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.session import Session
 from jdbcstore.errors import StoreError
 from jdbcstore.lockers.database import SILENT_PERIODS, DatabaseLocker
-from jdbcstore.session import Session
 from tests.backends import Backend
 from tests.clock import FakeClock
 from tests.databases import Database

@@ -18,8 +18,8 @@ from typing import Any
 from sqlalchemy import Engine, event, make_url
 
 from jdbcstore import StoreConfig
-from jdbcstore.database import Database
-from jdbcstore.ddl import migration_of
+from jdbcstore.database.engine import Database
+from jdbcstore.database.migrations import migration_of
 
 _CHANGE = re.compile(r"\s*(ALTER|CREATE|DELETE|DROP|INSERT|UPDATE)\b")
 

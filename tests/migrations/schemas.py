@@ -10,9 +10,9 @@ from alembic.migration import MigrationContext
 from sqlalchemy import MetaData, NullPool, inspect
 
 from jdbcstore import StoreConfig
-from jdbcstore.database import Database as Target
-from jdbcstore.ddl import Report, check, migration_of
-from jdbcstore.schema import create_tables, look
+from jdbcstore.database.engine import Database as Target
+from jdbcstore.database.migrations import Report, check, migration_of
+from jdbcstore.database.schema import create_tables, look
 from tests.databases import Database
 
 Schema = dict[str, Any]

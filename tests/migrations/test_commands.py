@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from jdbcstore.cli.app import main
-from jdbcstore.ddl import revisions
-from jdbcstore.schema import HEAD
+from jdbcstore.database.migrations import revisions
+from jdbcstore.database.schema import HEAD
 from tests.databases import SqliteDatabase
 from tests.migrations.generations import BEFORE_PRIORITY, LATEST, MISTAKEN, Generation, rows_of
 from tests.migrations.schemas import schema_of

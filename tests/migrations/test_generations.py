@@ -9,10 +9,10 @@ import pytest
 
 import jdbcstore
 from jdbcstore import StoreConfig
-from jdbcstore.database import Database as Target
-from jdbcstore.ddl import Advance, Planned, migration_of
+from jdbcstore.database.engine import Database as Target
+from jdbcstore.database.migrations import Advance, Planned, migration_of
+from jdbcstore.database.schema import HEAD
 from jdbcstore.errors import SchemaError
-from jdbcstore.schema import HEAD
 from tests.databases import Database
 from tests.migrations.generations import (
     BEFORE_PRIORITY,

@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import Connection
 
 from jdbcstore import StoreConfig
-from jdbcstore.database import Database as Target
-from jdbcstore.schema import HEAD
+from jdbcstore.database.engine import Database as Target
+from jdbcstore.database.schema import HEAD
 from tests.databases import Database, MysqlDatabase, PostgresqlDatabase, SqliteDatabase
 from tests.migrations.dying import DyingMigrations
 from tests.migrations.generations import BEFORE_PRIORITY, Generation, rows_of

@@ -10,9 +10,9 @@ import sqlglot
 from sqlglot import exp
 
 import jdbcstore
-from jdbcstore.ddl.scripts import VENDORS, scripts
+from jdbcstore.database.migrations.scripts import VENDORS, scripts
+from jdbcstore.database.schema import HEAD
 from jdbcstore.errors import StoreError
-from jdbcstore.schema import HEAD
 from tests.databases import Database, PostgresqlDatabase, SqliteDatabase
 from tests.migrations.clients import run_script
 from tests.migrations.generations import (

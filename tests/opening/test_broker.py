@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jdbcstore
 from jdbcstore import load_config
-from jdbcstore.broker.host import BrokerHost
+from jdbcstore.broker.process.host import BrokerHost
 from tests.broker.frames import Stomp
 from tests.conformance.messages import content
 

@@ -15,17 +15,17 @@ import pytest
 
 import jdbcstore
 from jdbcstore import Configuration, MemoryStore, Message, load_config
-from jdbcstore.broker.host import BrokerHost
+from jdbcstore.broker.process.host import BrokerHost
 from jdbcstore.config import DataSourceConfig, StoreConfig
 from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
 from jdbcstore.config.io_handler import LeaseLockerIOExceptionHandlerConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig, LockerConfig, SharedFileLockerConfig
-from jdbcstore.database import Database as DatabaseOfStore
+from jdbcstore.database.engine import Database as DatabaseOfStore
 from jdbcstore.errors import ConfigurationError, JournalInUse, JournalPending, NotMaster
-from jdbcstore.io_exceptions import GuardedStore
-from jdbcstore.journaled import JournaledStore
-from jdbcstore.store import JdbcStore
+from jdbcstore.lockers.io_exceptions import GuardedStore
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.journaled import JournaledStore
 from tests.broker.frames import Stomp
 from tests.conformance.messages import content, fill
 from tests.databases import Database

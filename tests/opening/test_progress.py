@@ -11,7 +11,7 @@ from pathlib import Path
 import jdbcstore
 from jdbcstore import load_config
 from jdbcstore.abc import Progress
-from jdbcstore.broker.host import BrokerHost
+from jdbcstore.broker.process.host import BrokerHost
 from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
 from tests.opening.test_journal import WAIT, kill, other_process, written
 

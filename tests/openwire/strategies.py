@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from jdbcstore.body import BodyType
-from jdbcstore.destination import Destination, DestinationKind
-from jdbcstore.ids import (
+from jdbcstore.message.body import BodyType
+from jdbcstore.message.destination import Destination, DestinationKind
+from jdbcstore.message.ids import (
     BrokerId,
     ConnectionId,
     ConsumerId,
@@ -18,8 +18,8 @@ from jdbcstore.ids import (
     SessionId,
     XATransactionId,
 )
-from jdbcstore.message import Message
-from jdbcstore.values import Byte, Char, Float, Long, Short
+from jdbcstore.message.message import Message
+from jdbcstore.message.values import Byte, Char, Float, Long, Short
 
 
 def paired(text: str) -> str:

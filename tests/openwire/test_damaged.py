@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jdbcstore.body import BodyType
-from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptMessage
-from jdbcstore.message import Message
-from jdbcstore.openwire import bodies, decode, encode
+from jdbcstore.message.body import BodyType
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+from jdbcstore.message.openwire import bodies, decode, encode
 from tests.recordings import all_messages
 
 ROWS = [row.msg for row in all_messages() if len(row.msg) < 4000]

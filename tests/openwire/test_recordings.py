@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from jdbcstore.headers import HEADERS
-from jdbcstore.message import Message, TransactionId, XATransactionId
-from jdbcstore.openwire import decode, encode, encode_for_store, set_broker_sequence
-from jdbcstore.openwire.types import MESSAGE_TYPES
+from jdbcstore.message.headers import HEADERS
+from jdbcstore.message.message import Message, TransactionId, XATransactionId
+from jdbcstore.message.openwire import decode, encode, encode_for_store, set_broker_sequence
+from jdbcstore.message.openwire.types import MESSAGE_TYPES
 from tests.recordings import RecordedMessage, all_messages, check_message, postgres, prioritised_topic
 
 # Compressed bytes messages: ActiveMQ's client deflates the whole of its write buffer, zeros behind

@@ -7,15 +7,27 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptMessage, InvalidMessage
-from jdbcstore.headers import HEADERS
-from jdbcstore.ids import BrokerId, ConnectionId, ConsumerId, LocalTransactionId, MessageId, ProducerId
-from jdbcstore.message import Message
-from jdbcstore.openwire import decode, decoder, encode, encode_for_store, encoder, set_broker_sequence
-from jdbcstore.openwire.headers import encode_any_headers, encode_any_tail, encode_headers, encode_tail
-from jdbcstore.openwire.structures import encode_structure
-from jdbcstore.openwire.types import OLD_VERSION, VERSION
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.headers import HEADERS
+from jdbcstore.message.ids import (
+    BrokerId,
+    ConnectionId,
+    ConsumerId,
+    LocalTransactionId,
+    MessageId,
+    ProducerId,
+)
+from jdbcstore.message.message import Message
+from jdbcstore.message.openwire import decode, decoder, encode, encode_for_store, encoder, set_broker_sequence
+from jdbcstore.message.openwire.headers import (
+    encode_any_headers,
+    encode_any_tail,
+    encode_headers,
+    encode_tail,
+)
+from jdbcstore.message.openwire.structures import encode_structure
+from jdbcstore.message.openwire.types import OLD_VERSION, VERSION
 from tests.openwire.strategies import messages, plain_messages, without_text_view
 from tests.openwire.test_recordings import rebuilt
 

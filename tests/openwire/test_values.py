@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jdbcstore.openwire.primitives import decode_map, decode_values, encode_map, encode_values
-from jdbcstore.openwire.types import Malformed
-from jdbcstore.openwire.utf import decode_utf, encode_utf, java_length
-from jdbcstore.values import Byte, Char, Float, Long, Short, Value, checked, checked_map, identical
+from jdbcstore.message.openwire.primitives import decode_map, decode_values, encode_map, encode_values
+from jdbcstore.message.openwire.types import Malformed
+from jdbcstore.message.openwire.utf import decode_utf, encode_utf, java_length
+from jdbcstore.message.values import Byte, Char, Float, Long, Short, Value, checked, checked_map, identical
 from tests.openwire.strategies import any_character, maps, paired, scalars
 
 

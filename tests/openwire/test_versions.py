@@ -6,11 +6,11 @@ import struct
 
 import pytest
 
-from jdbcstore.destination import Destination
 from jdbcstore.errors import ConfigurationError, CorruptMessage
-from jdbcstore.ids import MessageId, ProducerId
-from jdbcstore.message import Message
-from jdbcstore.openwire import decode, encode, encode_for_store
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import MessageId, ProducerId
+from jdbcstore.message.message import Message
+from jdbcstore.message.openwire import decode, encode, encode_for_store
 from tests.recordings import RecordedMessage, all_messages, check_message
 
 every_row = pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 import jdbcstore
 from jdbcstore import Message, Store, Transaction, XATransactionId
 from jdbcstore.config import StoreConfig
-from jdbcstore.session import Session
-from jdbcstore.xa.column import ADDED, encode_flag
+from jdbcstore.database.session import Session
+from jdbcstore.stores.jdbc.xa.column import ADDED, encode_flag
 from tests.backends import BACKENDS, Backend
 from tests.databases import SqliteDatabase
 from tests.plans.readers import READERS, PlanReader

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from jdbcstore.adapters.sql import Sql
+from jdbcstore.database.adapters.sql import Sql
 
 Row = tuple[Any, ...]
 

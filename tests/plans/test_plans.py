@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from jdbcstore.adapters.sql import Sql
-from jdbcstore.statements import LISTED, Lanes, RowStatements
+from jdbcstore.database.adapters.sql import Sql
+from jdbcstore.database.statements import LISTED, Lanes, RowStatements
 from tests.plans.conftest import BIG, BY_PRIORITY, OTHER_TOPIC, PREPARED, RARE, TOPIC, Large
 
 LIMIT = 100

@@ -17,8 +17,8 @@ import pytest
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.abc import Cursor, Recoverable, Store
-from jdbcstore.adapters import adapter_class
-from jdbcstore.paging import REMOVE_BATCH
+from jdbcstore.database.adapters import adapter_class
+from jdbcstore.stores.shared.paging import REMOVE_BATCH
 from tests.scale.million import MILLION, Million
 from tests.scale.transactions import Transactions
 

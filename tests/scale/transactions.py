@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from jdbcstore.adapters.base import Adapter
+from jdbcstore.database.adapters.base import Adapter
 
 
 class Transactions:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from jdbcstore import Message, MessageId, ProducerId
-from jdbcstore.destination import Destination
-from jdbcstore.values import Byte, Char, Float, Long, Short
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.values import Byte, Char, Float, Long, Short
 
 T, F, U, E, X = "true", "false", "unknown", "error", "exception"
 

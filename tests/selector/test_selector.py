@@ -8,10 +8,11 @@ from itertools import product
 
 import pytest
 
-from jdbcstore import Message, openwire
+from jdbcstore import Message
 from jdbcstore.errors import CorruptMessage, InvalidSelector
-from jdbcstore.selector import MAX_LENGTH, Selector
-from jdbcstore.selector.like import like
+from jdbcstore.message import openwire
+from jdbcstore.message.selector import MAX_LENGTH, Selector
+from jdbcstore.message.selector.like import like
 from tests.selector.table import CASES, MESSAGE, E, T
 
 

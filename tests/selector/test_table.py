@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jdbcstore.errors import InvalidSelector
-from jdbcstore.selector import Selector
+from jdbcstore.message.selector import Selector
 from tests.selector.table import MESSAGE, TABLES, Case, E, F, T, U
 
 

@@ -13,8 +13,8 @@ from sqlalchemy import text
 import jdbcstore
 from jdbcstore import Configuration, Message, StoreConfig, XATransactionId
 from jdbcstore.config import DataSourceConfig
-from jdbcstore.schema import widen_acks_key
-from jdbcstore.session import Session
+from jdbcstore.database.schema import widen_acks_key
+from jdbcstore.database.session import Session
 from tests import recordings
 from tests.backends import BACKENDS
 from tests.conftest import new_database

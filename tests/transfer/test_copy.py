@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 import jdbcstore
-from jdbcstore import Message, transfer
+from jdbcstore import Message
 from jdbcstore.config import load_file
 from jdbcstore.errors import InvalidMessage, NotMaster, StoresDiffer
-from jdbcstore.transfer import end
+from jdbcstore.tools import transfer
+from jdbcstore.tools.transfer import end
 from tests.transfer.conftest import NewDatabase, fill_as_activemq, fill_as_jdbcstore, place, rows
 
 ROOT = Path(__file__).parents[2]
@@ -70,8 +71,8 @@ KILLED = """
 import os, signal, sys
 from jdbcstore import Configuration, transfer
 from jdbcstore.config import DataSourceConfig
-from jdbcstore.transfer import copying, end
-from jdbcstore.connection import Connection
+from jdbcstore.tools.transfer import copying, end
+from jdbcstore.database.connection import Connection
 
 end.PAGE = 20
 where, source, target = sys.argv[1:]
@@ -201,7 +202,7 @@ def test_what_the_target_cannot_hold_is_named(new: NewDatabase, monkeypatch: pyt
 
 
 def target_adapter() -> Any:
-    from jdbcstore.adapters.sqlite import SqliteAdapter
+    from jdbcstore.database.adapters.sqlite import SqliteAdapter
 
     return SqliteAdapter
 

@@ -16,10 +16,10 @@ from jdbcstore import Destination, JdbcStore, Message, StoreConfig, XATransactio
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal, StoresDiffer
 from jdbcstore.journal import segments
-from jdbcstore.journal_history import JournalHistory
-from jdbcstore.journaled import JournaledStore
-from jdbcstore.patterns import DestinationPattern
-from jdbcstore.replay import MARKS, replay
+from jdbcstore.message.patterns import DestinationPattern
+from jdbcstore.stores.journaled import JournaledStore
+from jdbcstore.tools.journal_history import JournalHistory
+from jdbcstore.tools.replay import MARKS, replay
 from tests.transfer.test_replay import AGAIN, ORDERS, ROOT, consumed
 
 NEWS = Destination.topic("NEWS.today")
@@ -145,7 +145,7 @@ def test_what_comes_after_its_beginning_is_not_replayed(
     tmp_path: Path, store: JournaledStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Into the same store: what it delivers is in the journal, too."""
-    monkeypatch.setattr("jdbcstore.replay._PAGE", 7)
+    monkeypatch.setattr("jdbcstore.tools.replay._PAGE", 7)
     send(store, 50)
 
     assert replay(history(tmp_path), store, ORDERS).messages == 50
@@ -156,8 +156,8 @@ def test_what_comes_after_its_beginning_is_not_replayed(
 CHILD = """
 import os, signal, sys
 from pathlib import Path
-from jdbcstore.journaled import transaction
-import jdbcstore.replay as module
+from jdbcstore.stores.journaled import transaction
+import jdbcstore.tools.replay as module
 from tests.transfer.test_journal_replay import AGAIN, history, open_store
 
 when, at, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])

@@ -15,9 +15,9 @@ import jdbcstore
 from jdbcstore import Destination, Message, MessageId, ProducerId
 from jdbcstore.abc import Store, pages
 from jdbcstore.errors import CorruptMessage
-from jdbcstore.replay import MARKS, Historic, replay
-from jdbcstore.selector import Selector
-from jdbcstore.values import Long
+from jdbcstore.message.selector import Selector
+from jdbcstore.message.values import Long
+from jdbcstore.tools.replay import MARKS, Historic, replay
 from tests.databases import Database
 
 ROOT = Path(__file__).parents[2]
@@ -97,7 +97,7 @@ def test_a_replayed_message_is_new_and_says_what_it_was(store: Store) -> None:
 
 def test_it_goes_on_where_it_was_stopped(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when all that was delivered until then is consumed; and what has ended begins anew."""
-    monkeypatch.setattr("jdbcstore.replay._PAGE", 4)
+    monkeypatch.setattr("jdbcstore.tools.replay._PAGE", 4)
     seen: list[str] = []
     for stop in (3, 10, 17):
         with pytest.raises(OSError, match="stopped"):
@@ -115,7 +115,7 @@ def test_it_goes_on_where_it_was_stopped(store: Store, monkeypatch: pytest.Monke
 
 
 def test_others_do_not_go_on_with_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jdbcstore.replay._PAGE", 4)
+    monkeypatch.setattr("jdbcstore.tools.replay._PAGE", 4)
     with pytest.raises(OSError, match="stopped"):
         replay(past(20, 10), store, AGAIN)
 
@@ -149,7 +149,7 @@ CHILD = """
 import os, signal, sys
 import jdbcstore
 from jdbcstore import transaction
-import jdbcstore.replay as module
+import jdbcstore.tools.replay as module
 from tests.transfer.test_replay import AGAIN, past
 
 when, at, url = sys.argv[1:]

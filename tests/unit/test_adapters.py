@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL
 
-from jdbcstore.adapters import (
+from jdbcstore.database.adapters import (
     adapter_class,
     adapter_for,
     adapter_names,
     adapter_of_activemq,
     without_secrets,
 )
-from jdbcstore.adapters.registry import BUILT_IN
-from jdbcstore.adapters.text import with_marks
+from jdbcstore.database.adapters.registry import BUILT_IN
+from jdbcstore.database.adapters.text import with_marks
 from jdbcstore.errors import ConfigurationError, UnknownDatabase
 from tests.docs.pages import ROOT, Page
 
@@ -108,11 +108,17 @@ def test_the_option_comes_before_the_url() -> None:
     assert adapter.name == "bytes"
     assert target.drivername == "postgresql+psycopg"
     assert adapter_for("jdbc:nosuch:db", "default")[0].name == "default"
-    assert adapter_for("sqlite:///mq.db", "jdbcstore.adapters.sqlite:SqliteAdapter")[0].name == "sqlite"
-    assert adapter_for("sqlite:///mq.db", "jdbcstore.adapters.sqlite.SqliteAdapter")[0].name == "sqlite"
+    assert (
+        adapter_for("sqlite:///mq.db", "jdbcstore.database.adapters.sqlite:SqliteAdapter")[0].name == "sqlite"
+    )
+    assert (
+        adapter_for("sqlite:///mq.db", "jdbcstore.database.adapters.sqlite.SqliteAdapter")[0].name == "sqlite"
+    )
 
 
-@pytest.mark.parametrize("name", ["nosuch", "nosuch.module", "os:path", "jdbcstore.adapters.base:Batch", ""])
+@pytest.mark.parametrize(
+    "name", ["nosuch", "nosuch.module", "os:path", "jdbcstore.database.adapters.base:Batch", ""]
+)
 def test_an_adapter_that_is_none(name: str) -> None:
     with pytest.raises(ConfigurationError):
         adapter_for("sqlite:///mq.db", name)
@@ -205,7 +211,7 @@ def test_the_adapter_of_the_documentation_plugs_in(tmp_path: Path) -> None:
     (metadata / "entry_points.txt").write_text("\n".join(lines))
     program = (
         "import jdbcstore\n"
-        "from jdbcstore.adapters import adapter_for, adapter_names\n"
+        "from jdbcstore.database.adapters import adapter_for, adapter_names\n"
         "assert adapter_names()[-1] == 'patient'\n"
         "for name in ('patient', 'patience:PatientSqliteAdapter'):\n"
         "    adapter, _ = adapter_for('sqlite:///mq.db', name)\n"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jdbcstore.audit import DuplicateAudit
+from jdbcstore.stores.shared.audit import DuplicateAudit
 
 DEPTH = 8
 

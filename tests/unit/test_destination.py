@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.errors import InvalidDestination
+from jdbcstore.message.destination import Destination, DestinationKind
 from tests.recordings import all_messages
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from jdbcstore.futures import Promise, StoreFuture, burst
+from jdbcstore.util.futures import Promise, StoreFuture, burst
 
 T = TypeVar("T")
 

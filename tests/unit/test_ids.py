@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jdbcstore.errors import InvalidMessage
-from jdbcstore.ids import (
+from jdbcstore.message.ids import (
     BrokerId,
     ConnectionId,
     ConsumerId,

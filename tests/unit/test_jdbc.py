@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import jdbcstore
-from jdbcstore.adapters.jdbc import dbapi
+from jdbcstore.database.adapters.jdbc import dbapi
 from jdbcstore.errors import ConfigurationError, MissingDriver
 
 H2 = Path("/usr/share/java/h2.jar")
@@ -24,7 +24,7 @@ def test_a_missing_jar_file_is_named() -> None:
 
 def test_a_missing_bridge_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jpype", None)
-    monkeypatch.delitem(sys.modules, "jdbcstore.adapters.jdbc.dbapi")
+    monkeypatch.delitem(sys.modules, "jdbcstore.database.adapters.jdbc.dbapi")
 
     with pytest.raises((MissingDriver, ConfigurationError), match=r"jdbcstore\[jdbc\]|install"):
         jdbcstore.open("jdbc:h2:mem:x")

@@ -1,157 +1,103 @@
-"""Imports go one way, SQL has one home, and only an adapter asks which vendor it talks to."""
+"""The shape of the package: imports go down, none in a circle; SQL has one home; adapters alone know vendors.
+
+Each module is parsed once. Imports that only a type checker sees count as any other.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from graphlib import TopologicalSorter
+from collections.abc import Iterator, Mapping
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "jdbcstore"
 
-# A part is a module or a package of jdbcstore. It may import the rows above its own, and its own
-# row without a cycle.
-ROWS = (
-    {"errors"},
-    {
-        "backoff",
-        "body",
-        "clock",
-        "config",
-        "destination",
-        "futures",
-        "headers",
-        "ids",
-        "message",
-        "naming",
-        "patterns",
-        "values",
-    },
-    {"abc", "apart", "names", "openwire", "selector"},
-    {"adapters"},
-    {"tables"},
-    {"schema", "schema_given", "statements", "xa_statements"},
-    {"connection", "database"},
-    {"ddl", "session"},
-    {"lockers"},
-    {
-        "acknowledgement",
-        "audit",
-        "audited",
-        "checkpoint",
-        "checkpointed",
-        "cleanup",
-        "committer",
-        "encoding",
-        "journal",
-        "message_store",
-        "paging",
-        "read_only",
-        "referring",
-        "sequence",
-        "statistics",
-        "timer",
-        "topic_store",
-        "units",
-        "writer",
-    },
-    {"filtered", "io_exceptions", "journaled", "memory", "store", "transaction", "xa"},
-    {"journaled_database", "several"},
-    {"opening"},
-    {"__init__"},
-    {"analytics", "broker", "replay", "transfer"},
-    {"archive", "doctor", "journal_history", "plugins"},
-    {"cli", "demo"},
-    {"__main__"},
+# From the ground up. A module belongs to the longest name that begins its own, and may import from its own
+# floor and from those below it.
+FLOORS = (
+    ("errors",),
+    ("util",),
+    ("message",),
+    ("message.openwire", "message.selector"),
+    ("config",),
+    ("abc",),
+    ("database.adapters",),
+    ("database.tables",),
+    ("database.schema",),
+    ("database.statements",),
+    ("database",),
+    ("database.migrations",),
+    ("lockers",),
+    ("journal",),
+    ("stores.shared",),
+    ("stores.memory",),
+    ("stores.journaled", "stores.filtered", "stores.jdbc"),
+    ("stores.guarded",),
+    ("stores.opening",),
+    ("__init__",),
+    ("analytics", "broker"),
+    ("tools",),
+    ("plugins",),
+    ("cli",),
+    ("__main__",),
 )
-CONTRACT = ROWS[0] | ROWS[1] | ROWS[2]
+CONTRACT = {"errors", "util", "message", "config", "abc"}
 
-# Parts that may see less than the rows above them.
-ONLY = {
-    "memory": CONTRACT | {"adapters", "audit", "checkpoint", "encoding", "paging", "timer", "units"},
-    "filtered": CONTRACT | {"memory"},
+# Places that may see less than all that is below them.
+MAY_SEE = {
     "journal": CONTRACT,
-    "journaled": CONTRACT
-    | {"audit", "checkpoint", "encoding", "journal", "memory", "paging", "timer", "units"},
-    "broker": CONTRACT | {"__init__", "io_exceptions"},
+    "stores.memory": CONTRACT | {"stores.shared", "database.adapters"},
+    "stores.filtered": CONTRACT | {"stores.shared", "stores.memory"},
+    "stores.journaled": CONTRACT | {"stores.shared", "stores.memory", "journal"},
+    "broker": CONTRACT | {"__init__", "lockers.io_exceptions"},
     "plugins": CONTRACT | {"__init__", "broker"},
-    "analytics": CONTRACT | {"__init__", "adapters", "database", "session", "statements", "tables", "xa"},
-    "archive": CONTRACT | {"__init__", "adapters", "analytics", "connection", "replay", "transfer"},
-    "cli": CONTRACT
-    | {
-        "__init__",
-        "analytics",
-        "archive",
-        "broker",
-        "cli",
-        "database",
-        "ddl",
-        "demo",
-        "doctor",
-        "journal",
-        "journal_history",
-        "journaled",
-        "opening",
-        "replay",
-        "transfer",
-    },
-    "journal_history": CONTRACT | {"journal", "journaled", "replay", "units"},
-    "replay": CONTRACT,
-    "doctor": CONTRACT | {"adapters", "analytics", "database"},
-    "demo": CONTRACT | {"__init__", "broker", "demo"},
+    "cli.demo": CONTRACT | {"__init__", "broker"},
 }
 
-# Packages that are not the standard library's: who may import each.
+# Packages that are not the standard library's: which places import each.
 OUTSIDE = {
-    "sqlalchemy": {
-        "adapters",
-        "analytics",
-        "config",
-        "database",
-        "ddl",
-        "schema",
-        "schema_given",
-        "session",
-        "statements",
-        "store",
-        "tables",
-        "xa_statements",
-    }
-    | ROWS[8]
-    | ROWS[9],
-    "psycopg": {"adapters"},
-    "pymysql": {"adapters"},
-    "pyodbc": {"adapters"},
-    "oracledb": {"adapters"},
-    "jpype": {"adapters"},
-    "alembic": {"ddl"},
+    "sqlalchemy": {"analytics", "config", "database", "lockers", "stores.jdbc"},
+    "psycopg": {"database.adapters"},
+    "pymysql": {"database.adapters"},
+    "pyodbc": {"database.adapters"},
+    "oracledb": {"database.adapters"},
+    "jpype": {"database.adapters"},
+    "alembic": {"database.migrations"},
     "crc32c": {"journal"},
     "defusedxml": {"config"},
     "javaproperties": {"config"},
     "keyring": {"config"},
     "tomlkit": {"config"},
-    "pyspark": {"analytics", "archive", "cli"},
+    "pyspark": {"analytics", "tools.archive", "cli"},
     "py4j": {"analytics"},
-    "pyarrow": {"analytics", "archive"},
+    "pyarrow": {"analytics", "tools.archive"},
     "numpy": {"analytics"},
     "jinja2": {"analytics"},
     "plotly": {"analytics"},
     "prompt_toolkit": {"cli"},
-    "lark": {"selector"},
+    "lark": {"message.selector"},
     "aiohttp": {"broker"},
     "argon2": {"broker"},
     "coilmq": {"plugins"},
-    "stomp": {"demo"},
-    "click": {"cli", "demo"},
-    "rich": {"cli", "demo"},
+    "stomp": {"cli.demo"},
+    "click": {"cli"},
+    "rich": {"cli"},
 }
 
 # The demo judges the store from outside, and so not by the statements of the store; analytics reads
 # through Spark.
-SQL_HOMES = {"adapters", "analytics", "demo", "schema", "statements"}
+SQL_HOMES = {
+    "analytics",
+    "cli.demo",
+    "database.adapters",
+    "database.schema",
+    "database.statements",
+    "lockers.statements",
+}
 SQL = re.compile(
     r"\bSELECT\s.+\sFROM\s|\bINSERT\s+INTO\s|\bUPDATE\s+\S+\s+SET\s|\bDELETE\s+FROM\s"
     r"|\b(CREATE|ALTER|DROP|LOCK|TRUNCATE)\s+(UNIQUE\s+)?(TABLE|INDEX|VIEW|SEQUENCE)\b"
@@ -161,75 +107,150 @@ SQL = re.compile(
 )
 
 
-def modules() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+def name_of(path: Path) -> str:
+    """``stores.jdbc.queue`` for its file, ``broker`` for the ``__init__`` of that package."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
-def part_of(module: Path) -> str:
-    """``adapters`` for ``adapters/mysql.py``, ``store`` for ``store.py``."""
-    return module.relative_to(PACKAGE).with_suffix("").parts[0]
+@cache
+def trees() -> Mapping[str, ast.Module]:
+    """Every module of the package, by its name within it."""
+    return {name_of(path): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def row_of(part: str) -> int:
-    for number, row in enumerate(ROWS):
-        if part in row:
-            return number
-    raise AssertionError(f"{part} is in no row: give it a place in ROWS")
+def within(name: str, place: str) -> bool:
+    return name == place or name.startswith(f"{place}.")
 
 
-def imported(tree: ast.AST, package: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Every name imported anywhere in a module of ``package``, split at its dots."""
+def within_any(name: str, places: set[str]) -> bool:
+    return any(within(name, place) for place in places)
+
+
+def floor_of(name: str) -> int:
+    found = [(len(place), floor) for floor, row in enumerate(FLOORS) for place in row if within(name, place)]
+    assert found, f"{name} stands on no floor: give it or its package a place in FLOORS"
+    return max(found)[1]
+
+
+def outside_imported(tree: ast.AST) -> set[str]:
+    """The first part of the name of everything that is imported."""
+    names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield tuple(alias.name.split("."))
+            names.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def imported(tree: ast.AST, known: set[str]) -> Iterator[str]:
+    """The modules of the package that a module imports, wherever it does."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else ()
-            origin = (*base, *(node.module or "").split(".")) if node.module else base
-            for alias in node.names:
-                yield (*origin, alias.name)
+            assert not node.level, "write imports from the top: from jdbcstore.x import y"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "jdbcstore":
+                inner = parts[1:]
+                while inner and ".".join(inner) not in known:
+                    inner.pop()
+                yield ".".join(inner) or "__init__"
 
 
-def parts_imported(tree: ast.AST, package: tuple[str, ...] = ("jdbcstore",)) -> set[str]:
-    """The parts of jdbcstore that a module imports."""
-    parts = set()
-    for name in imported(tree, package):
-        if name[0] == "jdbcstore":
-            second = name[1] if len(name) > 1 else "__init__"
-            is_part = (PACKAGE / second).is_dir() or (PACKAGE / f"{second}.py").exists()
-            parts.add(second if is_part else "__init__")
-    return parts
+@cache
+def graph() -> Mapping[str, set[str]]:
+    """What each module imports of the package."""
+    known = set(trees())
+    return {name: {*imported(tree, known)} - {name} for name, tree in trees().items()}
 
 
-def package_of(module: Path) -> tuple[str, ...]:
-    return ("jdbcstore", *module.relative_to(PACKAGE).parts[:-1])
+def circle(arrows: Mapping[str, set[str]]) -> list[str]:
+    """Modules that import each other, in turn; empty where none do."""
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
 
 
-def test_every_row_names_parts_that_exist() -> None:
-    parts = {part_of(module) for module in modules()}
-    named = set().union(*ROWS, *ONLY.values(), *OUTSIDE.values(), ONLY, SQL_HOMES)
-
-    assert named - parts == set()
-
-
-def graph(*, for_types: bool) -> dict[str, set[str]]:
-    """What each part imports; ``for_types`` counts what only a type checker imports."""
-    parts: dict[str, set[str]] = {}
-    for module in modules():
-        tree = ast.parse(module.read_text())
-        if not for_types:
-            tree = WithoutTypeChecking().visit(tree)
-        part = part_of(module)
-        parts.setdefault(part, set()).update(parts_imported(tree, package_of(module)) - {part})
-    return parts
+def test_imports_go_down() -> None:
+    wrong = [
+        f"{name} imports {other}, which is above it: hand it in, or move what both need below both"
+        for name, others in graph().items()
+        for other in others
+        if floor_of(other) > floor_of(name)
+    ]
+    assert wrong == []
 
 
-class WithoutTypeChecking(ast.NodeTransformer):
-    """Drops ``if TYPE_CHECKING:`` blocks."""
+def test_no_imports_in_a_circle() -> None:
+    found = circle(graph())
 
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        self.generic_visit(node)
-        return None if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" else node
+    assert not found, (
+        f"a circle: {' imports '.join(found)}; hand one the other, or name what it needs in a Protocol"
+    )
+
+
+def test_places_see_what_they_may() -> None:
+    wrong = [
+        f"{name} imports {other}: {place} may see {', '.join(sorted(seen))}"
+        for place, seen in MAY_SEE.items()
+        for name, others in graph().items()
+        if within(name, place)
+        for other in others
+        if not within_any(other, seen | {place})
+    ]
+    assert wrong == []
+
+
+def test_the_top_can_be_taken_in_at_a_glance() -> None:
+    top = {name.split(".")[0] for name in trees()} - {"__init__"}
+
+    assert len(top) <= 15, f"{len(top)} modules and packages: {', '.join(sorted(top))}"
+
+
+def test_every_place_exists() -> None:
+    named = {place for row in FLOORS for place in row}.union(
+        MAY_SEE, *MAY_SEE.values(), *OUTSIDE.values(), SQL_HOMES
+    )
+
+    assert [place for place in sorted(named) if not any(within(name, place) for name in trees())] == []
+
+
+def test_outside_packages_are_imported_where_they_belong() -> None:
+    wrong = [
+        f"{name} imports {package}: {', '.join(sorted(OUTSIDE[package]))} may"
+        for name, tree in trees().items()
+        for package in outside_imported(tree) & {*OUTSIDE}
+        if not within_any(name, OUTSIDE[package])
+    ]
+    assert wrong == []
+
+
+def test_only_adapters_ask_for_the_vendor() -> None:
+    wrong = [
+        f"{name}:{line} reads dialect.name; make it a fact of the adapter"
+        for name, tree in trees().items()
+        if not within(name, "database.adapters")
+        for line in asks_for_the_vendor(tree)
+    ]
+    assert wrong == []
+
+
+def test_sql_is_written_in_its_homes_only() -> None:
+    wrong = [
+        f"{name}:{line} holds SQL; move it to statements or an adapter"
+        for name, tree in trees().items()
+        if not within_any(name, SQL_HOMES)
+        for line in sql_literals(tree)
+    ]
+    assert wrong == []
 
 
 def asks_for_the_vendor(tree: ast.AST) -> list[int]:
@@ -266,66 +287,28 @@ def sql_literals(tree: ast.AST) -> list[int]:
     return lines
 
 
-def test_imports_go_one_way() -> None:
-    wrong = [
-        f"{part} imports {other}"
-        for part, others in graph(for_types=True).items()
-        for other in others
-        if row_of(other) > row_of(part) or other not in ONLY.get(part, {other})
-    ]
-    assert wrong == []
-
-
-def test_no_import_cycle() -> None:
-    TopologicalSorter(graph(for_types=False)).prepare()
-
-
-def test_outside_packages_are_imported_where_they_belong() -> None:
-    wrong = [
-        f"{module.name} imports {name[0]}"
-        for module in modules()
-        for name in imported(ast.parse(module.read_text()), package_of(module))
-        if part_of(module) not in OUTSIDE.get(name[0], {part_of(module)})
-    ]
-    assert wrong == []
-
-
-def test_only_adapters_ask_for_the_vendor() -> None:
-    wrong = [
-        f"{module.name}:{line} reads dialect.name; make it a fact of the adapter"
-        for module in modules()
-        if part_of(module) != "adapters"
-        for line in asks_for_the_vendor(ast.parse(module.read_text()))
-    ]
-    assert wrong == []
-
-
-def test_sql_is_written_in_its_homes_only() -> None:
-    wrong = [
-        f"{module.name}:{line} holds SQL; move it to statements or an adapter"
-        for module in modules()
-        if part_of(module) not in SQL_HOMES
-        for line in sql_literals(ast.parse(module.read_text()))
-    ]
-    assert wrong == []
-
-
 @pytest.mark.parametrize(
-    ("source", "parts"),
+    ("source", "modules"),
     [
         ("from jdbcstore.errors import StoreError", {"errors"}),
         ("from jdbcstore import errors", {"errors"}),
         ("from jdbcstore import open", {"__init__"}),
         ("import jdbcstore.errors", {"errors"}),
         ("import jdbcstore", {"__init__"}),
-        ("from . import errors", {"errors"}),
-        ("from .errors import StoreError", {"errors"}),
+        ("from jdbcstore.stores.jdbc import queue", {"stores.jdbc.queue"}),
+        ("from jdbcstore.stores.jdbc.queue import JdbcQueue", {"stores.jdbc.queue"}),
         ("def f():\n    from jdbcstore import errors", {"errors"}),
+        ("if TYPE_CHECKING:\n    from jdbcstore import errors", {"errors"}),
         ("import os", set()),
     ],
 )
-def test_the_check_sees_imports(source: str, parts: set[str]) -> None:
-    assert parts_imported(ast.parse(source)) == parts
+def test_the_check_sees_imports(source: str, modules: set[str]) -> None:
+    assert {*imported(ast.parse(source), set(trees()))} == modules
+
+
+def test_the_check_sees_circles() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) != []
+    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
 
 
 @pytest.mark.parametrize(

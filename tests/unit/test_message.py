@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from jdbcstore.destination import Destination
 from jdbcstore.errors import CorruptMessage, InvalidMessage
-from jdbcstore.headers import HEADERS
-from jdbcstore.message import BodyType, ConsumerId, Message, MessageId, ProducerId
-from jdbcstore.openwire import decode, encode
-from jdbcstore.values import Byte, Char, Long
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.headers import HEADERS
+from jdbcstore.message.message import BodyType, ConsumerId, Message, MessageId, ProducerId
+from jdbcstore.message.openwire import decode, encode
+from jdbcstore.message.values import Byte, Char, Long
 
 ORDERS = Destination.queue("ORDERS")
 NAMED = MessageId.parse("ID:host-123-456-3:1:1:1:14")

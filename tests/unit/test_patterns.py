@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jdbcstore.destination import Destination
-from jdbcstore.patterns import DestinationMap, DestinationPattern, is_wildcard
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.patterns import DestinationMap, DestinationPattern, is_wildcard
 
 MATCHES = [
     ("A", "A", True),

@@ -7,13 +7,13 @@ from sqlalchemy import Dialect, make_url
 from sqlalchemy.schema import CreateTable
 
 from jdbcstore import StoreConfig
-from jdbcstore.adapters.base import Adapter
-from jdbcstore.adapters.mariadb import MariadbAdapter
-from jdbcstore.adapters.postgresql import PostgresqlAdapter
-from jdbcstore.adapters.sqlite import SqliteAdapter
 from jdbcstore.config.types import NameLengths
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.adapters.mariadb import MariadbAdapter
+from jdbcstore.database.adapters.postgresql import PostgresqlAdapter
+from jdbcstore.database.adapters.sqlite import SqliteAdapter
+from jdbcstore.database.tables import define_tables
 from jdbcstore.errors import ConfigurationError
-from jdbcstore.tables import define_tables
 
 OPTIONS = (
     "binary_data_type",

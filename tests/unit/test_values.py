@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jdbcstore.errors import InvalidMessage
-from jdbcstore.values import Byte, Char, Float, Long, Short, checked, identical
+from jdbcstore.message.values import Byte, Char, Float, Long, Short, checked, identical
 
 
 @pytest.mark.parametrize(

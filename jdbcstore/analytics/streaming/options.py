@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from jdbcstore.adapters import adapter_for
 from jdbcstore.analytics.streaming.vendors import WRITERS
 from jdbcstore.analytics.vendors import vendor_of
 from jdbcstore.config import StoreConfig, load_config
-from jdbcstore.destination import Destination
+from jdbcstore.database.adapters import adapter_for
 from jdbcstore.errors import ConfigurationError
+from jdbcstore.message.destination import Destination
 
 EARLIEST, LATEST = "earliest", "latest"
 _FLAGS = {"true": True, "false": False}

@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlalchemy import Select, and_, func, literal_column, select
 
-from jdbcstore.adapters.base import Adapter
 from jdbcstore.analytics.streaming.vendors import Writers
-from jdbcstore.tables import Tables
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.tables import Tables
 
 _ZERO: Any = literal_column("0")
 

@@ -13,10 +13,10 @@ from jdbcstore.analytics.streaming.horizon import Sight, end_of_run
 from jdbcstore.analytics.streaming.options import StreamOptions
 from jdbcstore.analytics.streaming.queries import StreamQueries
 from jdbcstore.analytics.streaming.vendors import WRITERS
-from jdbcstore.database import Database
+from jdbcstore.database.engine import Database
 from jdbcstore.errors import CorruptMessage, StoreUnavailable
-from jdbcstore.openwire import is_reference
-from jdbcstore.openwire.reference import unread
+from jdbcstore.message.openwire import is_reference
+from jdbcstore.message.openwire.reference import unread
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from jdbcstore.analytics.batch import Batch
 from jdbcstore.analytics.columns import COLUMNS, TIMES, YEAR_1_MS, YEAR_10000_MS
-from jdbcstore.destination import DestinationKind
-from jdbcstore.xa.column import ADDED, decode_flag
+from jdbcstore.message.destination import DestinationKind
+from jdbcstore.stores.jdbc.xa.column import ADDED, decode_flag
 
 _TABLE = (
     "id BIGINT, container STRING, destination STRING, destination_type STRING, msgid_prod STRING,"

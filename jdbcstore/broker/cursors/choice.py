@@ -10,7 +10,7 @@ from jdbcstore.broker.cursors.file import FileCursor
 from jdbcstore.broker.entry import Source
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.errors import SpillFailed
-from jdbcstore.message import Message
+from jdbcstore.message.message import Message
 
 
 def memory_or_file(

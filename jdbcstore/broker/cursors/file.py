@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
 
-from jdbcstore import openwire
 from jdbcstore.broker.cursors.spill import Spill
 from jdbcstore.broker.entry import Entry, Source
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.errors import SpillFailed
-from jdbcstore.message import Message
+from jdbcstore.message import openwire
+from jdbcstore.message.message import Message
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from jdbcstore.broker.cursors import MessageCursor
 from jdbcstore.broker.cursors.store import ReadPage, StoreCursor
 from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.memory import MemoryUsage
-from jdbcstore.message import Message
+from jdbcstore.message.message import Message
 
 
 class LoadedCursor(StoreCursor):

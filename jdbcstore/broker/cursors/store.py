@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from jdbcstore.abc import Cursor, Page
-from jdbcstore.backoff import Backoff
 from jdbcstore.broker.cursors.lanes import Lanes
 from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.errors import StoreClosed
-from jdbcstore.message import Message
+from jdbcstore.message.message import Message
+from jdbcstore.util.backoff import Backoff
 
 log = logging.getLogger(__name__)
 

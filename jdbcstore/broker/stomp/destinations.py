@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from jdbcstore.destination import Destination, DestinationKind, clean_name
 from jdbcstore.errors import InvalidDestination, ProtocolError
+from jdbcstore.message.destination import Destination, DestinationKind, clean_name
 
 _PREFIXES = {
     "/queue/": DestinationKind.QUEUE,

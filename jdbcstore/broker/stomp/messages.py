@@ -8,15 +8,15 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from jdbcstore.body import BodyType
 from jdbcstore.broker.api import Delivery
 from jdbcstore.broker.stomp.destinations import DestinationNames
 from jdbcstore.broker.stomp.frames import Frame, Version, encode_head, escape
-from jdbcstore.destination import Destination
 from jdbcstore.errors import InvalidMessage, ProtocolError
-from jdbcstore.ids import MessageId, ProducerId
-from jdbcstore.message import Message
-from jdbcstore.values import Float, Value
+from jdbcstore.message.body import BodyType
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import MessageId, ProducerId
+from jdbcstore.message.message import Message
+from jdbcstore.message.values import Float, Value
 
 _DROPPED = ("message-id", "redelivered", "subscription", "JMSXUserID")
 """A consumer must be able to rely on these being the broker's."""

@@ -12,10 +12,10 @@ from importlib.metadata import PackageNotFoundError, version
 
 from jdbcstore.broker.api import Broker
 from jdbcstore.broker.notices import BoundedLog, Notices
-from jdbcstore.broker.security import Security
+from jdbcstore.broker.process.security import Security
 from jdbcstore.broker.stomp.inflow import Inflow
-from jdbcstore.clock import Clock, SystemClock
 from jdbcstore.errors import NotAuthorized, StoreError
+from jdbcstore.util.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
 

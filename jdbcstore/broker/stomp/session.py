@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from jdbcstore.broker.api import Subscription
-from jdbcstore.broker.security import Principal
+from jdbcstore.broker.process.security import Principal
 from jdbcstore.broker.stomp.consumer import StompConsumer
 from jdbcstore.broker.stomp.destinations import DestinationNames
 from jdbcstore.broker.stomp.exchange import END, Exchange, Link
@@ -28,10 +28,10 @@ from jdbcstore.broker.stomp.service import Service
 from jdbcstore.broker.stomp.subscriptions import Subscriptions
 from jdbcstore.broker.stomp.transactions import Transactions
 from jdbcstore.config.broker import ConnectorConfig
-from jdbcstore.destination import Destination
 from jdbcstore.errors import NotAuthorized, ProtocolError
-from jdbcstore.ids import MessageId, ProducerId
-from jdbcstore.patterns import DestinationPattern, is_wildcard
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import MessageId, ProducerId
+from jdbcstore.message.patterns import DestinationPattern, is_wildcard
 
 log = logging.getLogger(__name__)
 

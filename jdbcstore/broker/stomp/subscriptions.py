@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from jdbcstore.broker.stomp.consumer import StompConsumer
 from jdbcstore.broker.stomp.frames import Frame, Version
 from jdbcstore.broker.stomp.requests import required
-from jdbcstore.destination import Destination
 from jdbcstore.errors import ProtocolError
+from jdbcstore.message.destination import Destination
 
 log = logging.getLogger(__name__)
 

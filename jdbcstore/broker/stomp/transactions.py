@@ -9,7 +9,7 @@ from functools import partial
 from jdbcstore.broker.api import Broker, BrokerTransaction
 from jdbcstore.broker.stomp.consumer import StompConsumer, Taken
 from jdbcstore.errors import ProtocolError
-from jdbcstore.message import Message
+from jdbcstore.message.message import Message
 
 _MOST = 1000
 

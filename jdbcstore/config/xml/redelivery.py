@@ -11,9 +11,9 @@ from jdbcstore.config.policy import RedeliveryPolicy
 from jdbcstore.config.reasons import REDELIVERY, REDELIVERY_PLUGIN
 from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.config.xml.policies import TEMPORARY, take_destination
-from jdbcstore.destination import Destination
 from jdbcstore.errors import ConfigurationError, InvalidDestination
-from jdbcstore.patterns import DestinationMap
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.patterns import DestinationMap
 
 _PARSE = {"queue": Destination.queue, "topic": Destination.topic}
 

@@ -12,8 +12,8 @@ from jdbcstore.config.reasons import OF_BROKER
 from jdbcstore.config.users import EVERYTHING, TEMPORARY, PluginUser, PluginUsers
 from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.config.xml.placeholders import Unresolved
-from jdbcstore.destination import Destination
 from jdbcstore.errors import ConfigurationError, InvalidDestination
+from jdbcstore.message.destination import Destination
 
 SIMPLE, JAAS, AUTHORIZATION = "simpleAuthenticationPlugin", "jaasAuthenticationPlugin", "authorizationPlugin"
 MESSAGE_POLICY = "messageAuthorizationPolicy"

@@ -19,11 +19,11 @@ from jdbcstore.abc import Cursor, MessageStore, Store
 from jdbcstore.broker.stomp import frames as stomp
 from jdbcstore.broker.stomp.destinations import DestinationNames
 from jdbcstore.broker.stomp.messages import MessageFrames, to_message
-from jdbcstore.clock import SystemClock
-from jdbcstore.destination import Destination, DestinationKind
 from jdbcstore.errors import ConfigurationError
-from jdbcstore.ids import MessageId, ProducerId
-from jdbcstore.message import Message
+from jdbcstore.message.destination import Destination, DestinationKind
+from jdbcstore.message.ids import MessageId, ProducerId
+from jdbcstore.message.message import Message
+from jdbcstore.util.clock import SystemClock
 
 _PAGE = 100
 _PREFIX = "/queue/"

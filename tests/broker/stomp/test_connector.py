@@ -18,8 +18,8 @@ from jdbcstore import Store
 from jdbcstore.broker.notices import BoundedLog
 from jdbcstore.broker.stomp.connection import Connection
 from jdbcstore.broker.stomp.frames import Version
-from jdbcstore.destination import Destination
 from jdbcstore.errors import NotAuthorized, ReplySuppressed, StoreError
+from jdbcstore.message.destination import Destination
 from tests.broker.stomp.serving import PATIENCE, Client, Served, talking
 from tests.docs.pages import ROOT, Page
 from tests.polling import wait_until

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from jdbcstore import Destination, Message
-from jdbcstore.body import BodyType
 from jdbcstore.broker.stomp.destinations import DestinationNames
 from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits, Version
 from jdbcstore.broker.stomp.messages import MessageFrames, java_text, to_message
 from jdbcstore.errors import ProtocolError
-from jdbcstore.ids import MessageId, ProducerId
-from jdbcstore.openwire import decode
-from jdbcstore.values import Byte, Float, Long, Value
+from jdbcstore.message.body import BodyType
+from jdbcstore.message.ids import MessageId, ProducerId
+from jdbcstore.message.openwire import decode
+from jdbcstore.message.values import Byte, Float, Long, Value
 from tests.recordings import all_messages
 
 NOW = 1_700_000_000_000

@@ -1,0 +1,1 @@
+"""Queues of the broker: dispatch, acknowledgement, redelivery, dead letters."""

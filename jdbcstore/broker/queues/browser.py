@@ -1,0 +1,158 @@
+"""Shows a client what queues hold, without taking anything from anybody."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from asyncio import Future, Task
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from jdbcstore.abc import Cursor, MessageStore, Transaction
+from jdbcstore.broker.api import Consumer, SubscriptionRequest
+from jdbcstore.broker.cursors.store import PageSize
+from jdbcstore.broker.entry import Entry, size_of
+from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.broker.parts import Parts
+from jdbcstore.broker.subscription import BaseSubscription
+from jdbcstore.errors import StoreError
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+from jdbcstore.message.selector import Selector
+
+log = logging.getLogger(__name__)
+
+_PAGE_BYTES = 1024 * 1024
+"""Read at once, or one message."""
+
+
+class Browsed(Protocol):
+    """A queue, to a browser."""
+
+    @property
+    def destination(self) -> Destination: ...
+
+    @property
+    def store(self) -> MessageStore | None: ...
+
+    def transient_messages(self) -> list[Message]:
+        """What is in memory only, in order."""
+
+
+class Browser(BaseSubscription):
+    """A subscription that gets copies: first of what is stored, then of what is not.
+
+    It ends with what was there when it began. What it acknowledges only makes room for more.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        request: SubscriptionRequest,
+        consumer: Consumer,
+        prefetch: int,
+        selector: Selector | None,
+        page_size: int,
+    ) -> None:
+        super().__init__(parts, request, consumer, prefetch, selector)
+        self._page_size = page_size
+        self._pages = PageSize()
+        self._queues: list[Browsed] = []
+        self._room = asyncio.Event()
+        self._task: Task[None] | None = None
+
+    def browse(self, queue: Browsed) -> None:
+        """Show this queue too; a queue that is made later is not shown."""
+        self._queues.append(queue)
+
+    def begin(self) -> None:
+        super().begin()
+        if not self.closed:
+            self._task = self.parts.loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            last = await self.parts.run(self.parts.store.last_sequence)
+            for queue in self._queues:
+                await self._show(queue, last)
+            if not self.closed:
+                self.consumer.browsed()
+        except StoreError as error:
+            self.end(error)
+
+    async def _show(self, queue: Browsed, last: int) -> None:
+        shown = _Shown(queue.destination, self._room, self.parts.memory)
+        self.sources.append(shown)
+        transient = queue.transient_messages()
+        if queue.store is not None:
+            await self._show_stored(queue.store, shown, last)
+        await self._deliver_all(Entry(message, shown, 0, stored=False) for message in transient)
+
+    async def _show_stored(self, store: MessageStore, shown: _Shown, last: int) -> None:
+        after: Cursor | None = None
+        while not self.closed:
+            limit = self._pages.most(self._page_size, _PAGE_BYTES)
+            page = await self.parts.run(lambda after=after, limit=limit: store.recover(limit, after))  # type: ignore[misc]
+            self._pages.saw(max(map(size_of, page), default=0))
+            known = self.parts.last_sequence
+            await self._deliver_all(
+                Entry(message, shown, sequence, stored=True, redelivered=sequence <= known)
+                for message in page
+                if (sequence := message.sequence or 0) <= last
+            )
+            if page.at_end:
+                return
+            after = page.cursor
+
+    async def _deliver_all(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            if not self.wants(entry.message):
+                continue
+            while self.room <= 0:
+                if self.closed:
+                    return
+                self._room.clear()
+                await self._room.wait()
+            self.parts.memory.hold(entry)
+            self.deliver(entry)
+
+    def close(self) -> None:
+        super().close()
+        self._room.set()
+
+
+class _Shown:
+    """A :class:`jdbcstore.broker.entry.Source` of copies."""
+
+    def __init__(self, destination: Destination, room: asyncio.Event, memory: MemoryUsage) -> None:
+        self.destination = destination
+        self._room = room
+        self._memory = memory
+
+    def given(self, entry: Entry) -> None:
+        entry.hollow(self._memory)
+
+    def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
+        self._memory.let_go(entries)
+        done: Future[None] = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    def reject(self, entries: Sequence[Entry], subscription: BaseSubscription) -> Future[None]:  # noqa: ARG002
+        return self.acknowledge(entries)
+
+    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:  # noqa: ARG002
+        return False
+
+    def acknowledged(self, entries: Sequence[Entry]) -> None:
+        self._memory.let_go(entries)
+
+    def retain(self, entries: Sequence[Entry]) -> None: ...
+
+    def give_back(self, entries: Sequence[Entry]) -> None:
+        self._memory.let_go(entries)
+
+    def has_room(self, subscription: BaseSubscription) -> None:  # noqa: ARG002
+        self._room.set()
+
+    def leave(self, subscription: BaseSubscription) -> None: ...

@@ -1,0 +1,1 @@
+"""The broker's reads and writes of its store."""

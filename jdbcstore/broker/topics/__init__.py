@@ -1,0 +1,1 @@
+"""Topics of the broker: subscribers, durable ones and their backlogs."""

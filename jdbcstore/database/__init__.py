@@ -1,0 +1,1 @@
+"""The database beneath a store: engine, sessions, tables, statements, vendors, migrations."""

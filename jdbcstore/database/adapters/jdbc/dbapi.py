@@ -1,0 +1,296 @@
+"""A DBAPI over JDBC: statements, parameters and rows, with the errors of ``jpype.dbapi2``.
+
+That module's own cursor stays with the thread that made it and asks for the parameters' metadata at each
+execution, a round trip for some drivers; the store's writer hands its cursor from thread to thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from jpype import JClass
+from jpype.dbapi2 import (
+    DatabaseError,
+    DataError,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    Warning,  # noqa: A004
+)
+
+from jdbcstore.database.adapters.jdbc.jvm import driver_for, properties
+
+__all__ = [
+    "DataError",
+    "DatabaseError",
+    "Error",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "NotSupportedError",
+    "OperationalError",
+    "ProgrammingError",
+    "Warning",
+]
+
+apilevel = "2.0"
+threadsafety = 1
+paramstyle = "qmark"
+
+MAX_ROWS = re.compile(r"\s*\{maxrows \?\}\s*$")
+"""What ends a statement whose last parameter is how many rows the driver shall give of it."""
+
+_READ_COMMITTED = 2
+_PREPARED = 100
+# Codes of java.sql.Types.
+_BINARY = frozenset((-2, -3, -4, 2004))
+_WHOLE = frozenset((-7, -6, 5, 4, -5, 16))
+_DECIMAL = frozenset((2, 3))
+_FLOATING = frozenset((6, 7, 8))
+
+
+def connect(url: str, user: str | None, password: str | None) -> Connection:
+    """A connection through the JDBC driver that takes the URL, in autocommit mode."""
+    login = {"user": user, "password": password}
+    given = {name: value for name, value in login.items() if value is not None}
+    return Connection(driver_for(url).connect(url, properties(given)))
+
+
+class Connection:
+    """May be used by any thread, one at a time."""
+
+    def __init__(self, java: Any) -> None:
+        self.java = java
+        """The ``java.sql.Connection``."""
+        self._autocommit = True
+        self._query_timeout = 0
+        self._prepared: dict[str, Any] = {}
+        """Statements that no cursor is using; making one is a round trip, and so is closing it."""
+
+    @property
+    def autocommit(self) -> bool:
+        return self._autocommit
+
+    @autocommit.setter
+    def autocommit(self, value: bool) -> None:
+        if value != self._autocommit:
+            self.java.setAutoCommit(value)
+            self._autocommit = value
+
+    def read_committed(self) -> None:
+        """See what others have committed, and nothing else."""
+        self.java.setTransactionIsolation(_READ_COMMITTED)
+
+    def limit_answers(self, seconds: float) -> None:
+        """Wait for an answer no longer than this, where the driver can."""
+        with contextlib.suppress(Error):
+            self.java.setNetworkTimeout(_common_pool(), max(1, round(seconds * 1000)))
+
+    def limit_query(self, seconds: float) -> None:
+        """Have each statement end after so long, where the driver can."""
+        self._query_timeout = max(1, round(seconds))
+
+    def cursor(self) -> Cursor:
+        return Cursor(self)
+
+    def take(self, operation: str) -> Any:
+        """A prepared statement, for one cursor until it is given back."""
+        # One that is told how many rows to give remembers it, and so is kept under its whole text.
+        found = self._prepared.pop(operation, None)
+        if found is None:
+            found = self.java.prepareStatement(MAX_ROWS.sub("", operation))
+            if self._query_timeout:
+                found.setQueryTimeout(self._query_timeout)
+        return found
+
+    def describe(self, operation: str) -> int | None:
+        """Have the driver prepare a statement; how many columns it returns, None where it does not say."""
+        statement = self.java.prepareStatement(operation)
+        try:
+            columns = statement.getMetaData()
+            return None if columns is None else int(columns.getColumnCount())
+        finally:
+            statement.close()
+
+    def give(self, operation: str, statement: Any) -> None:
+        if len(self._prepared) < _PREPARED:
+            self._prepared[operation] = statement
+        else:
+            statement.close()
+
+    def commit(self) -> None:
+        """Nothing in autocommit mode, where all is committed."""
+        if not self._autocommit:
+            self.java.commit()
+
+    def rollback(self) -> None:
+        if not self._autocommit:
+            self.java.rollback()
+
+    def close(self) -> None:
+        try:
+            # Derby keeps a connection open that is in a transaction.
+            self.rollback()
+        finally:
+            self.java.close()
+
+    def abort(self) -> None:
+        """End the connection under a statement that another thread waits for."""
+        self.java.abort(_common_pool())
+
+
+class Cursor:
+    """One statement at a time, and its rows."""
+
+    arraysize = 1
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.rowcount = -1
+        self.description: list[tuple[Any, ...]] | None = None
+        self.lastrowid = None
+        self._operation = ""
+        self._statement: Any = None
+        self._rows: Any = None
+        self._types: list[int] = []
+
+    def execute(self, operation: str, parameters: Sequence[Any] = ()) -> None:
+        statement = self._prepare(operation)
+        if MAX_ROWS.search(operation):
+            *parameters, most = parameters
+            statement.setMaxRows(most)
+        _bind(statement, parameters)
+        if statement.execute():
+            self._take(statement.getResultSet())
+        else:
+            self.rowcount = statement.getUpdateCount()
+            self._finish()
+
+    def executemany(self, operation: str, rows: Iterable[Sequence[Any]]) -> None:
+        statement = self._prepare(operation)
+        for row in rows:
+            _bind(statement, row)
+            statement.addBatch()
+        counts = list(statement.executeBatch())
+        # Negative where the driver does not know.
+        self.rowcount = -1 if any(count < 0 for count in counts) else sum(counts)
+        self._finish()
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        if self._rows is None or not self._rows.next():
+            return None
+        return tuple([_value(self._rows, index, type_) for index, type_ in enumerate(self._types, 1)])
+
+    def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        while len(rows) < (size or self.arraysize) and (row := self.fetchone()) is not None:
+            rows.append(row)
+        return rows
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        rows = []
+        while (row := self.fetchone()) is not None:
+            rows.append(row)
+        # An open result holds its locks on some servers.
+        self._finish()
+        return rows
+
+    def close(self) -> None:
+        self._drop()
+
+    def setinputsizes(self, _sizes: Any) -> None:
+        """Nothing: parameters go over as what they are."""
+
+    def setoutputsize(self, _size: int, _column: int | None = None) -> None:
+        """Nothing: columns come whole."""
+
+    def _prepare(self, operation: str) -> Any:
+        self._drop()
+        self.rowcount, self.description = -1, None
+        self._operation = operation
+        self._statement = self.connection.take(operation)
+        return self._statement
+
+    def _take(self, rows: Any) -> None:
+        self._rows = rows
+        meta = rows.getMetaData()
+        columns = range(1, meta.getColumnCount() + 1)
+        self._types = [int(meta.getColumnType(column)) for column in columns]
+        self.description = [
+            (str(meta.getColumnLabel(column)), type_, None, None, None, None, None)
+            for column, type_ in zip(columns, self._types, strict=True)
+        ]
+
+    def _finish(self) -> None:
+        """All is done and read: the statement may be used again."""
+        if self._rows is not None:
+            self._rows.close()
+        statement, self._statement, self._rows = self._statement, None, None
+        if statement is not None:
+            self.connection.give(self._operation, statement)
+
+    def _drop(self) -> None:
+        """Whatever was left undone, by an error or by a reader who had enough."""
+        statement, self._statement, self._rows = self._statement, None, None
+        if statement is not None:
+            statement.close()
+
+
+def _common_pool() -> Any:
+    return JClass("java.util.concurrent.ForkJoinPool").commonPool()
+
+
+def _bind(statement: Any, parameters: Sequence[Any]) -> None:
+    for index, value in enumerate(parameters, 1):
+        if value is None:
+            statement.setObject(index, None)
+        elif isinstance(value, str):
+            statement.setString(index, value)
+        elif isinstance(value, bytes):
+            statement.setBytes(index, value)
+        elif isinstance(value, bool):
+            statement.setBoolean(index, value)
+        elif isinstance(value, int):
+            statement.setLong(index, value)
+        else:
+            statement.setObject(index, value)
+
+
+def _value(rows: Any, index: int, type_: int) -> Any:
+    if type_ in _BINARY:
+        found = rows.getBytes(index)
+        return None if found is None else bytes(found)
+    if type_ in _WHOLE:
+        number = int(rows.getLong(index))
+        return None if number == 0 and rows.wasNull() else number
+    if type_ in _FLOATING:
+        floating = float(rows.getDouble(index))
+        return None if floating == 0 and rows.wasNull() else floating
+    if type_ in _DECIMAL:
+        decimal = rows.getBigDecimal(index)
+        return None if decimal is None else _number(str(decimal.toPlainString()))
+    text = rows.getString(index)
+    return None if text is None else str(text)
+
+
+def _number(text: str) -> int | float:
+    whole, _, fraction = text.partition(".")
+    return float(text) if fraction.strip("0") else int(whole)
+
+
+def states(error: BaseException) -> list[tuple[str, int]]:
+    """SQLSTATE and vendor's number of an error, and of those behind it: a batch hides its cause."""
+    found = []
+    exception: Any = error
+    if isinstance(error, JClass("java.sql.SQLException")):
+        while exception is not None:
+            found.append((str(exception.getSQLState() or ""), int(exception.getErrorCode())))
+            exception = exception.getNextException()
+    return found

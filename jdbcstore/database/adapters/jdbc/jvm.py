@@ -1,0 +1,121 @@
+"""The Java machine of this process, and the JDBC drivers in it.
+
+A process has one, started by the first connection, and keeps it to its end. It does not survive a fork:
+open a store after it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jdbcstore.database.adapters.urls import subprotocol
+from jdbcstore.errors import ConfigurationError, MissingDriver
+
+JARS = "JDBCSTORE_JDBC_JARS"
+"""The environment variable with jar files, or directories of them, separated as in PATH."""
+_SHARED = Path("/usr/share/java")
+"""Where Debian puts jar files."""
+
+_JARS = {
+    "axiondb": ("axion.jar",),
+    "db2": ("db2jcc4.jar", "db2jcc.jar", "jcc.jar"),
+    "derby": ("derby.jar", "derbyclient.jar"),
+    "h2": ("h2.jar",),
+    "hsqldb": ("hsqldb.jar",),
+    "informix-sqli": ("ifxjdbc.jar",),
+    "sapdb": ("sapdbc.jar",),
+    "sybase": ("jconn4.jar",),
+}
+"""The files in which each subprotocol's driver comes."""
+
+_lock = threading.Lock()
+_drivers: dict[tuple[Path, ...], list[Any]] = {}
+"""The drivers in a set of jar files, loaded once: what a driver keeps in memory is in its classes."""
+
+
+def driver_for(url: str) -> Any:
+    """The ``java.sql.Driver`` that takes this JDBC URL: from the user's jar files, or Debian's.
+
+    :raises MissingDriver: there is no bridge to Java
+    :raises ConfigurationError: there is no Java, or no such driver
+    """
+    kind = subprotocol(url)
+    jars = _JARS.get(kind, ())
+    paths = _paths(jars)
+    with _lock:
+        _start()
+        if paths not in _drivers:
+            _drivers[paths] = _load(paths)
+    for driver in _drivers[paths]:
+        if driver.acceptsURL(url):
+            return driver
+    usual = f" ({' or '.join(jars)})" if jars else ""
+    raise ConfigurationError(
+        f"no JDBC driver here takes jdbc:{kind}:; name its jar file{usual} in the environment"
+        f" variable {JARS}, or install the Debian package that has it"
+    )
+
+
+def usual_jars() -> dict[str, tuple[str, ...]]:
+    """By subprotocol, the names of the jar files in which its driver comes."""
+    return dict(_JARS)
+
+
+def find_jar(kind: str) -> Path | None:
+    """The subprotocol's jar file under its usual name: the user's, or Debian's."""
+    names = _JARS[kind]
+    return next((path for path in _paths(names) if path.name in names and path.exists()), None)
+
+
+def properties(values: Mapping[str, str]) -> Any:
+    """``java.util.Properties``."""
+    import jpype
+
+    made = jpype.JClass("java.util.Properties")()
+    for name, value in values.items():
+        made.setProperty(name, value)
+    return made
+
+
+def _start() -> None:
+    try:
+        import jpype
+    except ImportError:
+        raise MissingDriver("jpype", "jdbc") from None
+    if jpype.isJVMStarted():
+        return
+    try:
+        # -Xrs and interrupt: Ctrl-C and SIGTERM stay Python's.
+        jpype.startJVM("-Xrs", interrupt=False)
+    except (jpype.JVMNotFoundException, OSError, RuntimeError) as error:
+        raise ConfigurationError(
+            f"Java could not be started for the JDBC driver: {error}; install a Java runtime, version 11"
+            " or later (Debian: default-jre-headless), or point JAVA_HOME at one"
+        ) from error
+
+
+def _load(paths: tuple[Path, ...]) -> list[Any]:
+    """The drivers in these files, and those on the class path of a Java that was there before."""
+    import jpype
+
+    # Jar files cannot be added to the class path of a Java that runs.
+    urls = [path.absolute().as_uri() for path in paths]
+    url = jpype.JClass("java.net.URL")
+    parent = jpype.JClass("java.lang.ClassLoader").getSystemClassLoader()
+    loader = jpype.JClass("java.net.URLClassLoader")([url(text) for text in urls], parent)
+    return list(jpype.JClass("java.util.ServiceLoader").load(jpype.JClass("java.sql.Driver"), loader))
+
+
+def _paths(jars: Iterable[str]) -> tuple[Path, ...]:
+    """The user's jar files, and those of the vendor where Debian has them."""
+    found: list[Path] = []
+    for text in (os.environ.get(JARS, ""), os.environ.get("CLASSPATH", "")):
+        for part in filter(None, text.split(os.pathsep)):
+            path = Path(part)
+            found += sorted(path.glob("*.jar")) if path.is_dir() else [path]
+    found += [_SHARED / name for name in jars if (_SHARED / name).exists()]
+    return tuple(found)

@@ -1,0 +1,145 @@
+"""SQL Server 2016 and later through pyodbc."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from sqlalchemy import URL, Dialect, Select, func
+from sqlalchemy.dialects.mssql import NVARCHAR, VARBINARY
+from sqlalchemy.sql import ColumnElement
+from sqlalchemy.types import TypeEngine
+
+from jdbcstore.database.adapters.base import Adapter, Failure
+from jdbcstore.database.adapters.sql import Key, Row, Sql
+from jdbcstore.database.adapters.sqlstate import failure_of
+from jdbcstore.database.adapters.text import by_container, in_list, multi_row
+from jdbcstore.database.adapters.urls import take_login
+from jdbcstore.errors import ConfigurationError
+
+_PARAMETERS = 2000
+"""The server takes 2100 in one statement."""
+_EXACT = "Latin1_General_100_BIN2"
+_URL = re.compile(
+    r"jdbc:(?:microsoft:|jtds:)?sqlserver://(?P<host>\[[^\]]+\]|[^:;/\\]*)(?:\\[^:;]*)?(?::(?P<port>\d+))?"
+    r"(?:/(?P<database>[^;]*))?(?P<properties>(?:;[^;]*)*)",
+    re.IGNORECASE,
+)
+
+
+class MssqlAdapter(Adapter):
+    """Names are compared exactly, whatever the database's collation, and hold all of Unicode."""
+
+    name = "mssql"
+    drivers: ClassVar = {"mssql+pyodbc": ("pyodbc", "mssql")}
+    jdbc_subprotocols = ("sqlserver", "jtds", "microsoft")
+    acks_key_is_named = True
+    drop_acks_key = "DROP CONSTRAINT {name}"
+    statement_end = ";\nGO"
+    owner_grants = (
+        "GRANT CREATE TABLE TO {owner}",
+        "GRANT ALTER, SELECT, INSERT, UPDATE, DELETE ON SCHEMA::dbo TO {owner}",
+    )
+    begin_statement = "BEGIN TRANSACTION"
+    now_ms = "DATEDIFF_BIG(MILLISECOND, '19700101', SYSUTCDATETIME())"
+    odbc_driver: ClassVar[str] = "ODBC Driver 18 for SQL Server"
+    binary_type: ClassVar[TypeEngine[Any]] = VARBINARY("max")  # type: ignore[no-untyped-call]
+    # In VARCHAR a character that the code page lacks would become a question mark, in silence.
+    container_name_type: ClassVar[TypeEngine[Any]] = NVARCHAR(250, collation=_EXACT)
+    msg_id_type: ClassVar[TypeEngine[Any]] = NVARCHAR(250, collation=_EXACT)
+    string_id_type: ClassVar[TypeEngine[Any]] = NVARCHAR(250, collation=_EXACT)
+    # A key of three such names is longer than what a clustered index takes.
+    key_options: ClassVar = {"mssql_clustered": False}
+
+    @classmethod
+    def url_from_jdbc(cls, text: str) -> URL:
+        login, rest = take_login(text)
+        found = _URL.fullmatch(rest)
+        if found is None:
+            raise ConfigurationError(
+                "the SQL Server JDBC URL cannot be parsed; write jdbc:sqlserver://host:1433;databaseName=name"
+            )
+        pairs = (pair.partition("=") for pair in found["properties"].split(";") if pair)
+        properties = {name.strip().lower(): value for name, _, value in pairs}
+        return URL.create(
+            next(iter(cls.drivers)),
+            login.get("user"),
+            login.get("password"),
+            (found["host"] or properties.get("servername", "")).strip("[]") or None,
+            int(found["port"]) if found["port"] else None,
+            found["database"] or properties.get("databasename") or properties.get("database"),
+        )
+
+    @classmethod
+    def offline_dialect(cls) -> Dialect:
+        dialect: Any = super().offline_dialect()
+        # It would number all rows of a table for a page, as for SQL Server 2008.
+        dialect._supports_offset_fetch = True
+        dialect.deprecate_large_types = True
+        return dialect  # type: ignore[no-any-return]
+
+    def normalise(self, url: URL) -> URL:
+        if "driver" in url.query or "odbc_connect" in url.query:
+            return url
+        return url.update_query_dict({"driver": self.odbc_driver})
+
+    def engine_options(self, url: URL) -> dict[str, Any]:  # noqa: ARG002
+        return {"connect_args": {"autocommit": True, "timeout": 10}}
+
+    def on_connect(self, connection: Any) -> None:
+        cursor = connection.cursor()
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        # An error inside a transaction ends all of it, not its statement alone.
+        cursor.execute("SET XACT_ABORT ON")
+        cursor.close()
+
+    def size(self, column: ColumnElement[bytes]) -> ColumnElement[int]:
+        # LEN counts characters, and not those blanks that end it.
+        return func.datalength(column)
+
+    def locked(self, query: Select[Any]) -> Select[Any]:
+        # FOR UPDATE would be dropped in silence.
+        for table in query.get_final_froms():
+            query = query.with_hint(table, "WITH (UPDLOCK, ROWLOCK)", "mssql")
+        return query
+
+    def limit_lock_wait(self, cursor: Any, seconds: float) -> None:
+        cursor.execute(f"SET LOCK_TIMEOUT {round(seconds * 1000)}")
+
+    def limit_query(self, connection: Any, seconds: float) -> None:
+        connection.timeout = max(1, round(seconds))
+
+    def rollback(self, cursor: Any) -> None:
+        # A deadlock has rolled back already, and ROLLBACK alone would be an error.
+        cursor.execute("IF @@TRANCOUNT > 0 ROLLBACK")
+
+    def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
+        step = _PARAMETERS // len(sql.names)
+        for start in range(0, len(rows), step):
+            chunk = rows[start : start + step]
+            cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
+
+    def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
+        for container, ids in by_container(keys, _PARAMETERS - 1):
+            cursor.execute(in_list(sql.text, len(ids)), [container, *ids])
+
+    def max_message_size(self, cursor: Any) -> int:  # noqa: ARG002
+        return 2**31 - 1
+
+    def classify(self, error: BaseException) -> Failure:
+        state = error.args[0] if error.args and isinstance(error.args[0], str) else None
+        found = re.search(r"\((\d+)\)", str(error))
+        code = int(found[1]) if found else 0
+        return _BY_CODE.get(code) or failure_of(state)
+
+
+_BY_CODE = {
+    **dict.fromkeys((2627, 2601), Failure.DUPLICATE),
+    **dict.fromkeys((1205, 1222, 3960), Failure.TRANSIENT),
+    **dict.fromkeys((515, 547, 8115, 8152, 2628), Failure.BAD_VALUE),
+    **dict.fromkeys((1105, 9002, 1101), Failure.FULL),
+    **dict.fromkeys((207, 208), Failure.NO_TABLE),
+    **dict.fromkeys((4060, 18456, 18452), Failure.REFUSED),
+    **dict.fromkeys((233, 10053, 10054, 10060, 40613), Failure.DISCONNECTED),
+}

@@ -1,0 +1,248 @@
+"""MySQL 8 through pymysql or pyodbc: one INSERT of many rows, one DELETE of many keys."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from operator import itemgetter
+from typing import Any, ClassVar
+
+from sqlalchemy import URL, Connection, Select, bindparam, collate, func, literal_column, text
+from sqlalchemy.dialects.mysql import LONGBLOB, VARCHAR
+from sqlalchemy.sql import ColumnElement
+from sqlalchemy.types import TypeEngine
+
+from jdbcstore.config.placeholders import Template
+from jdbcstore.database.adapters.base import Adapter, Failure
+from jdbcstore.database.adapters.sql import Batch, Key, Row, Sql
+from jdbcstore.database.adapters.text import count_columns, in_pairs, multi_row
+from jdbcstore.errors import StoreUnavailable
+
+_ROWS = 250
+"""Rows of one INSERT, keys of one DELETE: few distinct texts, well below 65,535 parameters."""
+_OVERHEAD = 8192
+"""More than the statement and the other columns take, beside MSG."""
+_NEVER_PREPARED = 1295
+"""The server's error for what it runs, and does not prepare, such as LOCK TABLES."""
+_BLOB = 5
+"""Where MSG stands in a row."""
+_DELETE = "DELETE "
+_SESSION = "SELECT ID, HOST FROM information_schema.PROCESSLIST WHERE ID = "
+
+_WITHOUT_TRANSACTIONS = text(
+    "SELECT t.TABLE_NAME, t.ENGINE FROM information_schema.TABLES t"
+    " JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE"
+    " WHERE t.TABLE_SCHEMA = DATABASE() AND t.TABLE_NAME IN :tables AND e.TRANSACTIONS <> 'YES'"
+).bindparams(bindparam("tables", expanding=True))
+
+
+class MysqlAdapter(Adapter):
+    """Names keep their case; tables are InnoDB, whatever the server's default engine."""
+
+    name = "mysql"
+    drivers: ClassVar = {
+        "mysql+pymysql": ("pymysql", "mysql"),
+        "mysql+pyodbc": ("pyodbc", "odbc"),
+    }
+    jdbc_subprotocols = ("mysql",)
+    limit_clause = "LIMIT"
+    odbc_driver: ClassVar[str] = "MySQL ODBC 8.0 Unicode Driver"
+    odbc_timeouts: ClassVar[tuple[str, ...]] = ("READTIMEOUT", "WRITETIMEOUT")
+    joins_alterations = True
+    can_forbid_null = True
+    owner_grants = ("GRANT CREATE, ALTER, INDEX, DROP, SELECT, INSERT, UPDATE, DELETE ON * TO {owner}",)
+    lock_migrations = "SELECT GET_LOCK(CONCAT('jdbcstore ', MD5(DATABASE())), 31536000)"
+    make_transactional = "ENGINE=InnoDB"
+    small_binary_types = frozenset({"TINYBLOB", "BLOB"})
+    begin_statement = "START TRANSACTION"
+    guards_insert = True
+    now_ms = "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
+    binary_type: ClassVar[TypeEngine[Any]] = LONGBLOB()
+    own_name_type: ClassVar = VARCHAR(250, charset="utf8mb4", collation="utf8mb4_bin")
+    table_options: ClassVar = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
+    # To read a page in order, the planner walks the primary key past the messages of all others.
+    index_hint = "FORCE INDEX ({index})"
+
+    def __init__(self) -> None:
+        self._packet = 1024 * 1024
+
+    def normalise(self, url: URL) -> URL:
+        # pyodbc takes the port only as a keyword of its own: "host,port" is SQL Server's form.
+        if not url.drivername.endswith("+pyodbc") or "odbc_connect" in url.query:
+            return url
+        query = {"driver": self.odbc_driver, "charset": "utf8mb4", **url.query}
+        if url.port is not None:
+            query["port"] = str(url.port)
+        return url.set(query=query)._replace(port=None)
+
+    def engine_options(self, url: URL) -> dict[str, Any]:
+        if url.drivername.endswith("+pyodbc"):
+            return {"connect_args": {"autocommit": True, "timeout": 10}}
+        arguments = {"autocommit": True, "connect_timeout": 10, "charset": "utf8mb4"}
+        return {"paramstyle": "format", "connect_args": arguments}
+
+    def network_arguments(self, url: URL, seconds: float) -> dict[str, Any]:
+        if url.drivername.endswith("+pyodbc"):
+            whole = max(1, round(seconds))
+            return {"timeout": min(10, whole), **dict.fromkeys(self.odbc_timeouts, whole)}
+        return {"connect_timeout": min(10.0, seconds), "read_timeout": seconds, "write_timeout": seconds}
+
+    def on_connect(self, connection: Any) -> None:
+        cursor = connection.cursor()
+        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        # A value too long is an error, never a silent cut.
+        cursor.execute("SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')")
+        cursor.close()
+
+    def exact(self, column: ColumnElement[str]) -> ColumnElement[str]:
+        # The usual collations take Orders for orders. Any column converts to utf8mb4.
+        return collate(func.convert(column.op("USING")(literal_column("utf8mb4"))), "utf8mb4_bin")
+
+    def shared(self, query: Select[Any]) -> Select[Any]:
+        return query.with_for_update(read=True)
+
+    def limit_lock_wait(self, cursor: Any, seconds: float) -> None:
+        cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {max(1, round(seconds))}")
+
+    def limit_silence(self, cursor: Any, seconds: float) -> None:
+        # Ends a connection without a transaction as well: the next statement makes a new one.
+        cursor.execute(f"SET SESSION wait_timeout = {max(1, round(seconds))}")
+
+    def limit_query(self, connection: Any, seconds: float) -> None:
+        # Of queries only: the server bounds nothing that writes.
+        connection.cursor().execute(f"SET SESSION max_execution_time = {max(1, round(seconds * 1000))}")
+
+    def session_of(self, cursor: Any) -> Row | None:
+        cursor.execute(f"{_SESSION}CONNECTION_ID()")
+        found = cursor.fetchone()
+        return None if found is None else tuple(found)
+
+    def has_session(self, cursor: Any, session: Row) -> bool:
+        # A server that was started again counts from 1; HOST has the port that it was connected from.
+        cursor.execute(f"{_SESSION}{int(session[0])}")
+        return session in [tuple(row) for row in cursor.fetchall()]
+
+    def end_session(self, cursor: Any, session: Row) -> None:
+        cursor.execute(f"KILL CONNECTION {int(session[0])}")
+
+    def abort(self, connection: Any) -> None:
+        line = getattr(connection, "_sock", None)
+        if line is not None:
+            line.shutdown(socket.SHUT_RDWR)
+
+    def without_transactions(self, connection: Connection, tables: Sequence[str]) -> dict[str, str]:
+        # MyISAM was the default engine when the oldest of ActiveMQ's tables were made.
+        rows = connection.execute(_WITHOUT_TRANSACTIONS, {"tables": [*tables]})
+        return {str(table): str(engine) for table, engine in rows}
+
+    def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:
+        text = template.render(lambda *_: "?").encode().hex()
+        cursor.execute(f"SET @jdbcstore_text = CONVERT(0x{text} USING utf8mb4)")
+        try:
+            cursor.execute("PREPARE jdbcstore_check FROM @jdbcstore_text")
+        except Exception as error:
+            if _code(error) == _NEVER_PREPARED:
+                return None
+            raise
+        cursor.execute("DEALLOCATE PREPARE jdbcstore_check")
+        return count_columns(cursor, template) if reads else None
+
+    def max_message_size(self, cursor: Any) -> int:
+        cursor.execute("SELECT @@max_allowed_packet")
+        self._packet = int(cursor.fetchone()[0])
+        return self._packet - _OVERHEAD
+
+    def sent_size(self, blob: bytes) -> int:
+        # pymysql writes two hexadecimal digits for each byte, and before 1.2 escaped some of them.
+        return 2 * len(blob)
+
+    def classify(self, error: BaseException) -> Failure:
+        code = _code(error)
+        if code in _BY_CODE:
+            return _BY_CODE[code]
+        state = error.args[0] if error.args else None
+        if isinstance(state, str) and state.startswith("08"):
+            return Failure.DISCONNECTED
+        if type(error).__name__ in ("DataError", "IntegrityError"):
+            return Failure.BAD_VALUE
+        return Failure.DISCONNECTED if type(error).__name__ == "InterfaceError" else Failure.OTHER
+
+    def _is_one_statement(self, batch: Batch) -> bool:
+        if super()._is_one_statement(batch):
+            return True
+        others = any(rows for _, rows in batch.others)
+        if others or batch.updates or (batch.adds and batch.removes):
+            return False
+        if batch.removes:
+            return len(batch.removes) <= _ROWS
+        return len(list(self._chunks(batch.adds))) == 1
+
+    def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
+        for chunk in self._chunks(rows):
+            cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
+
+    def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
+        # In one order for all: concurrent deletes cannot deadlock.
+        ordered = sorted(keys, key=itemgetter(1))
+        for start in range(0, len(ordered), _ROWS):
+            chunk = ordered[start : start + _ROWS]
+            parameters = [*(id_ for _, id_ in chunk), *chain.from_iterable(chunk)]
+            text = in_pairs(sql.text, len(chunk))
+            cursor.execute(text, parameters)
+            self.check_done(cursor, text, parameters)
+
+    def check_done(self, cursor: Any, text: str, row: Sequence[Any]) -> None:
+        # MariaDB answers a DELETE that KILL QUERY or max_statement_time has ended that it has found nothing.
+        if cursor.rowcount != 0 or not text.startswith(_DELETE):
+            return
+        cursor.execute(f"SELECT COUNT(*) {text.removeprefix(_DELETE)}", row)
+        if cursor.fetchall()[0][0]:
+            raise StoreUnavailable("the server has ended a DELETE, and answered that it was done; try again")
+
+    def execute_many(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
+        if not sql.text.startswith(_DELETE):
+            super().execute_many(cursor, sql, rows)
+            return
+        for row in rows:
+            cursor.execute(sql.text, row)
+            self.check_done(cursor, sql.text, row)
+
+    def _chunks(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+        limit = self._packet // 2 - _OVERHEAD
+        start, size = 0, 0
+        for index, row in enumerate(rows):
+            needed = len(row[_BLOB]) + 2048
+            if index > start and (size + needed > limit or index - start == _ROWS):
+                yield rows[start:index]
+                start, size = index, 0
+            size += needed
+        yield rows[start:]
+
+
+_BY_CODE = {
+    **dict.fromkeys((1053, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055), Failure.DISCONNECTED),
+    # The line broke while the server read or wrote; it has ended what was idle.
+    **dict.fromkeys((1152, 1158, 1159, 1160, 1161, 1184, 4031), Failure.DISCONNECTED),
+    # Too many connections, or too few threads for them; a server that has become read-only; one that is no
+    # member of its cluster; a host that has failed to connect too often.
+    **dict.fromkeys((1040, 1047, 1129, 1135, 1203, 1226, 1290, 1836), Failure.DISCONNECTED),
+    **dict.fromkeys((1044, 1045, 1130, 1698), Failure.REFUSED),
+    # 1020: another transaction has changed the row. 1317: somebody has ended the statement.
+    **dict.fromkeys((1020, 1205, 1213, 1317, 1969, 3024), Failure.TRANSIENT),
+    1062: Failure.DUPLICATE,
+    **dict.fromkeys((1048, 1264, 1366, 1406, 3819, 4025), Failure.BAD_VALUE),
+    1267: Failure.BAD_VALUE,  # compared with a column whose character set lacks it
+    1153: Failure.TOO_LARGE,
+    **dict.fromkeys((1021, 1114), Failure.FULL),
+    **dict.fromkeys((1054, 1146), Failure.NO_TABLE),
+}
+
+
+def _code(error: BaseException) -> int | None:
+    """The server's error number; ODBC drivers give it only inside their text."""
+    if error.args and isinstance(error.args[0], int):
+        return error.args[0]
+    found = re.search(r"\((\d{4})\)", str(error))
+    return int(found[1]) if found else None

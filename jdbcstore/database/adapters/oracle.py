@@ -1,0 +1,127 @@
+"""Oracle 12.2 and later through oracledb, which needs no Oracle software of its own.
+
+An empty text is NULL to Oracle: a selector of no characters reads back as none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from sqlalchemy import URL
+from sqlalchemy.dialects.oracle import BLOB, NUMBER
+from sqlalchemy.types import TypeEngine
+
+from jdbcstore.database.adapters.base import Failure
+from jdbcstore.database.adapters.sql import Row, Sql
+from jdbcstore.database.adapters.switched import SwitchedAdapter
+from jdbcstore.database.adapters.urls import from_jdbc, take_login
+from jdbcstore.errors import ConfigurationError
+
+_MAX_BLOB = 1024**3
+"""What the driver sends in one piece."""
+_THIN = re.compile(
+    r"jdbc:oracle:(?:thin|oci):(?:(?P<user>[^/@]*)/(?P<password>.*))?@(?://)?"
+    r"(?P<host>\[[^\]]+\]|[^:/@()]+)(?::(?P<port>\d+))?(?:(?P<kind>[:/])(?P<name>[^:/?]+))?",
+    re.IGNORECASE,
+)
+
+
+class OracleAdapter(SwitchedAdapter):
+    """Numbers are NUMBER, as ActiveMQ has them. A page is FETCH FIRST, and never locks what it reads."""
+
+    name = "oracle"
+    drivers: ClassVar = {"oracle+oracledb": ("oracledb", "oracle")}
+    jdbc_subprotocols = ("oracle",)
+    sequence_type: ClassVar[TypeEngine[Any]] = NUMBER()  # type: ignore[no-untyped-call]
+    long_type: ClassVar[TypeEngine[Any]] = NUMBER()  # type: ignore[no-untyped-call]
+    binary_type: ClassVar[TypeEngine[Any]] = BLOB()
+    can_forbid_null = True
+    statement_end = "\n/"
+    owner_grants = ("GRANT CREATE SESSION, CREATE TABLE TO {owner}",)
+    now_ms = (
+        "((TRUNC(SYS_EXTRACT_UTC(SYSTIMESTAMP)) - DATE '1970-01-01') * 86400000"
+        " + EXTRACT(HOUR FROM SYS_EXTRACT_UTC(SYSTIMESTAMP)) * 3600000"
+        " + EXTRACT(MINUTE FROM SYS_EXTRACT_UTC(SYSTIMESTAMP)) * 60000"
+        " + TRUNC(EXTRACT(SECOND FROM SYS_EXTRACT_UTC(SYSTIMESTAMP)) * 1000))"
+    )
+
+    @classmethod
+    def url_from_jdbc(cls, text: str) -> URL:
+        login, rest = take_login(text)
+        found = _THIN.fullmatch(rest)
+        if found is None:
+            raise ConfigurationError(
+                "the Oracle JDBC URL cannot be parsed; write jdbc:oracle:thin:@//host:1521/service, or"
+                " jdbc:oracle:thin:@host:1521:SID"
+            )
+        driver = next(iter(cls.drivers))
+        url = from_jdbc(f"jdbc:oracle://{found['host']}:{found['port'] or 1521}", driver)
+        url = url.set(
+            username=found["user"] or login.get("user"), password=found["password"] or login.get("password")
+        )
+        if found["kind"] == "/":
+            return url.set(query={"service_name": found["name"]})
+        return url.set(database=found["name"])
+
+    def engine_options(self, url: URL) -> dict[str, Any]:  # noqa: ARG002
+        # Without it every number is a text on its way.
+        return {"coerce_to_decimal": False, "connect_args": {"tcp_connect_timeout": 10.0}}
+
+    def on_connect(self, connection: Any) -> None:
+        connection.autocommit = True
+
+    def limit_answers(self, connection: Any, seconds: float) -> None:
+        connection.call_timeout = max(1, round(seconds * 1000))
+
+    def limit_query(self, connection: Any, seconds: float) -> None:
+        # It may end a commit as well: such a connection is given up, and what became of it looked up.
+        connection.call_timeout = max(1, round(seconds * 1000))
+
+    def max_message_size(self, cursor: Any) -> int:  # noqa: ARG002
+        return _MAX_BLOB
+
+    def execute_many(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
+        _bind_blobs(cursor, rows)
+        super().execute_many(cursor, sql, rows)
+
+    def classify(self, error: BaseException) -> Failure:
+        detail = error.args[0] if error.args else None
+        code = getattr(detail, "code", 0)
+        if code in _BY_CODE:
+            return _BY_CODE[code]
+        lost = getattr(detail, "full_code", "") in (
+            "DPY-4011",
+            "DPY-4024",
+            "DPY-6005",
+            "DPY-1001",
+            "DPY-6000",
+            "DPY-6001",
+        )
+        return Failure.DISCONNECTED if lost else Failure.OTHER
+
+
+def _bind_blobs(cursor: Any, rows: Sequence[Row]) -> None:
+    """Have the driver bind bytes as what a BLOB takes: as RAW they end at 32,767."""
+    import oracledb
+
+    binary = [index for index, value in enumerate(rows[0]) if isinstance(value, bytes)]
+    if binary:
+        sizes = [oracledb.DB_TYPE_LONG_RAW if index in binary else None for index in range(len(rows[0]))]
+        cursor.setinputsizes(*sizes)
+
+
+_LOST = ("DPY-1001", "DPY-4011", "DPY-6000", "DPY-6001", "DPY-6005")
+_BY_CODE = {
+    **dict.fromkeys((28, 1012, 1033, 1034, 1089, 1090, 3113, 3114, 3135), Failure.DISCONNECTED),
+    **dict.fromkeys((12170, 12500, 12514, 12518, 12520, 12541, 12545, 12571), Failure.DISCONNECTED),
+    **dict.fromkeys((18, 20, 16456, 25408, 25409), Failure.DISCONNECTED),
+    **dict.fromkeys((1005, 1017, 1045, 28000, 28001), Failure.REFUSED),
+    **dict.fromkeys((54, 60, 8177, 30006), Failure.TRANSIENT),
+    1: Failure.DUPLICATE,
+    **dict.fromkeys((1400, 1407, 1438, 2290, 12899, 12704), Failure.BAD_VALUE),
+    **dict.fromkeys((1461, 22835), Failure.TOO_LARGE),
+    **dict.fromkeys((257, 1536, 1652, 1653, 1654, 1688, 1691, 30036), Failure.FULL),
+    **dict.fromkeys((904, 942), Failure.NO_TABLE),
+}

@@ -1,0 +1,367 @@
+"""PostgreSQL through psycopg 3: a batch is one prepared statement in one round trip.
+
+The columns of a batch go over as arrays, and those of a very large one in parts, within a transaction. COPY
+is a tenth faster for a thousand rows and slower for fewer than fifty, and takes a round trip more. The
+statements run through psycopg's libpq wrapper, which lets other threads run until the commit is there; a
+cursor would stop for the interpreter's lock often.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+from typing import Any, ClassVar, TypeVar
+
+from sqlalchemy import URL, Select
+from sqlalchemy.dialects.postgresql import BYTEA
+from sqlalchemy.types import TypeEngine
+
+from jdbcstore.config.placeholders import Template
+from jdbcstore.database.adapters import libpq
+from jdbcstore.database.adapters.base import Adapter, Failure
+from jdbcstore.database.adapters.locking import UNGUARDED, Guard, Guards
+from jdbcstore.database.adapters.sql import Batch, Key, Row, Sql, WriteStatements
+
+_T = TypeVar("_T")
+_NULL = b"\xff\xff\xff\xff"
+_INT8, _BYTEA, _VARCHAR = 20, 17, 1043
+# However large the table is: a destination that is not known to it is sorted for each of its pages.
+_IS_STALE = (
+    "SELECT n_mod_since_analyze > LEAST(1000 + n_live_tup / 5, 20000)"
+    " FROM pg_stat_user_tables WHERE relid = to_regclass(%s)"
+)
+_SESSION = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = "
+_MAX_BYTEA = 1024**3 - 64 * 1024
+_MAX_SENT = 128 * 1024**2
+"""Bytes of the arrays of one statement: the server ends a connection that sends it 1 GiB at once."""
+_OVERHEAD = 1024
+"""About what a row takes beside MSG, or a key; four times that at most."""
+_MSG = 5
+"""Where MSG stands in a row."""
+_NUMBER, _NAME, _BLOB = ("BIGINT", _INT8), ("VARCHAR", _VARCHAR), ("BYTEA", _BYTEA)
+_COLUMNS = (_NUMBER, _NAME, _NAME, _NUMBER, _NUMBER, _BLOB, _NUMBER, _NAME)
+"""The columns of ACTIVEMQ_MSGS in the order of a row."""
+
+
+class PostgresqlAdapter(Adapter):
+    """PostgreSQL 12 and later. Unquoted names fold to lower case, as a real ActiveMQ leaves them."""
+
+    name = "postgresql"
+    drivers: ClassVar = {"postgresql+psycopg": ("psycopg", "postgresql")}
+    jdbc_subprotocols = ("postgresql",)
+    limit_clause = "LIMIT"
+    fold_upper = False
+    acks_key_has_priority = False
+    acks_key_is_named = True
+    drop_acks_key = "DROP CONSTRAINT {name}"
+    joins_alterations = True
+    can_forbid_null = True
+    owner_grants = ("GRANT USAGE, CREATE ON SCHEMA public TO {owner}",)
+    transactional_ddl = True
+    lock_migrations = "SELECT pg_advisory_xact_lock(hashtext('jdbcstore'), hashtext(current_schema()))"
+    now_ms = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
+    binary_type: ClassVar[TypeEngine[Any]] = BYTEA()
+
+    def __init__(self) -> None:
+        self._connection: Any = None
+        self._prepared: dict[str, bytes] = {}
+        """Statement -> its name, on that connection."""
+
+    @classmethod
+    def url_from_jdbc(cls, text: str) -> URL:
+        url = super().url_from_jdbc(text)  # without a host it is this one: Java knows no socket in a file
+        return url if url.host else url.set(host="localhost")
+
+    def engine_options(self, url: URL) -> dict[str, Any]:  # noqa: ARG002
+        # What reads is not prepared: a plan for no queue in particular walks past a million others' messages.
+        return {
+            "paramstyle": "format",
+            "connect_args": {
+                "autocommit": True,
+                "prepare_threshold": None,
+                "connect_timeout": 10,
+                # What the arrays of a batch hold, whatever the database's own encoding.
+                "client_encoding": "utf8",
+            },
+        }
+
+    def on_connect(self, connection: Any) -> None:
+        # Of psycopg's types, the smallest that fits, each mixture would be a statement prepared anew.
+        from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
+
+        connection.adapters.register_dumper(int, Int8Dumper)
+        connection.adapters.register_dumper(int, Int8BinaryDumper)
+        connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        connection.execute("SET synchronous_commit = on")
+
+    def cursor(self, connection: Any) -> Any:
+        return connection.cursor(binary=True)
+
+    def shared(self, query: Select[Any]) -> Select[Any]:
+        return query.with_for_update(read=True)
+
+    def limit_lock_wait(self, cursor: Any, seconds: float) -> None:
+        cursor.execute(f"SET lock_timeout = {max(1, round(seconds * 1000))}")
+
+    def limit_silence(self, cursor: Any, seconds: float) -> None:
+        cursor.execute(f"SET idle_in_transaction_session_timeout = {max(1, round(seconds * 1000))}")
+        # Of a host that has vanished, the server hears nothing either way.
+        cursor.execute(f"SET tcp_keepalives_idle = {max(1, round(seconds / 3))}")
+        cursor.execute(f"SET tcp_keepalives_interval = {max(1, round(seconds / 3))}")
+        cursor.execute("SET tcp_keepalives_count = 2")
+
+    def limit_query(self, connection: Any, seconds: float) -> None:
+        connection.execute(f"SET statement_timeout = {max(1, round(seconds * 1000))}")
+
+    def session_of(self, cursor: Any) -> Row | None:
+        cursor.execute(f"{_SESSION}pg_backend_pid()")
+        found: Row | None = cursor.fetchone()
+        return found
+
+    def has_session(self, cursor: Any, session: Row) -> bool:
+        cursor.execute(f"{_SESSION}%s", session[:1])
+        return session in cursor.fetchall()
+
+    def end_session(self, cursor: Any, session: Row) -> None:
+        cursor.execute("SELECT pg_terminate_backend(CAST(%s AS INTEGER))", session[:1])
+
+    def wait_replicated(self, cursor: Any) -> None:
+        # Who waits for a standby and is ended is seen from then on. A commit that writes waits for itself
+        # and all before it.
+        cursor.execute("SELECT pg_logical_emit_message(true, 'jdbcstore', '')")
+
+    def abort(self, connection: Any) -> None:
+        libpq.abort(connection)
+
+    def network_arguments(self, url: URL, seconds: float) -> dict[str, Any]:  # noqa: ARG002
+        return libpq.network_arguments(seconds)
+
+    def limit_answers(self, connection: Any, seconds: float) -> None:
+        libpq.limit_answers(connection, seconds)
+
+    def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:  # noqa: ARG002
+        from psycopg import errors, pq
+
+        line = cursor.connection.pgconn
+        text = template.render(lambda number, _: f"${number}").encode()
+        for result in (line.prepare(b"", text), line.describe_prepared(b"")):
+            if result.status != pq.ExecStatus.COMMAND_OK:
+                raise errors.error_from_result(result)
+        return int(result.nfields)
+
+    def max_message_size(self, cursor: Any) -> int:  # noqa: ARG002
+        return _MAX_BYTEA
+
+    def classify(self, error: BaseException) -> Failure:
+        state = getattr(error, "sqlstate", None)
+        if state is None:
+            return _classify_unnumbered(error)
+        if state in _DISCONNECTED:
+            return Failure.DISCONNECTED
+        if state in ("55P03", "57014"):
+            return Failure.TRANSIENT
+        if state.startswith("42"):
+            return Failure.NO_TABLE if state in ("42P01", "42703") else Failure.OTHER
+        return Failure.DUPLICATE if state == "23505" else _BY_CLASS.get(state[:2], Failure.OTHER)
+
+    def write(
+        self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
+    ) -> None:
+        others = batch.updates or any(rows for _, rows in batch.others)
+        if guards.last or others or not _fits(batch):
+            super().write(cursor, statements, batch, guards)
+        elif guards.first:
+            self._write_guarded(cursor, statements, batch, guards.first)
+        elif not batch.removes:
+            self.insert_messages(cursor, statements.add_message, batch.adds)
+        elif not batch.adds:
+            self.delete_messages(cursor, statements.remove_message, batch.removes)
+        else:
+            delete = _delete_arrays(statements.remove_message.text, len(_COLUMNS) + 1)
+            insert = _insert_arrays(statements.add_message.text)
+            parameters = [*_column_arrays(batch.adds), *_key_arrays(batch.removes)]
+            self._execute(cursor, f"WITH removed AS ({delete}) {insert}", parameters)
+
+    def _write_guarded(
+        self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Sequence[Guard]
+    ) -> None:
+        """One statement, which writes nothing where a guard does not hold."""
+        if not (batch.adds or batch.removes):
+            return
+        parts, parameters = [], []
+        names = [f"held_{number}" for number in range(len(guards))]
+        held = " AND ".join(f"EXISTS (SELECT 1 FROM {name})" for name in names)  # noqa: S608
+        if batch.adds:
+            insert = _insert_arrays(statements.add_message.text)
+            parts.append(f"added AS ({insert} WHERE {held})")
+            parameters += _column_arrays(batch.adds)
+        if batch.removes:
+            delete = _delete_arrays(statements.remove_message.text, len(parameters) + 1)
+            parts.append(f"removed AS ({delete} AND {held})")
+            parameters += _key_arrays(batch.removes)
+        conditions = []
+        for name, guard in zip(names, guards, strict=True):
+            condition = _with_numbers(guard.sql.text, len(parameters) + 1)
+            conditions.append(f"{name} AS MATERIALIZED ({condition})")
+            parameters += [_binary(value) for value in guard.values]
+        text = f"WITH {', '.join([*conditions, *parts])} SELECT 1 WHERE {held}"
+        if self._execute(cursor, text, parameters) == 1:
+            return
+        self.begin(cursor)
+        for guard in guards:
+            self.check(cursor, guard)
+        # What did not hold does so again; the same work may succeed now.
+        raise guards[-1].refusal()
+
+    def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
+        for chunk in _chunks(rows, [_OVERHEAD + len(row[_MSG]) for row in rows]):
+            self._execute(cursor, _insert_arrays(sql.text), _column_arrays(chunk))
+
+    def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
+        for chunk in _chunks(keys, [_OVERHEAD] * len(keys)):
+            self._execute(cursor, _delete_arrays(sql.text, 1), _key_arrays(chunk))
+
+    def _execute(self, cursor: Any, text: str, parameters: list[bytes]) -> int:
+        """Run a statement of binary parameters, prepared at its first use on this connection.
+
+        How many rows it returns.
+        """
+        from psycopg import OperationalError, pq
+        from psycopg.errors import error_from_result
+
+        connection = cursor.connection.pgconn
+        if connection is not self._connection:
+            self._connection, self._prepared = connection, {}
+        name = self._prepared.get(text)
+        with libpq.answering(cursor.connection):
+            if name is None:
+                name = f"jdbcstore_{len(self._prepared)}".encode()
+                result = connection.prepare(name, text.encode())
+                if result.status == pq.ExecStatus.COMMAND_OK:
+                    self._prepared[text] = name
+            if name in self._prepared.values():
+                result = connection.exec_prepared(name, parameters, [1] * len(parameters))
+        if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
+            return int(result.ntuples)
+        if connection.status != pq.ConnStatus.OK:
+            raise OperationalError(f"the connection was lost: {connection.get_error_message()}")
+        raise error_from_result(result)
+
+    def refresh_statistics(self, cursor: Any, table: str, *, changed: bool) -> None:
+        # Of a table analysed while it was empty, every page would sort the whole queue.
+        cursor.execute(_IS_STALE, (f'"{table}"',))
+        if changed or cursor.fetchone() == (True,):
+            # It takes the lock of a VACUUM, which may run for hours: behind one, its ANALYZE has to do.
+            cursor.execute(f'ANALYZE (SKIP_LOCKED) "{table}"')
+
+
+_DISCONNECTED = {
+    # Ended by an administrator, by a crash, not begun yet, with its database, for being idle too long; the
+    # same in a transaction, and for a transaction's length.
+    *("57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04"),
+    # Too many connections; a server that has become read-only; another one behind a pooler.
+    *("53300", "25006", "26000"),
+}
+_BY_CLASS = {
+    "08": Failure.DISCONNECTED,
+    "22": Failure.BAD_VALUE,
+    "23": Failure.BAD_VALUE,
+    "28": Failure.REFUSED,
+    "40": Failure.TRANSIENT,
+    "53": Failure.FULL,
+    "54": Failure.TOO_LARGE,
+}
+
+
+def _classify_unnumbered(error: BaseException) -> Failure:
+    import psycopg
+
+    if isinstance(error, psycopg.DataError):
+        return Failure.BAD_VALUE
+    if not isinstance(error, psycopg.OperationalError):
+        return Failure.OTHER
+    # A refused login comes without its SQLSTATE while the connection is being made.
+    refused = ("password authentication failed", "no password supplied", "no pg_hba.conf entry")
+    return Failure.REFUSED if any(text in str(error) for text in refused) else Failure.DISCONNECTED
+
+
+def _fits(batch: Batch) -> bool:
+    """Whether one statement can take all that a batch adds and removes."""
+    sizes = sum([len(row[_MSG]) for row in batch.adds])
+    return sizes + _OVERHEAD * (len(batch.adds) + len(batch.removes)) <= _MAX_SENT
+
+
+def _chunks(items: Sequence[_T], sizes: Sequence[int]) -> Iterator[Sequence[_T]]:
+    """As few parts as one statement each can take; an item that is larger is one of its own."""
+    start, total = 0, 0
+    for index, size in enumerate(sizes):
+        if index > start and total + size > _MAX_SENT:
+            yield items[start:index]
+            start, total = index, 0
+        total += size
+    if start < len(items):
+        yield items[start:]
+
+
+def _insert_arrays(text: str) -> str:
+    """The INSERT of one row, as an INSERT of what arrays of columns hold."""
+    arrays = ", ".join(f"${number}::{type_}[]" for number, (type_, _) in enumerate(_COLUMNS, 1))
+    return f"{text[: text.rindex(' VALUES')]} SELECT * FROM unnest({arrays})"  # noqa: S608
+
+
+def _with_numbers(text: str, first: int) -> str:
+    """A statement with psycopg's marks, as one with numbered parameters."""
+    numbers = count(first)
+    return re.sub("%s|%%", lambda found: f"${next(numbers)}" if found[0] == "%s" else "%", text)
+
+
+def _binary(value: int | str) -> bytes:
+    return struct.pack("!q", value) if isinstance(value, int) else value.encode()
+
+
+def _delete_arrays(text: str, number: int) -> str:
+    """The DELETE of one message, as a DELETE of what arrays of containers and of IDs hold together."""
+    head, condition = text.split(" WHERE ", 1)
+    for column in ("container", "id"):
+        condition = condition.replace("%s", f"key.{column}", 1)
+    arrays = f"unnest(${number}::VARCHAR[], ${number + 1}::BIGINT[]) AS key (container, id)"
+    return f"{head} USING {arrays} WHERE {condition}"
+
+
+def _key_arrays(keys: Sequence[Key]) -> list[bytes]:
+    return [_array(_VARCHAR, (name.encode() for name, _ in keys)), _numbers([id_ for _, id_ in keys])]
+
+
+def _column_arrays(rows: Sequence[Row]) -> list[bytes]:
+    columns = zip(*rows, strict=True)
+    arrays = []
+    for (_, oid), column in zip(_COLUMNS, columns, strict=True):
+        if oid == _INT8:
+            arrays.append(_numbers(column))
+        elif oid == _BYTEA:
+            arrays.append(_array(oid, column))
+        else:
+            arrays.append(_array(oid, (text if text is None else text.encode() for text in column)))
+    return arrays
+
+
+def _numbers(values: Sequence[int]) -> bytes:
+    count = len(values)
+    pairs = [8] * (2 * count)
+    pairs[1::2] = values
+    return _array_header(_INT8, count, False) + struct.pack("!" + "iq" * count, *pairs)
+
+
+def _array(oid: int, values: Iterable[bytes | None]) -> bytes:
+    parts = []
+    for value in values:
+        parts.append(_NULL if value is None else len(value).to_bytes(4, "big"))
+        parts.append(value or b"")
+    return b"".join([_array_header(oid, len(parts) // 2, _NULL in parts), *parts])
+
+
+def _array_header(oid: int, count: int, nulls: bool) -> bytes:
+    """One dimension of ``count`` elements, counted from 1."""
+    return struct.pack("!iiIii", 1, nulls, oid, count, 1)

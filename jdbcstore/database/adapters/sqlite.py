@@ -1,0 +1,154 @@
+"""SQLite: a file beside the program, in WAL mode with every commit on disk."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sqlalchemy import URL, Integer
+from sqlalchemy.types import TypeEngine
+
+from jdbcstore.config.placeholders import Template
+from jdbcstore.database.adapters.base import Adapter, Failure
+from jdbcstore.database.adapters.sql import Key, Row, Sql
+from jdbcstore.database.adapters.text import by_container, count_columns, in_list, multi_row
+from jdbcstore.errors import ConfigurationError, SchemaError
+
+_TIMEOUT = 30.0
+"""Seconds that another process's lock is waited for, unless the URL says ``?timeout=``."""
+_ROWS = 100
+"""Rows of one statement; more are no faster."""
+
+
+class SqliteAdapter(Adapter):
+    """Needs nothing beyond Python. One process writes at a time; others wait their turn."""
+
+    name = "sqlite"
+    drivers: ClassVar = {"sqlite": ("sqlite3", "")}
+    jdbc_subprotocols = ("sqlite",)
+    limit_clause = "LIMIT"
+    # Write locks are taken at once: one taken later in a transaction fails without waiting.
+    alters_by_copy = True
+    can_forbid_null = True
+    has_users = False
+    transactional_ddl = True
+    begin_statement = "BEGIN IMMEDIATE"
+    guards_insert = True
+    locks_rows = False
+    now_ms = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+    # Only the exact type INTEGER makes ID the table's own key, and every index ordered by it.
+    sequence_type: ClassVar[TypeEngine[Any]] = Integer()
+
+    def check_exists(self, url: URL) -> None:
+        file = _file(url)
+        if file is None:
+            return
+        if not file.exists():
+            raise SchemaError(f"there is no SQLite file {file}; run jdbcstore init to make it")
+        if "immutable" in url.query or all(os.access(path, os.W_OK) for path in (file, file.parent)):
+            return
+        raise ConfigurationError(
+            f"the SQLite file {file} cannot be read without the right to write to it and its folder, where"
+            " SQLite keeps the index of its log; get that right or read a copy; a file that nothing writes to"
+            f" is read as sqlite:///file:{file}?immutable=1&uri=true"
+        )
+
+    def lock_directory(self, url: URL) -> str | None:
+        # Beside the file itself, by whichever link it is reached, and not in the way of another one.
+        file = _file(url)
+        return None if file is None else f"{file.resolve()}-lock"
+
+    def engine_options(self, url: URL) -> dict[str, Any]:
+        file = _file(url)
+        if file is None:
+            raise ConfigurationError(
+                "SQLite needs a file that several connections share: sqlite:///path/to/file.db;"
+                " for a store that ends with its process, jdbcstore.open('memory:')"
+            )
+        folder = file.parent
+        if not folder.is_dir():
+            raise ConfigurationError(f"the folder {folder} of the SQLite file does not exist; make it first")
+        patience = float(str(url.query.get("timeout", _TIMEOUT)))
+        return {"connect_args": {"isolation_level": None, "timeout": patience, "check_same_thread": False}}
+
+    def on_connect(self, connection: Any) -> None:
+        cursor = connection.cursor()
+        _enter_wal(cursor)
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.close()
+
+    def limit_lock_wait(self, cursor: Any, seconds: float) -> None:
+        cursor.execute(f"PRAGMA busy_timeout = {max(1, round(seconds * 1000))}")
+
+    def abort(self, connection: Any) -> None:
+        connection.interrupt()
+
+    def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
+        # The module stops for the interpreter's lock at every row of an executemany.
+        for start in range(0, len(rows), _ROWS):
+            chunk = rows[start : start + _ROWS]
+            cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
+
+    def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
+        for container, ids in by_container(keys, _ROWS):
+            cursor.execute(in_list(sql.text, len(ids)), [container, *ids])
+
+    def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:
+        text = template.render(lambda *_: "?")
+        cursor.execute(f"EXPLAIN {text}", [None] * len(template.names))
+        cursor.fetchall()
+        return count_columns(cursor, template) if reads else None
+
+    def max_message_size(self, cursor: Any) -> int:
+        # The limit is on the whole row; the other columns take less than this margin.
+        limit: int = cursor.connection.getlimit(sqlite3.SQLITE_LIMIT_LENGTH)
+        return limit - 8192
+
+    def classify(self, error: BaseException) -> Failure:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is None:
+            return Failure.TOO_LARGE if isinstance(error, OverflowError) else Failure.OTHER
+        if code in (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE):
+            return Failure.DUPLICATE
+        primary = code & 0xFF
+        if primary == sqlite3.SQLITE_ERROR and "no such" in str(error):
+            return Failure.NO_TABLE
+        return _BY_CODE.get(primary, Failure.OTHER)
+
+
+def _file(url: URL) -> Path | None:
+    """Of a plain name, or of an SQLite URI; None for a database in memory."""
+    if not url.database or url.database == ":memory:":
+        return None
+    return Path(url.database.removeprefix("file:") if "uri" in url.query else url.database)
+
+
+def _enter_wal(cursor: sqlite3.Cursor) -> None:
+    """Two processes that change the mode of a new file at once do not wait for each other."""
+    deadline = time.monotonic() + _TIMEOUT
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+_BY_CODE = {
+    sqlite3.SQLITE_CONSTRAINT: Failure.BAD_VALUE,
+    sqlite3.SQLITE_MISMATCH: Failure.BAD_VALUE,
+    sqlite3.SQLITE_TOOBIG: Failure.TOO_LARGE,
+    sqlite3.SQLITE_FULL: Failure.FULL,
+    sqlite3.SQLITE_BUSY: Failure.TRANSIENT,
+    sqlite3.SQLITE_LOCKED: Failure.TRANSIENT,
+    sqlite3.SQLITE_INTERRUPT: Failure.TRANSIENT,
+    sqlite3.SQLITE_CANTOPEN: Failure.DISCONNECTED,
+    sqlite3.SQLITE_IOERR: Failure.DISCONNECTED,
+}

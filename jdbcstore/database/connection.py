@@ -1,0 +1,177 @@
+"""One connection of one's own, for writing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.adapters.locking import UNGUARDED, Guard, Guards, TenureGuard
+from jdbcstore.database.adapters.sql import Batch, Key, Row, Sql
+from jdbcstore.database.statements import Query, Statement, Statements
+from jdbcstore.errors import StoreError
+from jdbcstore.message.destination import TOPICS
+
+_BLOB = 5
+"""Where MSG stands in a row."""
+_LONG = 1024 * 1024
+"""Bytes of messages that may take long to write."""
+
+
+class Connection:
+    """One connection in autocommit mode, for one thread. Driver errors pass through untranslated."""
+
+    def __init__(
+        self, adapter: Adapter, statements: Statements, driver_errors: tuple[type[Exception], ...], raw: Any
+    ) -> None:
+        self._adapter = adapter
+        self._statements = statements
+        self._driver_errors = driver_errors
+        self._raw = raw
+        self.cursor = adapter.cursor(raw)
+        self.tenure: TenureGuard | None = None
+        """What must hold whenever this connection writes."""
+        self.session: Row | None = None
+        """What another connection knows it by, once it was asked for; see :meth:`identify`."""
+
+    def fetch(self, sql: Statement, **values: Any) -> list[Row]:
+        if isinstance(sql, Query):
+            return sql.rows(self.fetch, **values)
+        self.cursor.execute(sql.text, sql.row(**values))
+        rows: list[Row] = self.cursor.fetchmany(values["limit"]) if sql.cut else self.cursor.fetchall()
+        return rows
+
+    def execute(self, sql: Sql, **values: Any) -> None:
+        """Run a statement that writes.
+
+        :raises StoreUnavailable: the server says that it has, and has not
+        """
+        row = sql.row(**values)
+        self.cursor.execute(sql.text, row)
+        self._adapter.check_done(self.cursor, sql.text, row)
+
+    def execute_many(self, sql: Sql, rows: Sequence[Row]) -> None:
+        if rows:
+            self._adapter.execute_many(self.cursor, sql, rows)
+
+    def add_messages(self, rows: Sequence[Row]) -> None:
+        """Insert rows into ACTIVEMQ_MSGS in the fastest way there is."""
+        batch = self._statements.arrange(Batch([*rows], [], [], []))
+        if batch.adds:
+            self._adapter.insert_messages(self.cursor, self._statements.add_message, batch.adds)
+        for sql, singly in batch.others:
+            self.execute_many(sql, singly)
+
+    def remove_messages(self, keys: Sequence[Key]) -> int:
+        """Delete rows of ACTIVEMQ_MSGS in the fastest way there is, but for what is in doubt.
+
+        How many were to be deleted; those that are gone already are counted.
+        """
+        keys = self._decided(keys)
+        remove = self._statements.remove_message
+        if self._statements.removes_singly:
+            self.execute_many(remove, [(id_,) for _, id_ in keys])
+        elif keys:
+            self._adapter.delete_messages(self.cursor, remove, keys)
+        return len(keys)
+
+    def _decided(self, keys: Sequence[Key]) -> Sequence[Key]:
+        """Without what a prepared transaction acknowledges for a durable subscription."""
+        find = self._statements.find_acknowledged_in_doubt
+        topics = {container for container, _ in keys if container.startswith(TOPICS)}
+        doubtful = {(topic, id_) for topic in topics for (id_,) in self.fetch(find, container=topic)}
+        return [key for key in keys if key not in doubtful] if doubtful else keys
+
+    def change(self, sql: Sql, **values: Any) -> int:
+        """Run a statement that writes; how many rows it found."""
+        self.execute(sql, **values)
+        return int(self.cursor.rowcount)
+
+    def write(self, batch: Batch, block: Guard | None = None) -> None:
+        """Apply and commit a batch, all of it or nothing; ``block`` is what its sequences are from.
+
+        :raises LockLost: the tenure has ended
+        :raises SequencesTaken: another writer has sequences behind the block's
+        """
+        size = sum(len(row[_BLOB]) for row in batch.adds) if self.tenure is not None else 0
+        try:
+            batch.removes = [*self._decided(batch.removes)]
+            arranged = self._statements.arrange(batch)
+            guards = self._guards(block, long=size > _LONG)
+            self._adapter.write(self.cursor, self._statements.write, arranged, guards)
+        except StoreError:
+            self.rollback()
+            raise
+
+    def _guards(self, block: Guard | None, *, long: bool) -> Guards:
+        guards = UNGUARDED
+        if self.tenure is not None:
+            guards = self.tenure.long if long else self.tenure.short
+        return guards if block is None else guards._replace(first=(*guards.first, block))
+
+    @contextlib.contextmanager
+    def transaction(self, block: Guard | None = None) -> Iterator[None]:
+        """Commits at the end of the block, rolls back when it raises; ``block`` as in :meth:`write`.
+
+        :raises LockLost: the tenure has ended
+        :raises SequencesTaken: another writer has sequences behind the block's
+        """
+        guards = self._guards(block, long=True)
+        self._adapter.begin(self.cursor)
+        try:
+            for guard in guards.first:
+                self._adapter.check(self.cursor, guard)
+            yield
+            for guard in guards.last:
+                self._adapter.check(self.cursor, guard)
+            self._adapter.commit(self.cursor)
+        except BaseException:
+            self.rollback()
+            raise
+
+    def rollback(self) -> None:
+        """Leave whatever transaction is open. When this fails, so has the connection."""
+        with contextlib.suppress(*self._driver_errors):
+            self._adapter.rollback(self.cursor)
+
+    def begin(self) -> None:
+        """Open a transaction that nothing ends but the end of the connection."""
+        self._adapter.begin(self.cursor)
+
+    def limit_lock_wait(self, seconds: float) -> None:
+        """Have the server end a wait for a row's lock after so long."""
+        self._adapter.limit_lock_wait(self.cursor, seconds)
+
+    def limit_query(self, seconds: float) -> None:
+        """Have a statement end after so long, where that can be done."""
+        self._adapter.limit_query(self._raw, seconds)
+
+    def limit_silence(self, seconds: float) -> None:
+        """Have the server end this connection when it leaves a transaction open and is silent for so long."""
+        self._adapter.limit_silence(self.cursor, seconds)
+
+    def identify(self) -> None:
+        """Let it be ended from another connection, where that can be done."""
+        self.session = self._adapter.session_of(self.cursor)
+
+    def has_session(self, session: Row) -> bool:
+        """Whether another connection is still there, and what it was sent may yet be written."""
+        return self._adapter.has_session(self.cursor, session)
+
+    def end_session(self, session: Row) -> None:
+        """Have the server end another connection, which may take a while."""
+        self._adapter.end_session(self.cursor, session)
+
+    def wait_replicated(self) -> None:
+        """Wait until what is seen is as safe as a commit of this connection's."""
+        self._adapter.wait_replicated(self.cursor)
+
+    def abort(self) -> None:
+        """End the connection under another thread that may be waiting for its answer."""
+        with contextlib.suppress(OSError, *self._driver_errors):
+            self._adapter.abort(self._raw)
+
+    def close(self) -> None:
+        with contextlib.suppress(*self._driver_errors):
+            self._raw.close()

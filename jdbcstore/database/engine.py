@@ -1,0 +1,165 @@
+"""How a database is reached: its adapter, its engines, and its errors as this library's own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import URL, Engine, create_engine, event
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchTableError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from jdbcstore.config import StoreConfig
+from jdbcstore.database.adapters import adapter_for, without_secrets
+from jdbcstore.database.adapters.base import Failure
+from jdbcstore.database.tables import define_tables
+from jdbcstore.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    InvalidMessage,
+    SchemaError,
+    StoreError,
+    StoreUnavailable,
+)
+
+
+class Database:
+    """A database and the configured tables in it. Nothing is asked of it yet.
+
+    ``user`` and ``password`` are used in place of the URL's. With ``must_exist``, a database that
+    connecting would create is a :class:`SchemaError`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        config: StoreConfig,
+        *,
+        user: str | None = None,
+        password: str | None = None,
+        must_exist: bool = False,
+    ) -> None:
+        with _blaming_the_url():
+            self.adapter, target = adapter_for(url, config.adapter)
+            if user is not None:
+                target = target.set(username=user)
+            if password is not None:
+                target = target.set(password=password)
+            if must_exist:
+                self.adapter.check_exists(target)
+        self._target = target
+        self.config = config
+        self.tables = define_tables(self.adapter, config)
+        self.place = without_secrets(target)
+        self.driver_errors: tuple[type[Exception], ...] = ()
+        """What the driver raises; known once there is an engine."""
+
+    @property
+    def lock_directory(self) -> str | None:
+        """Where the lock of a database is that is a file of this machine; None for a server's."""
+        return self.adapter.lock_directory(self._target)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a file of this machine, which no broker on another one reaches."""
+        return self.adapter.is_local(self._target)
+
+    def connect_with(self, *, limited: bool = False, **pool: Any) -> Engine:
+        """An engine whose connections are in autocommit mode, with SQLAlchemy's options of a pool.
+
+        ``limited``, they wait no longer than the configuration says.
+        """
+        with _blaming_the_url():
+            options = self.adapter.engine_options(self._target)
+            if limited:
+                options["connect_args"] = {**options.get("connect_args", {}), **self._network_arguments()}
+            engine = _engine(self._target, **pool, **options)
+        event.listen(engine, "connect", lambda connection, _record: self.adapter.on_connect(connection))
+        if limited:
+            event.listen(engine, "connect", lambda connection, _record: self._limit(connection))
+        self.driver_errors = (engine.dialect.loaded_dbapi.Error,)
+        return engine
+
+    def _network_arguments(self) -> dict[str, Any]:
+        seconds = self.config.network_timeout
+        arguments = self.adapter.network_arguments(self._target, seconds) if seconds else {}
+        return {name: value for name, value in arguments.items() if name not in self._target.query}
+
+    def _limit(self, connection: Any) -> None:
+        if self.config.network_timeout:
+            self.adapter.limit_answers(connection, self.config.network_timeout)
+        if self.config.query_timeout:
+            self.adapter.limit_query(connection, self.config.query_timeout)
+
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        return (SQLAlchemyError, *self.driver_errors)
+
+    @contextlib.contextmanager
+    def translated(self) -> Iterator[None]:
+        """Driver errors inside the block leave it as this library's own."""
+        try:
+            yield
+        except self.failures as error:
+            raise self.translate(error) from error
+
+    def classify(self, error: BaseException) -> Failure:
+        """What a driver's error means, wrapped by SQLAlchemy or not."""
+        if isinstance(error, DBAPIError) and error.orig is not None:
+            error = error.orig
+        return self.adapter.classify(error)
+
+    def translate(self, error: BaseException) -> StoreError:
+        """A driver's error, or SQLAlchemy's, as this library's own."""
+        if isinstance(error, PoolTimeout):
+            return StoreUnavailable(f"all connections to {self.place} have been in use for too long: {error}")
+        if isinstance(error, NoSuchTableError):
+            return SchemaError(f"the table {error} is missing in {self.place}; run jdbcstore init")
+        origin = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+        reason = " ".join(str(origin).split())
+        match self.adapter.classify(origin):
+            case Failure.DISCONNECTED:
+                return StoreUnavailable(
+                    f"cannot reach {self.place}: {reason}; check that the server runs and the URL is right"
+                )
+            case Failure.REFUSED:
+                return AuthenticationFailed(
+                    f"{self.place} refused the login; check user, password and rights"
+                )
+            case Failure.NO_TABLE:
+                return SchemaError(
+                    f"{reason}; the tables are not ActiveMQ's, or are missing: run jdbcstore init"
+                )
+            case Failure.FULL:
+                return StoreUnavailable(f"{self.place} has no space left: {reason}; make some and try again")
+            case Failure.TRANSIENT:
+                return StoreUnavailable(f"other writers are in the way: {reason}; try again")
+            case Failure.BAD_VALUE | Failure.TOO_LARGE:
+                return InvalidMessage(f"{self.place} cannot hold this: {reason}")
+            case _:
+                return StoreError(f"{self.place} refused a statement: {reason}")
+
+
+@contextlib.contextmanager
+def _blaming_the_url() -> Iterator[None]:
+    try:
+        yield
+    except ConfigurationError as error:
+        error.option = error.option or "url"
+        raise
+
+
+def _engine(url: URL, **options: Any) -> Engine:
+    try:
+        return create_engine(url, pool_reset_on_return=None, **options)
+    except ImportError as error:
+        raise ConfigurationError(
+            f"the driver of {url.drivername} is installed and does not load: {error};"
+            " install the system library that it names"
+        ) from error
+    except ArgumentError as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigurationError(
+            f"{reason}: leave out what this database has not, such as a user and a password"
+        ) from error

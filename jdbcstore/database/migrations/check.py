@@ -1,0 +1,99 @@
+"""Whether the schema fits: what is missing, and what is different and left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Column, Table
+from sqlalchemy.types import Integer, LargeBinary, Numeric, String
+
+from jdbcstore.config.types import length_of
+from jdbcstore.database.adapters.types import Worded
+from jdbcstore.database.engine import Database
+from jdbcstore.database.migrations.alterations import EnlargeBinary, ForbidNull
+from jdbcstore.database.migrations.found import FoundColumn
+from jdbcstore.database.migrations.migration import Migration
+from jdbcstore.database.migrations.opening import migration_of
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check found."""
+
+    revision: str | None
+    """The revision that is written down."""
+    found: str | None
+    """The last revision that is wholly there."""
+    missing: tuple[str, ...]
+    """What ``jdbcstore migrate`` would do."""
+    wrong: tuple[str, ...]
+    """What it cannot do, and a store may fail on."""
+    notes: tuple[str, ...]
+    """What is different by somebody's choice, and left alone."""
+
+    @property
+    def fits(self) -> bool:
+        return not self.missing and not self.wrong
+
+
+def check(database: Database) -> Report:
+    """Look, and change nothing.
+
+    :raises SchemaError: the tables have other names than those configured
+    :raises StoreUnavailable: the database does not answer
+    """
+    with migration_of(database, only_look=True) as migration:
+        judged = [*_judge(migration)]
+        return Report(
+            migration.recorded,
+            migration.start.id if migration.start else None,
+            tuple(planned.step.title for planned in migration.plan),
+            tuple(text for is_wrong, text in judged if is_wrong),
+            tuple(text for is_wrong, text in judged if not is_wrong),
+        )
+
+
+def _judge(migration: Migration) -> Iterator[tuple[bool, str]]:
+    """What is different: whether that is wrong, and the words for it."""
+    tables = migration.tables
+    stuck = ForbidNull(tables.messages.c.container, migration.adapter)
+    if stuck.is_nullable(migration.found) and stuck.nulls(migration.found):
+        yield (
+            True,
+            f"{stuck.column.name} of {stuck.table.name} is NULL in some rows, which no broker reads: delete"
+            " them, then migrate",
+        )
+    to_change = [planned.step for planned in migration.plan if isinstance(planned.step, EnlargeBinary)]
+    untouched = {column for table in tables.all for column in table.columns}
+    untouched -= {step.column for step in to_change}
+    for table in tables.all:
+        there = migration.found.table(table)
+        found = {} if there is None else there.columns
+        for column in table.columns:
+            if column in untouched and column.key in found:
+                yield from _judge_type(table, column, found[column.key])
+
+
+def _judge_type(table: Table, column: Column[Any], found: FoundColumn) -> Iterator[tuple[bool, str]]:
+    what = f"{column.name} of {table.name} is {found.type}, not {column.type}"
+    wanted: Any = column.type
+    length = getattr(wanted, "length", None)
+    if isinstance(wanted, Worded):
+        if str(found.type).upper() == wanted.text.upper():
+            return
+        wanted, length = wanted.impl, length_of(wanted.text)
+    kind, found_length = _kind(found.type), getattr(found.type, "length", None)
+    if kind is not None and kind is not _kind(wanted):
+        yield True, what
+    elif kind is String:
+        if length and found_length and length != found_length:
+            yield found_length < length, what
+    elif kind is not Numeric and str(found.type) != str(wanted):
+        yield False, what
+
+
+def _kind(type_: Any) -> type[Any] | None:
+    """A family of types; None for one that SQLAlchemy has no name for."""
+    return next((kind for kind in (String, LargeBinary, Integer, Numeric) if isinstance(type_, kind)), None)

@@ -1,0 +1,125 @@
+"""What a database has of the configured tables, as its own catalogue tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, Table, func, inspect, literal_column, select
+from sqlalchemy.types import TypeEngine
+
+from jdbcstore.database.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class FoundColumn:
+    type: TypeEngine[Any]
+    nullable: bool
+
+
+@dataclass(slots=True)
+class FoundTable:
+    """Names are in lower case, as the keys of our own columns are."""
+
+    columns: dict[str, FoundColumn] = field(default_factory=dict)
+    indexes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Index -> its columns."""
+    key: tuple[str, ...] = ()
+    key_name: str | None = None
+
+
+class Found:
+    """The tables that are there. Without a connection it is assumed, and that rows of all kinds are."""
+
+    def __init__(self, tables: dict[str, FoundTable], connection: Connection | None = None) -> None:
+        self._tables = tables
+        self.connection = connection
+        self._counts: dict[str, int | None] = {}
+
+    @classmethod
+    def read(cls, connection: Connection, tables: Iterable[Table]) -> Found:
+        """Look into the catalogue, once."""
+        inspector = inspect(connection)
+        found = {}
+        for table in tables:
+            if not inspector.has_table(table.name):
+                continue
+            key = inspector.get_pk_constraint(table.name)
+            found[_name(table)] = FoundTable(
+                {
+                    column["name"].lower(): FoundColumn(column["type"], bool(column["nullable"]))
+                    for column in inspector.get_columns(table.name)
+                },
+                {
+                    str(index["name"]).lower(): tuple(str(name).lower() for name in index["column_names"])
+                    for index in inspector.get_indexes(table.name)
+                },
+                tuple(column.lower() for column in key["constrained_columns"]),
+                key["name"],
+            )
+        return cls(found, connection)
+
+    def table(self, table: Table) -> FoundTable | None:
+        return self._tables.get(_name(table))
+
+    def add(self, table: Table) -> FoundTable:
+        """A table is there now."""
+        return self._tables.setdefault(_name(table), FoundTable())
+
+    def discard(self, table: Table) -> None:
+        """A table is there no more."""
+        self._tables.pop(_name(table), None)
+
+    def has_any(self, tables: Iterable[Table]) -> bool:
+        return any(self.table(table) is not None for table in tables)
+
+    def rows(self, table: Table) -> int | None:
+        """How many rows a table has, counted once; None where nobody can be asked."""
+        if self.table(table) is None:
+            return 0
+        if _name(table) not in self._counts:
+            self._counts[_name(table)] = self.count(select(ONE.label("one")).select_from(table))
+        return self._counts[_name(table)]
+
+    def count(self, query: Select[Any]) -> int | None:
+        """How many rows a query finds; None where nobody can be asked."""
+        if self.connection is None:
+            return None
+        counted = select(func.count()).select_from(query.subquery("counted"))
+        return int(self.connection.execute(counted).scalar_one())
+
+    def exists(self, query: Select[Any]) -> bool:
+        """Whether a query finds a row."""
+        if self.connection is None:
+            return True
+        return self.connection.execute(query.limit(1)).first() is not None
+
+    def version(self, tables: Tables) -> str | None:
+        """The revision that is written down."""
+        if self.connection is None or self.table(tables.version) is None:
+            return None
+        row = self.connection.execute(select(tables.version.c.version_num)).first()
+        return None if row is None else str(row[0])
+
+
+ONE: ColumnElement[int] = literal_column("1")
+
+_MESSAGES = {"id", "container", "msgid_prod", "msgid_seq", "expiration", "msg"}
+
+
+def messages_elsewhere(connection: Connection, tables: Tables) -> list[str]:
+    """Tables of other names that have the columns of ACTIVEMQ_MSGS."""
+    inspector = inspect(connection)
+    columns = inspector.get_multi_columns()
+    return sorted(
+        name
+        for (_, name), found in columns.items()
+        if name.lower() != _name(tables.messages)
+        and {column["name"].lower() for column in found} >= _MESSAGES
+    )
+
+
+def _name(table: Table) -> str:
+    # A quoted name answers lower() with itself.
+    return str(table.name).lower()

@@ -1,0 +1,239 @@
+"""Taking a database from what it has to a revision: the plan, the run, and the SQL for a person to run."""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.ddl.base import AddColumn, alter_table
+from alembic.ddl.impl import DefaultImpl
+from alembic.migration import MigrationContext
+from sqlalchemy import Dialect
+from sqlalchemy.engine.mock import MockConnection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import CreateTable, DropTable
+from sqlalchemy.sql.compiler import DDLCompiler
+
+from jdbcstore.database.adapters.base import Adapter, Failure
+from jdbcstore.database.migrations.found import Found
+from jdbcstore.database.migrations.history import ACTIVEMQ, Revision, Steps, environment, position, revisions
+from jdbcstore.database.migrations.steps import Advance, Step
+from jdbcstore.database.tables import Tables
+from jdbcstore.errors import SchemaError
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A step that will be taken, and of which revision it is."""
+
+    revision: Revision
+    step: Step
+    rows: int | None
+    """How many rows it goes through; None where that is not known."""
+
+
+Watch = Callable[[Planned], AbstractContextManager[Advance]]
+_PASSING = (Failure.DISCONNECTED, Failure.TRANSIENT, Failure.FULL)
+
+
+class Migration:
+    """One database on its way to a revision, as far as ``found`` tells; that is looked at once.
+
+    ``watch`` is told of each step while it is taken.
+
+    :raises ConfigurationError: there is no such revision
+    :raises SchemaError: a newer jdbcstore was here
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        adapter: Adapter,
+        found: Found,
+        dialect: Dialect,
+        target: str = "head",
+        watch: Watch | None = None,
+    ) -> None:
+        self.tables = tables
+        self.adapter = adapter
+        self.found = found
+        self._dialect = dialect
+        self._watch = watch or (lambda _planned: nullcontext(lambda _count: None))
+        history = revisions()
+        end = position(history, target)
+        self.target = history[end]
+        self._last_of_activemq = history[position(history, ACTIVEMQ)]
+        self.recorded = found.version(tables)
+        """The revision that is written down in the database."""
+        if self.recorded not in (None, *(revision.id for revision in history)):
+            raise SchemaError(
+                f"the schema is at revision {self.recorded}, of a newer jdbcstore; use that one",
+                found=self.recorded,
+                expected=history[-1].id,
+            )
+        back = [] if self.target.is_ours else [*reversed(history[end + 1 :])]
+        self._back = [planned for revision in back for planned in self._needed(revision, revision.drops)]
+        there = history[: end + 1]
+        self._forth = [planned for revision in there for planned in self._needed(revision, revision.steps)]
+        self.start = _last_complete(there, self._forth)
+        """The last revision that is wholly there, with all before it; None where not even the first is."""
+        self._from: Revision | None = None
+
+    @property
+    def plan(self) -> list[Planned]:
+        """The steps that are needed, in their order."""
+        return [*self._back, *self._forth]
+
+    @property
+    def origin(self) -> Revision | None:
+        """The revision that the schema is at; None where it is at none."""
+        return self._back[0].revision if self._back else self.start
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to do, and be it to write the revision down."""
+        if self.target.is_ours:
+            return bool(self.plan) or self.recorded != self.target.id
+        return bool(self.plan) or self.found.table(self.tables.version) is not None
+
+    @property
+    def forgotten(self) -> int:
+        """Acknowledgements ahead of a gap that go on the way back: their messages are delivered again."""
+        going = any(planned.step.table is self.tables.acknowledged for planned in self._back)
+        return (self.found.rows(self.tables.acknowledged) or 0) if going else 0
+
+    def run(self) -> None:
+        """Take the steps.
+
+        :raises SchemaError: the database refused one
+        """
+        if self.is_needed:
+            self._run(Config(), as_sql=False)
+
+    def sql(self) -> str:
+        """The steps as a script for the database's own client. Nothing is done."""
+        output = io.StringIO()
+        if self.is_needed:
+            # A script has no use for what a driver is told of inserted rows.
+            self._dialect = copy.copy(self._dialect)
+            self._dialect.insert_returning = False
+            self._run(Config(output_buffer=output), as_sql=True)
+        return output.getvalue()
+
+    def _run(self, config: Config, *, as_sql: bool) -> None:
+        config.set_main_option("script_location", str(environment()).replace("%", "%%"))
+        config.attributes["migration"] = self
+        if self._back:
+            self._from, end = self._back[0].revision, self._last_of_activemq.id
+            command.downgrade(config, f"{self._from.id}:{end}" if as_sql else end, sql=as_sql)
+        self._from, end = self.start, self.target.id
+        command.upgrade(config, f"{self._from.id}:{end}" if as_sql and self._from else end, sql=as_sql)
+
+    def configure(self, context: Any) -> None:
+        """Let Alembic know the database; called by its environment."""
+        make_known(self._dialect)
+        offline: Any = MockConnection(self._dialect, lambda *_: None)
+        context.configure(
+            connection=offline if context.is_offline_mode() else self.found.connection,
+            # Else it is begun and committed outside, where the lock is.
+            transactional_ddl=context.is_offline_mode() and self.adapter.transactional_ddl,
+            version_table=self.tables.version.name,
+            literal_binds=context.is_offline_mode(),
+            migration=self,
+            **OWN_ENDS,
+        )
+        end_statements(context.get_context(), self.adapter)
+
+    def begin(self, context: Any) -> None:
+        """Write down where the steps start, whatever was written before; called by the environment."""
+        version = self.tables.version
+        if self._from is None:
+            if self.found.table(version) is not None:
+                context.execute(DropTable(version))
+                self.found.discard(version)
+            return
+        if self.found.table(version) is None:
+            context.execute(CreateTable(version))
+            self.found.add(version)
+        elif self.recorded == self._from.id:
+            return
+        else:
+            context.execute(version.delete())
+        context.execute(version.insert().values(version_num=self._from.id))
+        self.recorded = self._from.id
+
+    def take(self, steps: Steps) -> None:
+        """Take those of a revision's steps that are needed; called by its script.
+
+        :raises SchemaError: the database refused one
+        """
+        planned = {one.step.title: one for one in self.plan}
+        for step in steps(self.tables, self.adapter):
+            if step.title in planned:
+                with self._watch(planned[step.title]) as advance:
+                    self._take(step, advance)
+
+    def end(self, context: Any) -> None:
+        """ActiveMQ's own tables have no revision written down; called by the environment."""
+        if self._from is self.start and not self.target.is_ours:
+            context.execute(DropTable(self.tables.version))
+            self.found.discard(self.tables.version)
+
+    def _take(self, step: Step, advance: Advance) -> None:
+        try:
+            step.run(self.found, advance)
+        except DBAPIError as error:
+            if error.orig is None or self.adapter.classify(error.orig) in _PASSING:
+                raise
+            so_far = "nothing was done" if self.adapter.transactional_ddl else "what was done before stays"
+            raise SchemaError(
+                f"cannot {step.title}: {error.orig}; {so_far}. Cure it and migrate again, or let a database"
+                " administrator run what jdbcstore migrate --sql prints"
+            ) from error
+
+    def _needed(self, revision: Revision, steps: Steps) -> Iterator[Planned]:
+        for step in steps(self.tables, self.adapter):
+            if step.is_needed(self.found):
+                yield Planned(revision, step, step.rows(self.found))
+
+
+def _last_complete(history: Sequence[Revision], needed: Sequence[Planned]) -> Revision | None:
+    incomplete = {planned.revision.id for planned in needed}
+    last = None
+    for revision in history:
+        if revision.id in incomplete:
+            break
+        last = revision
+    return last
+
+
+def end_statements(context: MigrationContext, adapter: Adapter) -> None:
+    """Let the statements of a script end as the vendor's own client wants it."""
+    context.impl.command_terminator = adapter.statement_end
+
+
+OWN_ENDS = {"mssql_batch_separator": "", "oracle_batch_separator": ""}
+"""Options that keep Alembic from ending statements a second time."""
+
+
+def make_known(dialect: Dialect) -> None:
+    """Alembic has a class for each dialect that it knows; the others write plain DDL."""
+    kind = type(dialect)
+    try:
+        DefaultImpl.get_by_dialect(dialect)
+    except KeyError:
+        type("PlainImpl", (DefaultImpl,), {"__dialect__": kind.name})
+        # COLUMN is not allowed everywhere, and needed nowhere.
+        compiles(AddColumn, kind.name)(_add_column)
+
+
+def _add_column(element: AddColumn, compiler: DDLCompiler, **_: Any) -> str:
+    table = alter_table(compiler, element.table_name, element.schema)
+    return f"{table} ADD {compiler.get_column_specification(element.column)}"

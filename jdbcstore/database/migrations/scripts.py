@@ -1,0 +1,169 @@
+"""Scripts for an administrator: the schema of each vendor, for its own client to run.
+
+``python -m jdbcstore.database.migrations DIRECTORY`` writes them; ``sql/`` holds them as they are.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+from alembic.migration import MigrationContext
+from sqlalchemy import BLOB, Dialect
+from sqlalchemy.schema import CreateIndex, CreateTable, DropTable
+
+from jdbcstore.config import StoreConfig
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.adapters.registry import BUILT_IN, GENERIC, adapter_class
+from jdbcstore.database.migrations.found import Found, FoundColumn
+from jdbcstore.database.migrations.history import Revision, revisions
+from jdbcstore.database.migrations.migration import OWN_ENDS, Migration, end_statements, make_known
+from jdbcstore.database.migrations.rows import PutRow
+from jdbcstore.database.migrations.steps import Step
+from jdbcstore.database.schema import ACKS_KEY, HEAD, acks_key_statements
+from jdbcstore.database.tables import Tables, define_tables
+
+VENDORS = tuple(name for name in BUILT_IN if name not in GENERIC)
+
+OWNER, USER = "jdbcstore_owner", "jdbcstore"
+
+_CONTAINER_IS_NULLABLE = ("activemq_5_0", "activemq_5_4", "activemq_5_7")
+
+
+def scripts(vendor: str) -> dict[str, str]:
+    """All scripts of a vendor, by the names of their files."""
+    adapter = adapter_class(vendor)()
+    renderer = _Renderer(vendor, adapter)
+    made = {
+        "create.sql": renderer.create(),
+        "drop.sql": renderer.drop(),
+        "grants.sql": renderer.grants(),
+    }
+    for revision in revisions():
+        if not revision.is_ours and not (revision.id == "activemq_5_0" and renderer.cannot_name_the_key):
+            made[f"upgrade-from-{revision.id}.sql"] = renderer.upgrade(revision)
+    if not adapter.acks_key_has_priority:
+        made["widen-acks-key.sql"] = renderer.widen()
+    return made
+
+
+class _Renderer:
+    def __init__(self, vendor: str, adapter: Adapter) -> None:
+        self._vendor = vendor
+        self._adapter = adapter
+        self._tables: Tables = define_tables(adapter, StoreConfig())
+        self._dialect: Dialect = adapter.offline_dialect()
+        self._dialect.insert_returning = False
+        make_known(self._dialect)
+
+    @property
+    def cannot_name_the_key(self) -> bool:
+        """Whether the key of ACTIVEMQ_ACKS must be named to be dropped, and had a name that nobody knows."""
+        return "{name}" in self._adapter.drop_acks_key and self._adapter.acks_key_has_priority
+
+    def create(self) -> str:
+        def write(context: MigrationContext) -> None:
+            for table in self._tables.known:
+                context.execute(CreateTable(table))
+                for index in sorted(table.indexes, key=lambda index: str(index.name)):
+                    context.execute(CreateIndex(index))
+            for step in self._rows():
+                context.execute(step.insert)
+            context.execute(self._tables.version.insert().values(version_num=HEAD))
+
+        return self._render("All tables, for an empty database. ActiveMQ and jdbcstore work on them.", write)
+
+    def drop(self) -> str:
+        def write(context: MigrationContext) -> None:
+            for table in reversed(self._tables.known):
+                context.execute(DropTable(table))
+
+        return self._render("Drops all tables, WITH ALL MESSAGES IN THEM.", write)
+
+    def widen(self) -> str:
+        def write(context: MigrationContext) -> None:
+            acks = self._tables.acks
+            for statement in acks_key_statements(
+                acks, self._adapter, self._dialect, str(acks.primary_key.name)
+            ):
+                context.execute(statement)
+
+        return self._render(
+            f"Makes room for prioritised durable subscriptions in {self._tables.acks.name}, where a store's"
+            " user may not.\nDo this once, on tables that create.sql or an ActiveMQ made.",
+            write,
+        )
+
+    def grants(self) -> str:
+        def write(context: MigrationContext) -> None:
+            for statement in self._adapter.owner_grants:
+                context.execute(statement.format(owner=OWNER))
+            quote = self._dialect.identifier_preparer.format_table
+            for table in self._tables.all if self._adapter.has_users else ():
+                context.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {quote(table)} TO {USER}")
+            for table in (self._tables.version,) if self._adapter.has_users else ():
+                context.execute(f"GRANT SELECT ON {quote(table)} TO {USER}")
+
+        if not self._adapter.has_users:
+            return self._render("There are no users here: who may write the file may do all.", write)
+        purpose = (
+            f"What the user needs as whom stores and brokers run: put yours in for {USER}.\n"
+            "The user must be there, and the tables."
+        )
+        if self._adapter.owner_grants:
+            purpose += f"\nBefore, what {OWNER} needs, who creates and migrates the tables."
+        return self._render(purpose, write)
+
+    def upgrade(self, revision: Revision) -> str:
+        found = self._generation(revision)
+        migration = Migration(self._tables, self._adapter, found, self._dialect)
+        return self._tidy(
+            f"From the tables of {revision.id} to {HEAD}. Every row is kept. Stop all brokers and stores\n"
+            "first, and make a backup. jdbcstore migrate --sql prints what a certain database needs.",
+            migration.sql(),
+        )
+
+    def _generation(self, revision: Revision) -> Found:
+        """The tables as the ActiveMQs of a revision made them."""
+        found = Found({})
+        Migration(self._tables, self._adapter, found, self._dialect, revision.id).sql()
+        messages, acks = found.add(self._tables.messages), found.add(self._tables.acks)
+        if revision.id in _CONTAINER_IS_NULLABLE:
+            messages.columns["container"] = FoundColumn(messages.columns["container"].type, nullable=True)
+        if self._adapter.small_binary_types:
+            messages.columns["msg"] = FoundColumn(BLOB(), nullable=True)
+        if not self._adapter.acks_key_has_priority:
+            # Its name then was the vendor's choice, and ActiveMQ could widen it.
+            acks.key_name = f"{self._tables.acks.name}_pkey"
+            if "priority" in acks.columns:
+                acks.key = ACKS_KEY
+        return found
+
+    def _rows(self) -> list[PutRow]:
+        steps: list[Step] = [
+            step for revision in revisions() for step in revision.steps(self._tables, self._adapter)
+        ]
+        return [step for step in steps if isinstance(step, PutRow)]
+
+    def _render(self, purpose: str, write: Callable[[MigrationContext], Any]) -> str:
+        output = io.StringIO()
+        context = MigrationContext.configure(
+            dialect=self._dialect,
+            opts={
+                "as_sql": True,
+                "literal_binds": True,
+                **OWN_ENDS,
+                "output_buffer": output,
+                "transactional_ddl": self._adapter.transactional_ddl,
+            },
+        )
+        end_statements(context, self._adapter)
+        with context.begin_transaction():
+            write(context)
+        return self._tidy(purpose, output.getvalue())
+
+    def _tidy(self, purpose: str, text: str) -> str:
+        lines = [f"-- {line}" for line in purpose.split("\n")]
+        lines += ["-- Written by: make sql", "", *(line.rstrip() for line in text.rstrip().split("\n"))]
+        return "\n".join(lines) + "\n"

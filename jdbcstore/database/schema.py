@@ -1,0 +1,283 @@
+"""The tables in a database: whether they are there and fit, and making them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Set
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    Dialect,
+    Engine,
+    Index,
+    Inspector,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    inspect,
+    select,
+    text,
+    true,
+)
+from sqlalchemy.engine.interfaces import ReflectedIndex
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.schema import AddConstraint
+
+from jdbcstore.database.adapters.base import Adapter, Failure
+from jdbcstore.database.tables import Tables
+from jdbcstore.errors import SchemaError
+
+LOCK_ROW = 1
+SEQUENCE_ROW = "sequence"
+JOURNAL_ROWS = ("journal", "journal_applied", "journal_written", "journal_referred", "journal_store")
+"""The mark of a journal, once there has been one."""
+JOURNAL_LEFT = "journal_left_{:016x}"
+"""Where the mark was when the journal of this number was left."""
+HEAD = "jdbcstore_2"
+"""The revision of this schema in ``migrations/versions``."""
+LATER_COLUMNS = frozenset({"priority", "xid"})
+"""What tables of earlier versions do not have."""
+ACKS_KEY = ("container", "client_id", "sub_name", "priority")
+"""The primary key of ACTIVEMQ_ACKS that has room for a row for each priority."""
+
+_TRIES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What a database had of the tables when it was looked at."""
+
+    columns: dict[Table, list[str]]
+    """The names of the columns of each table that is there."""
+    indexes: dict[Table, set[str]]
+    """The names of its indexes, in lower case."""
+
+    def missing(self, tables: Iterable[Table]) -> list[Table]:
+        """Those of the tables that it did not have."""
+        return [table for table in tables if table not in self.columns]
+
+    def has_index(self, index: Index) -> bool:
+        """Whether it is there: a database administrator may have made the tables, and may have dropped it."""
+        return index.table in self.indexes and _name(index) in self.indexes[index.table]
+
+
+def look(engine: Engine, tables: Iterable[Table]) -> Present:
+    """What the database has of the tables, found with as few queries as the vendor allows."""
+    with engine.connect() as connection:
+        inspector = inspect(connection)
+        names = [str(table.name) for table in tables]
+        columns = {
+            name: found for (_, name), found in inspector.get_multi_columns(filter_names=names).items()
+        }
+        indexes = {
+            name: found for (_, name), found in inspector.get_multi_indexes(filter_names=names).items()
+        }
+        for name in _under_another_case(inspector, [name for name in names if name not in columns]):
+            columns[name], indexes[name] = inspector.get_columns(name), inspector.get_indexes(name)
+    present = [table for table in tables if str(table.name) in columns]
+    return Present(
+        {table: [str(column["name"]) for column in columns[str(table.name)]] for table in present},
+        {table: {_name(index) for index in indexes.get(str(table.name), [])} for table in present},
+    )
+
+
+def _under_another_case(inspector: Inspector, names: list[str]) -> list[str]:
+    """Those of the names that a server, which writes them otherwise, takes for its tables'."""
+    written = {name.lower() for name in inspector.get_table_names()} if names else set()
+    return [name for name in names if name.lower() in written and inspector.has_table(name)]
+
+
+def check_columns(present: Present) -> None:
+    """Whether the tables that are there are the ones meant.
+
+    :raises SchemaError: a table lacks a column
+    """
+    for table, found in present.columns.items():
+        check_table(table, found)
+
+
+def check_table(table: Table, found: Iterable[str], without: Set[str] = frozenset()) -> None:
+    """Whether a table has the columns that it should have, but for those ``without`` which it may be.
+
+    :raises SchemaError: it lacks one
+    """
+    missing = set(table.columns.keys()) - without - {name.lower() for name in found}
+    if missing:
+        raise SchemaError(
+            f"the table {table.name} has no column"
+            f" {' and no '.join(name.upper() for name in sorted(missing))}: {_cure(missing)}",
+            found=", ".join(found),
+            expected=", ".join(table.columns.keys()),
+        )
+
+
+def _cure(missing: set[str]) -> str:
+    if missing <= LATER_COLUMNS:
+        return "an earlier version made it; run jdbcstore migrate, which keeps every row"
+    return "it is not ActiveMQ's; choose a table_prefix"
+
+
+def check_transactions(engine: Engine, present: Present, adapter: Adapter) -> None:
+    """Whether what is written to the tables can be taken back.
+
+    :raises SchemaError: the server keeps a table without transactions
+    """
+    with engine.connect() as connection:
+        names = [str(table.name) for table in present.columns]
+        without = adapter.without_transactions(connection, names) if names else {}
+    for table, kept_by in without.items():
+        raise SchemaError(
+            f"the server keeps the table {table} with {kept_by}, which has no transactions, and half of a"
+            " batch could be stored; run jdbcstore migrate, which keeps every row",
+            found=kept_by,
+        )
+
+
+def transactions_statement(table: Table, adapter: Adapter, dialect: Dialect) -> str:
+    """What moves a table to an engine that has transactions."""
+    return f"ALTER TABLE {dialect.identifier_preparer.format_table(table)} {adapter.make_transactional}"
+
+
+def create_tables(
+    engine: Engine, adapter: Adapter, tables: Tables, present: Present, theirs: Collection[Table] = ()
+) -> None:
+    """Create what is absent: tables, indexes, and the rows they start with.
+
+    ``theirs`` are tables that somebody else makes, and decides which indexes they have.
+
+    Several processes may do so at once, and one that was killed in between is made good. Where all
+    tables are made here, the schema's revision is written down: what others made may be of any.
+
+    :raises SchemaError: the database refused
+    """
+    made = 0
+    for table in tables.all:
+        if table in theirs:
+            continue
+        if table not in present.columns and _create(engine, adapter, table):
+            made += 1
+        else:
+            _create_indexes(engine, adapter, table, present.indexes.get(table))
+    _insert_row(engine, tables.lock, tables.lock.c.id == LOCK_ROW, id=LOCK_ROW)
+    _insert_row(engine, tables.state, tables.state.c.name == SEQUENCE_ROW, name=SEQUENCE_ROW, number=0)
+    if made == len(tables.all):
+        _create(engine, adapter, tables.version)
+        _insert_row(engine, tables.version, true(), version_num=HEAD)
+
+
+def _create(engine: Engine, adapter: Adapter, table: Table) -> bool:
+    """Create a table with its indexes; false if another process did so first."""
+    try:
+        _run(engine, adapter, table.create)
+    except DBAPIError as error:
+        _pass_outage(adapter, error)
+        if not inspect(engine).has_table(table.name):
+            raise SchemaError(
+                f"cannot create the table {table.name}: {error.orig}; let a database administrator"
+                " create it, or give this user the right to"
+            ) from error
+        return False
+    return True
+
+
+def _create_indexes(engine: Engine, adapter: Adapter, table: Table, present: set[str] | None) -> None:
+    if present is None:
+        present = _index_names(engine, table)
+    for index in sorted(table.indexes, key=_name):
+        if _name(index) in present:
+            continue
+        try:
+            _run(engine, adapter, index.create)
+        except DBAPIError as error:
+            _pass_outage(adapter, error)
+            # Another process was faster, or the user may not: slower, but nothing is lost.
+            if _name(index) not in _index_names(engine, table):
+                raise SchemaError(f"cannot create the index {index.name}: {error.orig}") from error
+
+
+def _run(engine: Engine, adapter: Adapter, create: Callable[[Connection], None]) -> None:
+    """Create something in a transaction of its own, again where another process's was in the way."""
+    for left in reversed(range(_TRIES)):
+        try:
+            with engine.begin() as connection:
+                create(connection)
+            return
+        except DBAPIError as error:
+            # On Derby two that create the same index wait for each other, and one is told to give up.
+            transient = error.orig is not None and adapter.classify(error.orig) is Failure.TRANSIENT
+            if not transient or left == 0:
+                raise
+
+
+def _pass_outage(adapter: Adapter, error: DBAPIError) -> None:
+    """Raise an error that is none of the schema's: the caller says what it is, and may try again."""
+    outages = (Failure.DISCONNECTED, Failure.TRANSIENT, Failure.REFUSED, Failure.FULL)
+    if error.orig is not None and adapter.classify(error.orig) in outages:
+        raise error
+
+
+def _index_names(engine: Engine, table: Table) -> set[str]:
+    return {_name(index) for index in inspect(engine).get_indexes(table.name)}
+
+
+def _name(index: Index | ReflectedIndex) -> str:
+    # A quoted name answers lower() with itself.
+    return str(index.name if isinstance(index, Index) else index["name"]).lower()
+
+
+def _insert_row(engine: Engine, table: Table, condition: Any, **values: Any) -> None:
+    with engine.begin() as connection:
+        if connection.execute(select(table).where(condition)).first() is not None:
+            return
+    try:
+        with engine.begin() as connection:
+            connection.execute(table.insert().values(**values))
+    except DBAPIError as error:
+        with engine.begin() as connection:
+            if connection.execute(select(table).where(condition)).first() is None:
+                raise SchemaError(f"cannot fill the table {table.name}: {error.orig}") from error
+
+
+def widen_acks_key(engine: Engine, tables: Tables, adapter: Adapter, drop: str | None = None) -> None:
+    """Make room in ACTIVEMQ_ACKS for ten rows per subscription, one for each priority.
+
+    ``drop`` is what follows ALTER TABLE to drop the key, in place of the adapter's.
+
+    ActiveMQ means to do so at every start, but on PostgreSQL its statement names the wrong
+    constraint, and prioritised durable subscriptions fail. Does nothing where the key has PRIORITY.
+
+    :raises SchemaError: the database refused
+    """
+    acks = tables.acks
+    key = inspect(engine).get_pk_constraint(acks.name)
+    if "priority" in {column.lower() for column in key["constrained_columns"]}:
+        return
+    try:
+        with engine.begin() as connection:
+            for statement in acks_key_statements(acks, adapter, engine.dialect, key["name"], drop):
+                connection.execute(text(statement))
+    except DBAPIError as error:
+        _pass_outage(adapter, error)
+        raise SchemaError(
+            f"a prioritised durable subscription needs PRIORITY in the primary key of {acks.name}:"
+            f" {error.orig}; let a database administrator change the key",
+            found=", ".join(key["constrained_columns"]),
+            expected=", ".join(ACKS_KEY),
+        ) from error
+
+
+def acks_key_statements(
+    acks: Table, adapter: Adapter, dialect: Dialect, name: str | None, drop: str | None = None
+) -> list[str]:
+    """What gives ACTIVEMQ_ACKS a key with PRIORITY, in place of the one of this name, or of none."""
+    quote = dialect.identifier_preparer.quote
+    columns = [Column(acks.c[column].name, acks.c[column].type) for column in ACKS_KEY]
+    key = PrimaryKeyConstraint(*columns, **acks.primary_key.dialect_kwargs)
+    Table(acks.name, MetaData(), *columns, key)
+    alter, _, add = str(AddConstraint(key).compile(dialect=dialect)).partition(" ADD ")
+    drop = drop or adapter.drop_acks_key.format(name=quote(name or ""))
+    # In one statement where that can be, so that the table is never without a key.
+    parts = [f"{drop}, ADD {add}"] if adapter.joins_alterations else [drop, f"ADD {add}"]
+    return [f"{alter} {part}" for part in parts]

@@ -1,0 +1,294 @@
+"""Where statements run: a pool for reading, connections of one's own for writing."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any, TypeVar
+
+from sqlalchemy import Engine, NullPool, PoolProxiedConnection
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from jdbcstore.config import StoreConfig
+from jdbcstore.config.statements import OF_LOCKERS, Property, unused_statements
+from jdbcstore.database.adapters.base import Failure
+from jdbcstore.database.adapters.sql import Row, Sql
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.engine import Database
+from jdbcstore.database.schema import check_columns, check_transactions, create_tables, look, widen_acks_key
+from jdbcstore.database.schema_given import create_given_tables, given_tables
+from jdbcstore.database.statements import (
+    GivenStatements,
+    Query,
+    ReplacedStatements,
+    Statement,
+    check_replacements,
+)
+from jdbcstore.database.statements.xa import XaStatements
+from jdbcstore.database.tables import container_index
+from jdbcstore.errors import SchemaError, StoreClosed, StoreError, StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_POOL_TIMEOUT = 60.0
+
+
+class Session(Database):
+    """The database behind one store. Reads may come from any thread."""
+
+    def __init__(
+        self,
+        url: str,
+        config: StoreConfig,
+        *,
+        user: str | None = None,
+        password: str | None = None,
+        read_only: bool = False,
+    ) -> None:
+        super().__init__(url, config, user=user, password=password, must_exist=read_only)
+        # One more than asked for: the main thread has its own.
+        pool = {"pool_size": config.pool_size, "max_overflow": 1, "pool_timeout": _POOL_TIMEOUT}
+        self.engine = self.connect_with(limited=True, **pool)
+        # It knows the server already. Who is interrupted before a connection is his own leaves none behind.
+        shared = self.engine.pool
+        self._unpooled = NullPool(
+            shared._creator, reset_on_return=None, _dispatch=shared.dispatch, dialect=self.engine.dialect
+        )
+        self.read_only = read_only
+        self.is_journaled = False
+        """Whether a journal is in front, which gives the sequences."""
+        self._mains: deque[PoolProxiedConnection] = deque()
+        """Idle connections of the main thread. Signals come to it alone, and one in the midst of the pool's
+        steps would leave it a connection short, or locked."""
+        self._lock = threading.RLock()
+        self._readers: set[object] = set()
+        self._closed = False
+        try:
+            with self.translated():
+                self.has_own_tables, has_index = self._prepare_tables()
+            hinted = bool(self.adapter.index_hint) and has_index
+            self.given = GivenStatements(self.adapter, self.engine.dialect, config.statements)
+            """The user's own statements."""
+            self.statements = ReplacedStatements(
+                self.tables,
+                self.adapter,
+                self.engine.dialect,
+                self.given,
+                ours=self.has_own_tables,
+                hinted=hinted,
+            )
+            self._report_unused()
+            # On a connection of the pool, which has one by now: on some servers a new one is dear.
+            with self.translated(), self.engine.connect() as pooled:
+                connection = self._wrap(pooled.connection.dbapi_connection)
+                self._check_statements(connection)
+                self.max_message_size = self.adapter.max_message_size(connection.cursor)
+                self._refresh_statistics(connection, changed=False)
+            if _is_main():
+                with self.translated():
+                    self._mains.append(self.engine.raw_connection())
+        except BaseException:
+            self.engine.dispose()
+            raise
+
+    @cached_property
+    def xa_statements(self) -> XaStatements:
+        return XaStatements(self.tables, self.adapter, self.engine.dialect, self.given)
+
+    def _report_unused(self) -> None:
+        for name, reason in unused_statements(self.config.statements):
+            log.info("%s is given and not run: %s", name, reason)
+
+    def _check_statements(self, connection: Connection) -> None:
+        # Who may only read may have no right even to prepare what writes.
+        self.check_given(
+            connection,
+            lambda one: one.name not in OF_LOCKERS and (bool(one.columns) or not self.read_only),
+        )
+
+    def check_given(self, connection: Connection, wanted: Callable[[Property], bool]) -> None:
+        """Have the database look at those of the user's statements that are ``wanted``.
+
+        :raises ConfigurationError: it refuses one; the driver's errors pass
+        """
+        asked = [one for one in self.given.replacements() if wanted(one.property_)]
+        check_replacements(asked, self.adapter, connection.cursor, self.driver_errors)
+
+    def _prepare_tables(self) -> tuple[bool, bool]:
+        """Make or check the tables; whether the ones of our own and the index on CONTAINER are there."""
+        present = look(self.engine, self.tables.all)
+        creates = self.config.create_tables_on_startup and not self.read_only
+        if creates:
+            present = create_given_tables(self.engine, self.tables, present, self.config.statements)
+        check_columns(present)
+        if self.adapter.make_transactional and not self.read_only:
+            check_transactions(self.engine, present, self.adapter)
+        if creates:
+            theirs = given_tables(self.tables, self.config.statements)
+            create_tables(self.engine, self.adapter, self.tables, present, theirs)
+            index = container_index(self.tables)
+            return True, index.table not in theirs or present.has_index(index)
+        missing = present.missing(self.tables.all)
+        wanted = [table for table in missing if not self.read_only or table not in self.tables.ours]
+        if wanted:
+            raise SchemaError(
+                f"the tables {', '.join(table.name for table in wanted)} are missing in {self.place};"
+                " run jdbcstore init, or open with create_tables_on_startup",
+                found="nothing",
+                expected=", ".join(table.name for table in wanted),
+            )
+        return not missing, present.has_index(container_index(self.tables))
+
+    def present_tables(self) -> dict[str, bool]:
+        """Each table's name, and whether the database has it."""
+        missing = self.on_engine(lambda engine: look(engine, self.tables.known)).missing(self.tables.known)
+        return {str(table.name): table not in missing for table in self.tables.known}
+
+    def on_engine(self, run: Callable[[Engine], T]) -> T:
+        """What ``run`` makes of the engine; run again where a connection of the pool has died meanwhile.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        with self._reading():
+            for last in (False, True):
+                try:
+                    return run(self.engine)
+                except self.failures as error:
+                    # The pool drops with a dead connection all that were made before.
+                    if last or self.classify(error) is not Failure.DISCONNECTED:
+                        raise self.translate(error) from error
+        raise AssertionError
+
+    def widen_acks_key(self) -> None:
+        """Make room in ACTIVEMQ_ACKS for a row for each priority of a subscription."""
+        given = self.config.statements.get("dropAckPKAlterStatementEnd")
+        drop = None if given is None else str(given)
+        self.on_engine(lambda engine: widen_acks_key(engine, self.tables, self.adapter, drop))
+
+    def fetch(self, sql: Statement, **values: Any) -> list[Row]:
+        """The rows of a statement, read in a transaction of its own.
+
+        :raises StoreUnavailable: the database does not answer
+        :raises StoreClosed: the session is closed
+        """
+        if isinstance(sql, Query):
+            return sql.rows(self.fetch, **values)
+        with self._reading():
+            return self._fetch_live(sql, sql.row(**values), values["limit"] if sql.cut else None)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        # A connection that comes back to a pool already closed would stay open in it for good, so
+        # the last reader closes the pool.
+        reader = object()
+        try:
+            with self._lock:
+                if self._closed:
+                    raise StoreClosed
+                self._readers.add(reader)
+            yield
+        finally:
+            with self._lock:
+                self._readers.discard(reader)
+                last = self._closed and not self._readers
+            if last:
+                self._dispose()
+
+    def _fetch_live(self, sql: Sql, row: Row, limit: int | None) -> list[Row]:
+        """Read on the first pooled connection that is alive: all may have died with a server."""
+        stale = self.config.pool_size
+        # Each further one might be waited for as long as the first.
+        deadline = time.monotonic() + (self.config.network_timeout or float("inf"))
+        while True:
+            connection = self._checkout()
+            try:
+                return self._fetch(connection, sql, row, limit)
+            except self.driver_errors as error:
+                stale -= 1
+                lost = self.classify(error) is Failure.DISCONNECTED
+                if stale < 0 or not lost or time.monotonic() >= deadline:
+                    raise self.translate(error) from error
+
+    def _checkout(self) -> PoolProxiedConnection:
+        try:
+            with self.translated():
+                if _is_main():
+                    return self._mains.pop() if self._mains else self._unpooled.connect()
+                return self.engine.raw_connection()
+        except PoolTimeout as error:
+            raise StoreUnavailable(
+                f"all {self.config.pool_size} connections for reading have been in use for"
+                f" {_POOL_TIMEOUT:.0f} seconds; raise pool_size, or read from fewer threads"
+            ) from error
+
+    def _fetch(self, connection: PoolProxiedConnection, sql: Sql, row: Row, limit: int | None) -> list[Row]:
+        try:
+            cursor = self.adapter.cursor(connection.dbapi_connection)
+            cursor.execute(sql.text, row)
+            rows: list[Row] = cursor.fetchall() if limit is None else cursor.fetchmany(limit)
+            cursor.close()
+        except BaseException:
+            connection.invalidate()
+            connection.close()
+            raise
+        if _is_main():
+            self._mains.append(connection)
+        else:
+            connection.close()
+        return rows
+
+    def refresh_statistics(self) -> None:
+        """Keep pages cheap after the message table has changed much; a failure only makes them slower."""
+        try:
+            connection = self.connect()
+        except StoreError as error:
+            log.info("planner statistics were not refreshed: %s", error)
+            return
+        with contextlib.closing(connection):
+            self._refresh_statistics(connection, changed=True)
+
+    def _refresh_statistics(self, connection: Connection, *, changed: bool) -> None:
+        try:
+            self.adapter.refresh_statistics(connection.cursor, self.tables.messages.name, changed=changed)
+        except self.failures as error:
+            log.info("planner statistics were not refreshed: %s", error)
+
+    def connect(self) -> Connection:
+        """A connection outside the pool, in autocommit mode.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        with self.translated():
+            proxied = self._unpooled.connect()
+            proxied.detach()
+            return self._wrap(proxied.dbapi_connection)
+
+    def _wrap(self, raw: Any) -> Connection:
+        return Connection(self.adapter, self.statements, self.driver_errors, raw)
+
+    def close(self) -> None:
+        """Refuse reads, and close the pool once those under way are done.
+
+        Connections handed out by :meth:`connect` are their owners'.
+        """
+        with self._lock:
+            self._closed = True
+            idle = not self._readers
+        if idle:
+            self._dispose()
+
+    def _dispose(self) -> None:
+        while self._mains:
+            self._mains.pop().close()
+        self.engine.dispose()
+
+
+def _is_main() -> bool:
+    return threading.current_thread() is threading.main_thread()

@@ -1,0 +1,132 @@
+"""What the statements are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import (
+    Dialect,
+    Integer,
+    Select,
+    and_,
+    bindparam,
+    case,
+    func,
+    insert,
+    literal_column,
+    null,
+    select,
+)
+from sqlalchemy.sql import ClauseElement, ColumnElement
+
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.adapters.compiling import compile_sql
+from jdbcstore.database.adapters.sql import Sql
+from jdbcstore.database.statements.queries import Lanes
+from jdbcstore.database.tables import Tables, container_index
+
+ONE: ColumnElement[int] = literal_column("1")
+ZERO: ColumnElement[int] = literal_column("0")
+LOWEST: ColumnElement[str] = literal_column("' '")
+"""Below every XID. To look for what IS NOT NULL, not every planner takes the index."""
+
+
+class Builder:
+    """Conditions on one set of tables, and their compilation for one vendor.
+
+    ``ours`` says whether the tables with the prefix JDBCSTORE exist; without them the statements
+    that read read what ActiveMQ wrote, and those that write must not be used. ``hinted`` says whether
+    the vendor's hint at the index on CONTAINER is given, for which the index must be there.
+    """
+
+    def __init__(
+        self, tables: Tables, adapter: Adapter, dialect: Dialect, *, ours: bool, hinted: bool
+    ) -> None:
+        self._tables = tables
+        self._adapter = adapter
+        self._dialect = dialect
+        self._ours = ours
+        self._hinted = hinted
+
+    def _here(self, table: Any) -> ColumnElement[bool]:
+        """In this destination."""
+        column: ColumnElement[str] = table.c.container
+        return self._equal(column, bindparam("container"))
+
+    def _equal(self, column: ColumnElement[str], value: ColumnElement[str]) -> ColumnElement[bool]:
+        """The plain comparison finds the index, the exact one decides."""
+        exact = self._adapter.exact(column)
+        return column == value if exact is column else and_(column == value, exact == value)
+
+    def _found_here(self, table: Any) -> ColumnElement[bool]:
+        """As :meth:`_here`, of what is looked for by its key: no planner takes it for the better index."""
+        column: ColumnElement[str] = table.c.container
+        exact = self._adapter.exact(column)
+        return (column.concat(literal_column("''")) if exact is column else exact) == bindparam("container")
+
+    def _sub(self, table: Any) -> ColumnElement[bool]:
+        return and_(
+            self._here(table),
+            self._equal(table.c.client_id, bindparam("client_id")),
+            self._equal(table.c.sub_name, bindparam("sub_name")),
+        )
+
+    def _same_message(self, ahead: Any) -> ColumnElement[bool]:
+        t = self._tables.messages
+        return and_(
+            ahead.c.container == t.c.container,
+            ahead.c.id == t.c.id,
+            ahead.c.msgid_prod == t.c.msgid_prod,
+            ahead.c.msgid_seq == t.c.msgid_seq,
+        )
+
+    def _ahead_id(self, *, signed: bool = False) -> ColumnElement[Any]:
+        """The message's ID if this subscription has acknowledged it beyond its LAST_ACKED_ID, or NULL.
+
+        ``signed``: negative, if that is in doubt. A scalar subquery, because planners turn EXISTS into
+        a join with all that is ahead.
+        """
+        if not self._ours:
+            return null()
+        ahead = self._tables.acknowledged
+        id_ = case((ahead.c.xid.is_(None), ahead.c.id), else_=-ahead.c.id) if signed else ahead.c.id
+        return select(id_).where(self._same_message(ahead), self._sub(ahead)).scalar_subquery()
+
+    def _not_ahead(self) -> ColumnElement[bool]:
+        # Of "IS NULL" PostgreSQL would expect one row in two hundred, and read far for a page.
+        return func.coalesce(self._ahead_id(), literal_column("-1")) != self._tables.messages.c.id
+
+    def _behind_mark(self, acks: Any) -> ColumnElement[bool]:
+        return func.coalesce(acks.c.last_acked_id, ZERO) < self._tables.messages.c.id
+
+    def _by_container(self, query: Select[Any]) -> Select[Any]:
+        """Found through the index on CONTAINER, where the vendor has to be told."""
+        if not self._hinted:
+            return query
+        hint = self._adapter.index_hint.format(index=container_index(self._tables).name)
+        return query.with_hint(self._tables.messages, hint)
+
+    def _page(self, query: Callable[[], Select[Any]]) -> Sql:
+        return self._page_of(lambda: query().order_by(self._tables.messages.c.id))
+
+    def _priority(self) -> ColumnElement[int]:
+        """Of a message. An ActiveMQ before 5.4 wrote none; its rows have the lowest."""
+        return func.coalesce(self._tables.messages.c.priority, ZERO)
+
+    def _lanes(self, query: Callable[[], Select[Any]]) -> Lanes:
+        priority = self._tables.messages.c.priority
+        return Lanes(
+            self._page(lambda: query().where(self._priority() < ONE)),
+            self._page(lambda: query().where(priority == bindparam("priority"))),
+        )
+
+    def _page_of(self, query: Callable[[], Select[Any]]) -> Sql:
+        return self._compile(lambda: query().limit(bindparam("limit", type_=Integer())))
+
+    def _insert(self, table: Any) -> Sql:
+        keys = [column.key for column in table.columns]
+        return compile_sql(lambda: insert(table), self._dialect, keys)
+
+    def _compile(self, statement: Callable[[], ClauseElement]) -> Sql:
+        return compile_sql(statement, self._dialect)

@@ -1,0 +1,326 @@
+"""The store's own statements, each built when it is first needed; nothing here runs one.
+
+The names are those of ActiveMQ's ``statements`` element where it has the statement. Parameters are
+named after columns; ``after`` and ``limit`` are the keyset page, ``id_`` a message's ID.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Dialect,
+    Integer,
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    literal_column,
+    not_,
+    or_,
+    select,
+    union,
+    update,
+)
+from sqlalchemy.sql import ClauseElement, ColumnElement
+
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.adapters.sql import Batch, Sql, WriteStatements
+from jdbcstore.database.schema import JOURNAL_ROWS
+from jdbcstore.database.statements.builder import LOWEST, ONE, ZERO, Builder
+from jdbcstore.database.statements.queries import Statement
+from jdbcstore.database.tables import Tables
+
+LISTED = 200
+"""Keys that ``find_sizes_by_ids`` takes, ``id_0`` and so on."""
+
+
+class Statements(Builder):
+    """The statements for one set of tables on one vendor; see :class:`Builder`."""
+
+    def __init__(
+        self, tables: Tables, adapter: Adapter, dialect: Dialect, *, ours: bool, hinted: bool
+    ) -> None:
+        super().__init__(tables, adapter, dialect, ours=ours, hinted=hinted)
+        self._define_messages()
+        self._define_pages()
+        self._define_totals()
+        self._define_subscriptions()
+        self._define_acknowledgements()
+        self._define_cleanup()
+        self._define_state()
+
+    update_message_by_name: Sql | None = None
+    """A statement of the user's that changes every message of a name."""
+    removes_singly = False
+    """Whether ``remove_message`` takes one row at a time, and no bulk path."""
+
+    def arrange(self, batch: Batch) -> Batch:
+        """The batch as these statements can write it."""
+        return batch
+
+    @property
+    def write(self) -> WriteStatements:
+        return WriteStatements(self.add_message, self.update_message, self.remove_message)
+
+    def _define_messages(self) -> None:
+        t = self._tables.messages
+        one = t.c.id == bindparam("id_")
+
+        def here() -> ColumnElement[bool]:
+            return and_(self._here(t), t.c.xid.is_(None))
+
+        def by_producer() -> ColumnElement[bool]:
+            return self._equal(t.c.msgid_prod, bindparam("msgid_prod"))
+
+        self.add_message = self._insert(t)
+        self.update_message = self._compile(lambda: update(t).where(one).values(msg=bindparam("blob")))
+        # What a prepared transaction holds is not acknowledged. The key stands last, for lists of keys.
+        self.remove_message = self._compile(
+            lambda: delete(t).where(t.c.xid.is_(None), self._found_here(t), one)
+        )
+        self.find_message_sequence_id: Statement = self._compile(
+            lambda: (
+                select(t.c.id, t.c.priority)
+                .where(by_producer(), t.c.msgid_seq == bindparam("msgid_seq"), here())
+                .order_by(t.c.id)
+            )
+        )
+        self.find_priority_by_id = self._compile(lambda: select(t.c.id, t.c.priority).where(one, here()))
+        self.find_message_by_id: Statement = self._compile(lambda: select(t.c.id, t.c.msg).where(one, here()))
+        self.find_sizes_by_ids = self._compile(
+            lambda: select(t.c.id, self._adapter.size(t.c.msg)).where(
+                t.c.id.in_([bindparam(f"id_{number}") for number in range(LISTED)]), here()
+            )
+        )
+        self.find_messages_of_size = self._page(
+            lambda: select(t.c.id, t.c.container, t.c.msg).where(
+                and_(t.c.id > bindparam("after"), t.c.id <= bindparam("up_to")),
+                self._adapter.size(t.c.msg) == bindparam("size", type_=Integer()),
+            )
+        )
+        # Wherever it is, and whether or not it is prepared.
+        self.find_ids_by_name = self._compile(
+            lambda: select(t.c.id).where(by_producer(), t.c.msgid_seq == bindparam("msgid_seq"))
+        )
+        self.find_id_owner = self._compile(
+            lambda: select(t.c.msgid_prod, t.c.msgid_seq, t.c.container).where(one)
+        )
+
+    def _define_pages(self) -> None:
+        t = self._tables.messages
+
+        def behind(*columns: ColumnElement[Any], in_doubt: bool = False) -> Select[Any]:
+            committed = t.c.xid.is_(None)
+            which = not_(committed) if in_doubt else committed
+            return select(*columns).where(self._here(t), which, t.c.id > bindparam("after"))
+
+        def overdue() -> ColumnElement[bool]:
+            return and_(t.c.expiration > ZERO, t.c.expiration < bindparam("now_ms"))
+
+        self.find_next_messages: Statement = self._page(lambda: self._by_container(behind(t.c.id, t.c.msg)))
+        self.find_next_messages_by_priority = self._lanes(lambda: behind(t.c.id, t.c.msg))
+        self.find_expired_messages = self._page(lambda: behind(t.c.id, t.c.msg).where(overdue()))
+        self.find_in_doubt_messages = self._page(lambda: behind(t.c.id, t.c.msg, in_doubt=True))
+        self.find_expired_ids = self._page(lambda: behind(t.c.id).where(overdue()))
+        self.find_ids = self._page(lambda: self._by_container(behind(t.c.id)))
+        self.find_ids_by_priority = self._lanes(lambda: behind(t.c.id))
+
+    def _define_totals(self) -> None:
+        t, acks = self._tables.messages, self._tables.acks
+
+        def here() -> ColumnElement[bool]:
+            return and_(self._here(t), t.c.xid.is_(None))
+
+        def subscribed() -> Select[Any]:
+            return select(self._adapter.exact(acks.c.container))
+
+        self.destination_message_count: Statement = self._compile(
+            lambda: select(func.count()).select_from(t).where(here())
+        )
+        self.destination_statistics = self._compile(
+            lambda: select(func.count(), func.coalesce(func.sum(self._adapter.size(t.c.msg)), ZERO)).where(
+                here()
+            )
+        )
+        self.find_priorities = self._page(
+            lambda: self._by_container(select(t.c.priority).where(self._here(t)))
+        )
+        self.find_all_destinations: Statement = self._compile(
+            lambda: union(select(self._adapter.exact(t.c.container)), subscribed())
+        )
+        self.find_subscribed_destinations = self._compile(lambda: subscribed().distinct())
+        self.find_last_sequence_id_in_msgs = self._compile(lambda: select(func.max(t.c.id)))
+        self.find_last_sequence_id_in_acks = self._compile(lambda: select(func.max(acks.c.last_acked_id)))
+        self.last_producer_sequence_id = self._compile(
+            lambda: select(func.max(t.c.msgid_seq)).where(
+                self._equal(t.c.msgid_prod, bindparam("msgid_prod"))
+            )
+        )
+        self.find_all_message_ids: Statement = self._page_of(
+            lambda: select(t.c.msgid_prod, t.c.msgid_seq).order_by(t.c.id.desc())
+        )
+
+    def _define_subscriptions(self) -> None:
+        acks = self._tables.acks
+
+        def marks(whose: ColumnElement[bool]) -> Select[Any]:
+            subscribed = acks.c.priority.between(ZERO, literal_column("9"))
+            order = (acks.c.client_id, acks.c.sub_name, acks.c.priority)
+            columns = (*order, acks.c.last_acked_id, acks.c.selector, acks.c.sub_dest)
+            return select(*columns).where(whose, subscribed).order_by(*order)
+
+        self.find_all_marks = self._compile(lambda: marks(self._here(acks)))
+        self.find_all_durable_subs: Statement = self.find_all_marks
+        self.find_marks = self._compile(lambda: marks(self._sub(acks)))
+        self.find_durable_sub: Statement = self.find_marks
+        names = (acks.c.container, acks.c.client_id, acks.c.sub_name)
+        self.find_taken_for_it = self._compile(
+            lambda: select(*names).where(*(column == bindparam(column.key) for column in names))
+        )
+        self.create_durable_sub = self._insert(acks)
+        self.delete_subscription = self._compile(lambda: delete(acks).where(self._sub(acks)))
+        self.delete_destination_subscriptions = self._compile(lambda: delete(acks).where(self._here(acks)))
+        self.update_durable_last_ack = self._compile(
+            lambda: (
+                update(acks)
+                .where(self._sub(acks), acks.c.priority == bindparam("priority_"))
+                .values(last_acked_id=bindparam("last"))
+            )
+        )
+        self.update_durable_last_ack_with_priority = self.update_durable_last_ack
+
+    def _define_acknowledgements(self) -> None:
+        t, acks, ahead = self._tables.messages, self._tables.acks, self._tables.acknowledged
+
+        def behind() -> ColumnElement[bool]:
+            return and_(self._here(t), t.c.xid.is_(None), t.c.id > bindparam("after"))
+
+        def pending() -> Select[Any]:
+            return select(t.c.id, t.c.msg).where(behind(), self._not_ahead())
+
+        def count_in_lanes() -> Select[Any]:
+            lane = and_(self._sub(acks), acks.c.priority == self._priority(), self._behind_mark(acks))
+            count = select(func.count()).select_from(t).join(acks, lane)
+            return count.where(self._here(t), t.c.xid.is_(None), self._not_ahead())
+
+        def window() -> Select[Any]:
+            return select(t.c.id, self._ahead_id(signed=True)).where(behind())
+
+        self.find_durable_sub_messages: Statement = self._page(lambda: self._by_container(pending()))
+        self.find_durable_sub_messages_by_priority = self._lanes(pending)
+        self.durable_subscriber_message_count: Statement = self._compile(
+            lambda: select(func.count()).select_from(t).where(behind(), self._not_ahead())
+        )
+        self.durable_subscriber_message_count_with_priority: Statement = self._compile(count_in_lanes)
+        self.find_window = self._page(lambda: self._by_container(window()))
+        self.find_window_by_priority = self._lanes(window)
+        self.add_acknowledged = self._compile(self._insert_acknowledged)
+        self.remove_acknowledged = self._compile(
+            lambda: delete(ahead).where(self._sub(ahead), ahead.c.id == bindparam("id_"))
+        )
+
+        def in_doubt(*columns: ColumnElement[Any]) -> Select[Any]:
+            return select(*columns).where(self._here(ahead), ahead.c.xid > LOWEST).distinct()
+
+        self.find_acknowledged_in_doubt = self._compile(lambda: in_doubt(ahead.c.id))
+        self.find_subscriptions_in_doubt = self._compile(
+            lambda: in_doubt(ahead.c.client_id, ahead.c.sub_name)
+        )
+        self.remove_all_acknowledged = self._compile(lambda: delete(ahead).where(self._sub(ahead)))
+        self.remove_destination_acknowledged = self._compile(lambda: delete(ahead).where(self._here(ahead)))
+
+    def _insert_acknowledged(self) -> ClauseElement:
+        t = self._tables.messages
+        source = select(
+            t.c.container,
+            bindparam("client_id", type_=t.c.container.type),
+            bindparam("sub_name", type_=t.c.container.type),
+            t.c.id,
+            t.c.msgid_prod,
+            t.c.msgid_seq,
+        ).where(t.c.id == bindparam("id_"), self._here(t), t.c.xid.is_(None), self._not_ahead())
+        columns = ["container", "client_id", "sub_name", "id", "msgid_prod", "msgid_seq"]
+        return insert(self._tables.acknowledged).from_select(columns, source)
+
+    def _define_cleanup(self) -> None:
+        t, ahead = self._tables.messages, self._tables.acknowledged
+        self.find_acknowledged = self._page_of(
+            lambda: (
+                select(ahead.c.id, t.c.id, case((self._is_done(), ONE), else_=ZERO))
+                .select_from(ahead.outerjoin(t, self._same_message(ahead)))
+                .where(self._sub(ahead), ahead.c.id > bindparam("after"))
+                .order_by(ahead.c.id)
+            )
+        )
+
+        def stale() -> ColumnElement[bool]:
+            # What was removed, also by an ActiveMQ that may have given its ID to another message.
+            gone = not_(exists(select(ONE).select_from(t).where(self._same_message(ahead))))
+            between = and_(ahead.c.id > bindparam("after"), ahead.c.id <= bindparam("up_to"))
+            return and_(between, ahead.c.xid.is_(None), gone)
+
+        self.remove_stale_acknowledged = self._compile(lambda: delete(ahead).where(self._sub(ahead), stale()))
+
+    def _is_done(self) -> ColumnElement[bool]:
+        """Whether the message is there, and no subscription wants it."""
+        t, acks = self._tables.messages, self._tables.acks
+        by_others = self._tables.acknowledged.alias("by_others")
+        other = acks.alias("other")
+        same_subscription = and_(
+            self._here(other),
+            other.c.client_id == acks.c.client_id,
+            other.c.sub_name == acks.c.sub_name,
+            other.c.priority != acks.c.priority,
+        )
+        # A subscription's only row is its mark for every priority.
+        governs = or_(acks.c.priority == self._priority(), not_(exists(select(ONE).where(same_subscription))))
+        acknowledged = (
+            exists(
+                select(ONE)
+                .select_from(by_others)
+                .where(
+                    self._same_message(by_others),
+                    by_others.c.xid.is_(None),
+                    by_others.c.client_id == acks.c.client_id,
+                    by_others.c.sub_name == acks.c.sub_name,
+                )
+            )
+            # Of itself this sees one level out only, and would ask for any message of the topic.
+            .correlate(t, acks)
+        )
+        behind = self._behind_mark(acks)
+        wanted = exists(select(ONE).where(self._here(acks), governs, behind, not_(acknowledged)))
+        return and_(t.c.id.is_not(None), t.c.xid.is_(None), not_(wanted.correlate(t)))
+
+    def _define_state(self) -> None:
+        lock, state = self._tables.lock, self._tables.state
+        named = state.c.name == bindparam("name_")
+        self.find_lock = self._compile(lambda: select(lock.c.id, lock.c.time, lock.c.broker_name))
+        self.find_number = self._compile(lambda: select(state.c.number).where(named))
+        self.find_number_for_update = self._compile(
+            lambda: self._adapter.locked(select(state.c.number).where(named))
+        )
+        self.find_journal = self._compile(
+            lambda: select(state.c.name, state.c.number).where(
+                state.c.name.in_([literal(name) for name in JOURNAL_ROWS])
+            )
+        )
+        self.add_number = self._insert(state)
+        touch = self._compile(lambda: update(state).where(named).values(number=state.c.number))
+        self.lock_number = touch if self._adapter.touches_to_lock else None
+        unchanged = and_(named, state.c.number == bindparam("number_", type_=BigInteger()))
+        self.hold_number = self._compile(
+            lambda: (
+                update(state).where(unchanged).values(number=state.c.number)
+                if self._adapter.touches_to_lock
+                else self._adapter.shared(select(state.c.number).where(unchanged))
+            )
+        )
+        self.update_number = self._compile(lambda: update(state).where(named).values(number=bindparam("new")))

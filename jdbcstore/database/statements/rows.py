@@ -1,0 +1,114 @@
+"""The statements of whole rows, for what moves and compares stores; nothing here runs one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Dialect, and_, bindparam, exists, func, literal_column, not_, or_, select
+from sqlalchemy.sql import ColumnElement
+
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.statements.builder import ONE, ZERO, Builder
+from jdbcstore.database.tables import Tables
+
+
+class RowStatements(Builder):
+    """Rows with all their columns in the tables' order, also those that are in doubt; see :class:`Builder`.
+
+    Those about ``acknowledged`` must not be used where the tables of our own do not exist, which ``ours``
+    tells.
+    """
+
+    def __init__(self, tables: Tables, adapter: Adapter, dialect: Dialect, *, ours: bool) -> None:
+        super().__init__(tables, adapter, dialect, ours=ours, hinted=False)
+        self._define_messages()
+        self._define_subscriptions()
+
+    def _define_messages(self) -> None:
+        t = self._tables.messages
+
+        def between() -> ColumnElement[bool]:
+            return and_(t.c.id > bindparam("after"), t.c.id <= bindparam("up_to"))
+
+        def here() -> ColumnElement[bool]:
+            return and_(self._here(t), t.c.xid.is_(None), between())
+
+        self.count_messages = self._compile(lambda: select(func.count()).select_from(t))
+        self.find_sizes = self._page(
+            lambda: select(t.c.id, func.coalesce(self._adapter.size(t.c.msg), ZERO)).where(
+                t.c.id > bindparam("after")
+            )
+        )
+        self.find_messages = self._compile(lambda: select(*t.columns).where(between()).order_by(t.c.id))
+        self.find_names = self._page(
+            lambda: select(t.c.id, t.c.container, t.c.msgid_prod, t.c.msgid_seq).where(between())
+        )
+        self.find_here = self._page(lambda: select(*t.columns).where(here()))
+        self.find_acknowledged_here = self._page(
+            lambda: select(t.c.id).where(here(), acknowledged(self._tables, self._adapter, ours=self._ours))
+        )
+
+    def _define_subscriptions(self) -> None:
+        acks, ahead = self._tables.acks, self._tables.acknowledged
+        self.find_marks = self._compile(lambda: select(*acks.columns).where(self._here(acks)))
+        self.add_mark = self._insert(acks)
+        self.find_subscriptions_ahead = self._compile(
+            lambda: select(
+                self._adapter.exact(ahead.c.container), ahead.c.client_id, ahead.c.sub_name
+            ).distinct()
+        )
+        self.find_ahead = self._page_of(
+            lambda: (
+                select(*ahead.columns)
+                .where(self._sub(ahead), ahead.c.id > bindparam("after"))
+                .order_by(ahead.c.id)
+            )
+        )
+        self.add_ahead = self._insert(ahead)
+
+
+def acknowledged(tables: Tables, adapter: Adapter, *, ours: bool) -> ColumnElement[bool]:
+    """Of a message: its topic has durable subscriptions, and each of them has acknowledged it.
+
+    Nobody's prepared transaction decides on that any more. ``ours`` says whether JDBCSTORE_ACKS is there.
+    """
+    t, marks = tables.messages, tables.acks
+    other = marks.alias("other_mark")
+
+    def here(acks: Any) -> ColumnElement[bool]:
+        return and_(
+            acks.c.container == t.c.container,
+            adapter.exact(acks.c.container) == adapter.exact(t.c.container),
+            acks.c.priority.between(ZERO, literal_column("9")),
+        )
+
+    same_subscription = and_(
+        other.c.container == marks.c.container,
+        other.c.client_id == marks.c.client_id,
+        other.c.sub_name == marks.c.sub_name,
+        other.c.priority != marks.c.priority,
+    )
+    # A subscription's only row is its mark for every priority.
+    has_others = exists(select(ONE).select_from(other).where(same_subscription)).correlate(marks)
+    governs = or_(marks.c.priority == func.coalesce(t.c.priority, ZERO), not_(has_others))
+    waits = [here(marks), governs, func.coalesce(marks.c.last_acked_id, ZERO) < t.c.id]
+    if ours:
+        waits.append(not_(_ahead_of(marks, tables)))
+    wanted = exists(select(ONE).select_from(marks).where(*waits)).correlate(t)
+    subscribed = exists(select(ONE).select_from(marks).where(here(marks))).correlate(t)
+    return and_(t.c.xid.is_(None), subscribed, not_(wanted))
+
+
+def _ahead_of(marks: Any, tables: Tables) -> ColumnElement[bool]:
+    """Whether the subscription of this mark has acknowledged the message beyond it."""
+    t, ahead = tables.messages, tables.acknowledged
+    by_it = and_(
+        ahead.c.container == t.c.container,
+        ahead.c.id == t.c.id,
+        ahead.c.msgid_prod == t.c.msgid_prod,
+        ahead.c.msgid_seq == t.c.msgid_seq,
+        ahead.c.xid.is_(None),
+        ahead.c.client_id == marks.c.client_id,
+        ahead.c.sub_name == marks.c.sub_name,
+    )
+    return exists(select(ONE).select_from(ahead).where(by_it)).correlate(t, marks)

@@ -1,0 +1,168 @@
+"""The statements of prepared XA transactions, each built when it is first needed; nothing here runs one.
+
+The names are those of ActiveMQ's ``statements`` element where it has the statement. ``xid_`` is the
+whole text of an XID column.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Dialect, and_, bindparam, delete, func, insert, literal_column, null, select, update
+from sqlalchemy.sql import ClauseElement, ColumnElement
+
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.statements import LOWEST, Builder, GivenStatements, Narrowed, Statement
+from jdbcstore.database.tables import Tables
+
+
+class XaStatements(Builder):
+    """The statements for one set of tables on one vendor.
+
+    Those about ``acknowledged`` must not be used where the tables of our own do not exist.
+    """
+
+    def __init__(self, tables: Tables, adapter: Adapter, dialect: Dialect, given: GivenStatements) -> None:
+        super().__init__(tables, adapter, dialect, ours=True, hinted=False)
+        self._define_messages()
+        self._define_marks()
+        self._define_acknowledged()
+        self._define_ranges()
+        self._replace(given)
+
+    def _define_messages(self) -> None:
+        t = self._tables.messages
+        one = t.c.id == bindparam("id_")
+
+        def flags() -> ClauseElement:
+            xid, container = self._adapter.exact(t.c.xid), self._adapter.exact(t.c.container)
+            return select(xid, container, func.count()).where(t.c.xid > LOWEST).group_by(xid, container)
+
+        self._own_flags = self._compile(flags)
+        self.find_flags: Statement = self._own_flags
+        self.find_flagged = self._compile(
+            lambda: (
+                select(t.c.id, t.c.msgid_prod, t.c.msgid_seq, self._adapter.exact(t.c.container))
+                .where(self._has_xid(t))
+                .order_by(t.c.id)
+            )
+        )
+        self.update_xid_flag = self._compile(
+            lambda: update(t).where(self._found_here(t), one, t.c.xid.is_(None)).values(xid=bindparam("xid_"))
+        )
+        self.find_xid_by_id = self._compile(lambda: select(t.c.xid).where(one))
+        self.release_xid_flag = self._compile(lambda: update(t).where(one).values(xid=null()))
+        self.clear_xid_flag = self._compile(
+            lambda: update(t).where(one).values(xid=null(), id=bindparam("new_id"))
+        )
+
+    def _define_marks(self) -> None:
+        acks = self._tables.acks
+
+        def lane() -> ColumnElement[bool]:
+            return and_(self._sub(acks), acks.c.priority == bindparam("priority_"))
+
+        self._own_marks = self._compile(
+            lambda: select(
+                *(acks.c.container, acks.c.client_id, acks.c.sub_name),
+                *(acks.c.priority, acks.c.last_acked_id, acks.c.xid),
+            ).where(acks.c.xid > LOWEST)
+        )
+        self.find_acks_pending_outcome: Statement = self._own_marks
+        self.find_mark = self._compile(lambda: select(acks.c.last_acked_id, acks.c.xid).where(lane()))
+        mark = self._compile(lambda: update(acks).where(lane()).values(xid=bindparam("xid_")))
+        self.update_durable_last_ack_in_tx = mark
+        self.update_durable_last_ack_with_priority_in_tx = mark
+        self.clear_durable_last_ack_in_tx = self._compile(
+            lambda: update(acks).where(lane()).values(xid=null())
+        )
+
+    def _define_acknowledged(self) -> None:
+        t, ahead = self._tables.messages, self._tables.acknowledged
+
+        def flags() -> ClauseElement:
+            key = (self._adapter.exact(ahead.c.container), ahead.c.client_id, ahead.c.sub_name)
+            xid = self._adapter.exact(ahead.c.xid)
+            # By XID first, or SQLite walks the key to have the others in order.
+            return select(*key, xid, func.count()).where(ahead.c.xid > LOWEST).group_by(xid, *key)
+
+        def mine() -> ColumnElement[bool]:
+            return and_(self._sub(ahead), self._has_xid(ahead))
+
+        self.find_prepared_flags = self._compile(flags)
+        self.find_prepared = self._compile(
+            lambda: (
+                select(t.c.id, t.c.priority)
+                .select_from(ahead.join(t, self._same_message(ahead)))
+                .where(mine())
+                .order_by(t.c.id)
+            )
+        )
+        self.acknowledge_prepared = self._compile(lambda: update(ahead).where(mine()).values(xid=null()))
+        self.remove_prepared = self._compile(lambda: delete(ahead).where(mine()))
+
+    def _define_ranges(self) -> None:
+        t = self._tables.messages
+
+        def between() -> ColumnElement[bool]:
+            return and_(t.c.id > bindparam("after"), t.c.id <= bindparam("up_to"))
+
+        def in_lane() -> ColumnElement[bool]:
+            return and_(between(), self._priority() == bindparam("priority"))
+
+        def count(which: ColumnElement[bool]) -> ClauseElement:
+            return select(func.count()).select_from(t).where(self._here(t), t.c.xid.is_(None), which)
+
+        self.add_prepared = self._compile(lambda: self._insert_prepared(t.c.id == bindparam("id_")))
+        self.add_prepared_between = self._compile(lambda: self._insert_prepared(between()))
+        self.add_prepared_between_in_lane = self._compile(lambda: self._insert_prepared(in_lane()))
+        self.count_between = self._compile(lambda: count(between()))
+        self.count_between_in_lane = self._compile(lambda: count(in_lane()))
+
+    def _replace(self, given: GivenStatements) -> None:
+        flag = given.take("updateXidFlagStatement", xid="xid_", id="id_")
+        find = given.take("findXidByIdStatement", id="id_")
+        self.looks_before_flagging = bool(flag or find)
+        """Whether :attr:`update_xid_flag` may be for a message that another transaction has."""
+        self.update_xid_flag = flag or self.update_xid_flag
+        self.find_xid_by_id = find or self.find_xid_by_id
+        self.clear_xid_flag = given.take("clearXidFlagStatement", id="id_") or self.clear_xid_flag
+        mark = given.take("updateDurableLastAckInTxStatement", xid="xid_")
+        self.update_durable_last_ack_in_tx = mark or self.update_durable_last_ack_in_tx
+        name = "updateDurableLastAckWithPriorityInTxStatement"
+        mark = given.take(name, xid="xid_", priority="priority_")
+        self.update_durable_last_ack_with_priority_in_tx = (
+            mark or self.update_durable_last_ack_with_priority_in_tx
+        )
+        clear = given.take("clearDurableLastAckInTxStatement", priority="priority_")
+        self.clear_durable_last_ack_in_tx = clear or self.clear_durable_last_ack_in_tx
+        if find := given.take("findOpsPendingOutcomeStatement"):
+            self.find_flags = Narrowed(self._own_flags, find, ((0, 1),))
+        if find := given.take("findAcksPendingOutcomeStatement"):
+            same = ((5, 0), (0, 1), (1, 2), (2, 3))
+            self.find_acks_pending_outcome = Narrowed(self._own_marks, find, same)
+
+    def _insert_prepared(self, which: ColumnElement[bool]) -> ClauseElement:
+        """Note messages as acknowledged by a prepared transaction, but for those acknowledged before."""
+        t, ahead = self._tables.messages, self._tables.acknowledged
+        again = ahead.alias("again")
+        known = (
+            select(again.c.id)
+            .where(self._sub(again), again.c.container == t.c.container, again.c.id == t.c.id)
+            .scalar_subquery()
+        )
+        text = t.c.container.type
+        source = select(
+            t.c.container,
+            bindparam("client_id", type_=text),
+            bindparam("sub_name", type_=text),
+            t.c.id,
+            t.c.msgid_prod,
+            t.c.msgid_seq,
+            bindparam("xid_", type_=text),
+        ).where(self._here(t), t.c.xid.is_(None), func.coalesce(known, literal_column("-1")) != t.c.id, which)
+        columns = ["container", "client_id", "sub_name", "id", "msgid_prod", "msgid_seq", "xid"]
+        return insert(ahead).from_select(columns, source)
+
+    def _has_xid(self, table: Any) -> ColumnElement[bool]:
+        return self._equal(table.c.xid, bindparam("xid_"))

@@ -1,5 +1,0 @@
-"""A journal in front of any store: many small commits become few large ones."""
-
-from jdbcstore.journaled.store import JournaledStore
-
-__all__ = ["JournaledStore"]

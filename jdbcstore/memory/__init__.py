@@ -1,5 +1,0 @@
-"""MemoryStore: the store contract without a database, for non-persistent brokers and for tests."""
-
-from jdbcstore.memory.store import MemoryStore
-
-__all__ = ["MemoryStore"]

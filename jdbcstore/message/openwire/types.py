@@ -1,0 +1,46 @@
+"""Numbers that OpenWire gives to things, and the limits that keep a damaged row harmless."""
+
+from __future__ import annotations
+
+from jdbcstore.message.body import BodyType
+from jdbcstore.message.destination import DestinationKind
+
+MESSAGE_TYPES = {
+    BodyType.MESSAGE: 23,
+    BodyType.BYTES: 24,
+    BodyType.MAP: 25,
+    BodyType.OBJECT: 26,
+    BodyType.STREAM: 27,
+    BodyType.TEXT: 28,
+    BodyType.BLOB: 29,
+}
+BODY_TYPES = {number: kind for kind, number in MESSAGE_TYPES.items()}
+
+DESTINATION_TYPES = {
+    DestinationKind.QUEUE: 100,
+    DestinationKind.TOPIC: 101,
+    DestinationKind.TEMPORARY_QUEUE: 102,
+    DestinationKind.TEMPORARY_TOPIC: 103,
+}
+DESTINATION_KINDS = {number: kind for kind, number in DESTINATION_TYPES.items()}
+
+MESSAGE_ID, LOCAL_TRANSACTION_ID, XA_TRANSACTION_ID = 110, 111, 112
+CONNECTION_ID, SESSION_ID, CONSUMER_ID, PRODUCER_ID, BROKER_ID = 120, 121, 122, 123, 124
+
+VERSION = 11
+"""What ActiveMQ 5.12 and later store. Version 6, of 5.4 to 5.11, is read and can be written."""
+
+OLD_VERSION = 6
+
+MAX_INFLATED = 256 * 1024 * 1024
+"""The most bytes that a compressed text, bytes or object body may inflate to."""
+
+MAX_INFLATED_VALUES = 32 * 1024 * 1024
+"""The same for maps and streams, whose values take many times their bytes in memory."""
+
+MAX_MESSAGE_NESTING = 8
+"""How deep a message may be the data structure of another (advisories carry one)."""
+
+
+class Malformed(Exception):
+    """These bytes are not what they should be; leaves the codec as CorruptMessage."""

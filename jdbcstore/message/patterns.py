@@ -1,0 +1,95 @@
+"""Wildcards in destination names: ``*`` is one element between dots, a ``>`` at the end all that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+from jdbcstore.message.destination import Destination
+
+T = TypeVar("T")
+
+ANY_CHILD = "*"
+ANY_DESCENDANT = ">"
+
+
+class DestinationPattern:
+    """What a destination's name with wildcards matches: names of its own kind.
+
+    As in ActiveMQ, ``A.>`` matches ``A`` too, and ``A.*`` does not match ``A.B.C``. A name without
+    wildcards matches itself.
+    """
+
+    __slots__ = ("_elements", "destination", "is_wildcard")
+
+    def __init__(self, destination: Destination) -> None:
+        self.destination = destination
+        self._elements = tuple(destination.name.split("."))
+        self.is_wildcard = is_wildcard(destination)
+
+    def matches(self, destination: Destination) -> bool:
+        if destination.kind is not self.destination.kind:
+            return False
+        if not self.is_wildcard:
+            return destination.name == self.destination.name
+        return _matches(self._elements, destination.name.split("."))
+
+    def covers(self, other: DestinationPattern) -> bool:
+        """Whether this matches whatever ``other`` matches."""
+        mine, others = self._elements, other._elements
+        if other.destination.kind is not self.destination.kind:
+            return False
+        if mine[-1] != ANY_DESCENDANT:
+            return others[-1] != ANY_DESCENDANT and _matches(mine, [*others])
+        if others[-1] == ANY_DESCENDANT:
+            others = others[:-1]
+        return _matches(mine, [*others])
+
+    def __repr__(self) -> str:
+        return f"DestinationPattern({str(self.destination)!r})"
+
+
+class DestinationMap(Generic[T]):
+    """A value for each destination, of the most specific pattern that matches it.
+
+    As in ActiveMQ, that is the destination's own name, else the pattern that lies within all others;
+    of those that only overlap, as ``A.*`` and ``*.B``, the first in alphabetical order. A composite
+    stands for each of its members. Of two equal patterns the first holds.
+    """
+
+    def __init__(self, entries: Iterable[tuple[Destination, T]]) -> None:
+        self._entries: dict[Destination, tuple[DestinationPattern, T]] = {}
+        for destination, value in entries:
+            for member in destination.members:
+                self._entries.setdefault(member, (DestinationPattern(member), value))
+
+    def find(self, destination: Destination) -> T | None:
+        """The value for a destination; None if no pattern matches it."""
+        exact = self._entries.get(destination)
+        if exact is not None:
+            return exact[1]
+        matching = [entry for entry in self._entries.values() if entry[0].matches(destination)]
+        innermost = [
+            entry
+            for entry in matching
+            if not any(entry is not other and entry[0].covers(other[0]) for other in matching)
+        ]
+        chosen = min(innermost, key=lambda entry: entry[0].destination.name, default=None)
+        return None if chosen is None else chosen[1]
+
+
+def is_wildcard(destination: Destination) -> bool:
+    """Whether the name has an element that is a wildcard: ``A.*`` and ``A.>``, not ``A*``."""
+    elements = destination.name.split(".")
+    return ANY_CHILD in elements or elements[-1] == ANY_DESCENDANT
+
+
+def _matches(pattern: tuple[str, ...], elements: list[str]) -> bool:
+    if pattern[-1] == ANY_DESCENDANT:
+        fixed = pattern[:-1]
+        elements = elements[: len(fixed)]
+    else:
+        fixed = pattern
+    return len(fixed) == len(elements) and all(
+        expected in (ANY_CHILD, found) for expected, found in zip(fixed, elements, strict=True)
+    )

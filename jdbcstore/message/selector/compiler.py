@@ -1,0 +1,212 @@
+"""Makes of a selector's syntax tree one function that is asked for each message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, cast
+
+from lark import Token, Tree
+
+from jdbcstore.errors import InvalidSelector
+from jdbcstore.message.selector.conditions import (
+    Condition,
+    alike,
+    all_of,
+    any_of,
+    arithmetic,
+    as_number,
+    comparison,
+    is_null,
+    is_true,
+    likeness,
+    membership,
+    minus,
+    negation,
+    plus,
+)
+from jdbcstore.message.selector.identifiers import Getter, getter
+from jdbcstore.message.selector.like import like
+from jdbcstore.message.selector.numbers import literal
+
+MAX_NESTING = 150
+"""Each level is a call inside a call of Python, which has an end."""
+
+
+class Kind(StrEnum):
+    """What a part of a selector is; its value is how messages to users call it."""
+
+    PROPERTY = "a property"
+    NUMBER = "a number"
+    TEXT = "a text"
+    BOOLEAN = "true or false"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a selector: of which kind, and the function that gives its value."""
+
+    kind: Kind
+    value: Getter
+    position: int
+    depth: int = 0
+
+
+class Compiler:
+    """Compiles one selector. ``converting``: a property's text may be a number or boolean."""
+
+    def __init__(self, text: str, *, converting: bool = False) -> None:
+        self._text = text
+        self._converting = converting
+        self.names: set[str] = set()
+        """The identifiers seen so far."""
+
+    def condition(self, tree: Tree[Token]) -> Condition:
+        """The whole selector; without recursion, however deep the tree is.
+
+        :raises InvalidSelector: operands that do not fit their operator, or too much nesting
+        """
+        parts: dict[int, Part] = {}
+        for subtree in tree.iter_subtrees():
+            operands = [parts[id(child)] if isinstance(child, Tree) else child for child in subtree.children]
+            part: Part = getattr(self, f"_{subtree.data}")(*operands)
+            if part.depth > MAX_NESTING:
+                raise self._error(f"it is nested more than {MAX_NESTING} deep", part.position)
+            parts[id(subtree)] = part
+        return self._as_condition(parts[id(tree)])
+
+    def _error(self, reason: str, position: int) -> InvalidSelector:
+        return InvalidSelector(self._text, reason, position=position)
+
+    def _made(self, kind: Kind, value: Callable[..., Any], *operands: Part) -> Part:
+        return Part(kind, value, operands[0].position, 1 + max(operand.depth for operand in operands))
+
+    def _as_condition(self, part: Part) -> Condition:
+        if part.kind is Kind.PROPERTY:
+            return is_true(part.value)
+        if part.kind is not Kind.BOOLEAN:
+            raise self._error(f"{part.kind} alone is no condition; compare it with something", part.position)
+        return cast(Condition, part.value)
+
+    # literals and identifiers
+
+    def _number(self, token: Token) -> Part:
+        position = token.start_pos or 0
+        try:
+            number = literal(token)
+        except ValueError as error:
+            raise self._error(str(error), position) from None
+        if number == 1 << 63 and isinstance(number, int) and not self._text[:position].rstrip().endswith("-"):
+            raise self._error("the number is beyond a Java long (64 bits)", position)
+        return Part(Kind.NUMBER, lambda _: number, position)
+
+    def _quoted(self, token: Token) -> Part:
+        text = _unquoted(token)
+        return Part(Kind.TEXT, lambda _: text, token.start_pos or 0)
+
+    def _true(self, token: Token) -> Part:
+        return Part(Kind.BOOLEAN, lambda _: True, token.start_pos or 0)
+
+    def _false(self, token: Token) -> Part:
+        return Part(Kind.BOOLEAN, lambda _: False, token.start_pos or 0)
+
+    def _identifier(self, token: Token) -> Part:
+        name = str(token)
+        self.names.add(name)
+        return Part(Kind.PROPERTY, getter(name), token.start_pos or 0)
+
+    # conditions
+
+    def _disjunction(self, *operands: Part) -> Part:
+        return self._made(Kind.BOOLEAN, any_of([self._as_condition(part) for part in operands]), *operands)
+
+    def _conjunction(self, *operands: Part) -> Part:
+        return self._made(Kind.BOOLEAN, all_of([self._as_condition(part) for part in operands]), *operands)
+
+    def _negation(self, operand: Part) -> Part:
+        return self._made(Kind.BOOLEAN, negation(self._as_condition(operand)), operand)
+
+    def _comparison(self, one: Part, symbol: Token, other: Part) -> Part:
+        if symbol not in ("=", "<>"):
+            self._check_numbers(symbol, one, other)
+        value = comparison(symbol, *self._pair(symbol, one, other))
+        return self._made(Kind.BOOLEAN, value, one, other)
+
+    def _pair(self, symbol: str, one: Part, other: Part) -> tuple[Getter, Getter]:
+        if not self._converting:
+            return one.value, other.value
+        if symbol in ("=", "<>"):
+            return alike(one.value, other.value)
+        return as_number(one.value), as_number(other.value)
+
+    def _between(self, value: Part, low: Part, high: Part) -> Part:
+        above, below = self._comparison(value, _GE, low), self._comparison(value, _LE, high)
+        return self._conjunction(above, below)
+
+    def _not_between(self, value: Part, low: Part, high: Part) -> Part:
+        below, above = self._comparison(value, _LT, low), self._comparison(value, _GT, high)
+        return self._disjunction(below, above)
+
+    def _is_null(self, operand: Part) -> Part:
+        return self._made(Kind.BOOLEAN, is_null(operand.value, expected=True), operand)
+
+    def _is_not_null(self, operand: Part) -> Part:
+        return self._made(Kind.BOOLEAN, is_null(operand.value, expected=False), operand)
+
+    def _like(self, value: Part, pattern: Token, escape: Token | None = None) -> Part:
+        return self._likeness(value, pattern, escape, expected=True)
+
+    def _not_like(self, value: Part, pattern: Token, escape: Token | None = None) -> Part:
+        return self._likeness(value, pattern, escape, expected=False)
+
+    def _likeness(self, value: Part, pattern: Token, escape: Token | None, *, expected: bool) -> Part:
+        if value.kind not in (Kind.PROPERTY, Kind.TEXT):
+            raise self._error(f"LIKE is for texts, and this is {value.kind}", value.position)
+        character = None if escape is None else _unquoted(escape)
+        if escape is not None and len(character or "") != 1:
+            raise self._error("ESCAPE takes a text of one character", escape.start_pos or 0)
+        is_like = like(_unquoted(pattern), character)
+        return self._made(Kind.BOOLEAN, likeness(value.value, is_like, expected=expected), value)
+
+    def _in_(self, value: Part, *texts: Token) -> Part:
+        return self._membership(value, *texts, expected=True)
+
+    def _not_in(self, value: Part, *texts: Token) -> Part:
+        return self._membership(value, *texts, expected=False)
+
+    def _membership(self, value: Part, *texts: Token, expected: bool) -> Part:
+        if value.kind is not Kind.PROPERTY:
+            raise self._error(f"IN is for properties, and this is {value.kind}", value.position)
+        among = [_unquoted(text) for text in texts]
+        return self._made(Kind.BOOLEAN, membership(value.value, among, expected=expected), value)
+
+    # numbers
+
+    def _arithmetic(self, one: Part, symbol: Token, other: Part) -> Part:
+        self._check_numbers(symbol, one, other)
+        value = arithmetic(symbol, self._operand(one), self._operand(other))
+        return self._made(Kind.NUMBER, value, one, other)
+
+    def _minus(self, symbol: Token, operand: Part) -> Part:
+        self._check_numbers(symbol, operand)
+        return self._made(Kind.NUMBER, minus(self._operand(operand)), operand)
+
+    def _plus(self, symbol: Token, operand: Part) -> Part:
+        self._check_numbers(symbol, operand)
+        return self._made(Kind.NUMBER, plus(self._operand(operand)), operand)
+
+    def _operand(self, part: Part) -> Getter:
+        return as_number(part.value) if self._converting else part.value
+
+    def _check_numbers(self, symbol: str, *operands: Part) -> None:
+        for part in operands:
+            if part.kind not in (Kind.PROPERTY, Kind.NUMBER):
+                raise self._error(f"{symbol} is for numbers, and this is {part.kind}", part.position)
+
+
+def _unquoted(token: Token) -> str:
+    return token[1:-1].replace("''", "'")
+
+
+_GE, _LE, _LT, _GT = (Token("COMPARISON", symbol) for symbol in (">=", "<=", "<", ">"))

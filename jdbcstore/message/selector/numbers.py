@@ -1,0 +1,120 @@
+"""Numbers as Java has them: 64 bits that wrap around, or a double; and the text of both."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from math import copysign, fmod, inf, isinf, isnan, nan
+from typing import Any
+
+from jdbcstore.message.values import Byte, Float, Long, Short
+
+Number = int | float
+
+EXACT = frozenset({int, Long, Short, Byte})
+APPROXIMATE = frozenset({float, Float})
+NUMBERS = EXACT | APPROXIMATE
+
+_LIMIT = 1 << 63
+_WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_BROKEN = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+
+
+def literal(text: str) -> Number:
+    """The number that a selector, as Java, writes so; 2**63 too, for the sake of a minus before it.
+
+    :raises ValueError: there is no such number; the message says why
+    """
+    digits = text.rstrip("lL")
+    if digits[:2] in ("0x", "0X"):
+        return _whole(digits, 16)
+    if digits.isdigit():
+        octal = len(digits) > 1 and digits[0] == "0"
+        if octal and not set(digits) <= set("01234567"):
+            raise ValueError("a number that begins with 0 is octal, and this one is not")
+        return _whole(digits, 8 if octal else 10)
+    value = float(text.rstrip("fFdD"))
+    single = text[-1] in "fF"
+    if isinf(value) or (single and abs(value) > 3.4028235677973366e38):
+        raise ValueError(f"the number is beyond a Java {'float' if single else 'double'}")
+    return Float(value) if single else value
+
+
+def _whole(digits: str, base: int) -> int:
+    # Python refuses to read thousands of digits by an error of its own.
+    value = int(digits, base) if len(digits) < 100 else _LIMIT + 1
+    if value > _LIMIT:
+        raise ValueError("the number is beyond a Java long (64 bits)")
+    return value
+
+
+def said(text: str) -> Number | None:
+    """The number that a property's text is, None if it is none."""
+    if len(text) > 400:
+        return None
+    if _WHOLE.fullmatch(text):
+        value = int(text)
+        return value if -_LIMIT <= value < _LIMIT else float(text)
+    return float(text) if _BROKEN.fullmatch(text) else None
+
+
+def promoted(one: Number, other: Number) -> tuple[Number, Number]:
+    """Both as Java makes them alike before it compares them."""
+    if type(one) in EXACT and type(other) in EXACT:
+        return one, other
+    if type(one) is float or type(other) is float:
+        return float(one), float(other)
+    return Float(one), Float(other)
+
+
+def wrapped(value: int) -> int:
+    """The number that is left of it in 64 bits."""
+    return value if -_LIMIT <= value < _LIMIT else (value + _LIMIT) % (2 * _LIMIT) - _LIMIT
+
+
+def negative(value: Number) -> Number:
+    return wrapped(-int(value)) if type(value) in EXACT else -float(value)
+
+
+def _plainly(operation: Callable[[Any, Any], Any]) -> Callable[[Number, Number], Number | None]:
+    def calculate(one: Number, other: Number) -> Number | None:
+        if type(one) in EXACT and type(other) in EXACT:
+            return wrapped(operation(int(one), int(other)))
+        return float(operation(float(one), float(other)))
+
+    return calculate
+
+
+def _divide(one: Number, other: Number) -> Number | None:
+    if type(one) in EXACT and type(other) in EXACT:
+        if other == 0:
+            return None
+        quotient = abs(int(one)) // abs(int(other))
+        return wrapped(quotient if (one < 0) == (other < 0) else -quotient)
+    dividend, divisor = float(one), float(other)
+    if divisor != 0:
+        return dividend / divisor
+    if dividend == 0 or isnan(dividend):
+        return nan
+    return inf * copysign(1.0, dividend) * copysign(1.0, divisor)
+
+
+def _rest(one: Number, other: Number) -> Number | None:
+    if type(one) in EXACT and type(other) in EXACT:
+        if other == 0:
+            return None
+        rest = abs(int(one)) % abs(int(other))
+        return -rest if one < 0 else rest
+    dividend, divisor = float(one), float(other)
+    return nan if divisor == 0 or isinf(dividend) else fmod(dividend, divisor)
+
+
+OPERATIONS: dict[str, Callable[[Number, Number], Number | None]] = {
+    "+": _plainly(operator.add),
+    "-": _plainly(operator.sub),
+    "*": _plainly(operator.mul),
+    "/": _divide,
+    "%": _rest,
+}
+"""None is what Java answers with an exception: a whole number divided by 0."""

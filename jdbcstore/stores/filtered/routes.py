@@ -1,0 +1,221 @@
+"""Which store has which destinations."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jdbcstore.abc import Store
+from jdbcstore.errors import ConfigurationError, InvalidDestination, StoreClosed, StoreError
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.patterns import DestinationMap
+from jdbcstore.stores.filtered.each import StorePerDestination
+
+log = logging.getLogger(__name__)
+
+_NAME_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """The store of all destinations that a pattern matches; None is all that no other route has.
+
+    ``name`` tells the stores of unfinished transactions apart after a restart; without one it is the
+    pattern. A store that several routes lead to has the name of the first. With a
+    :class:`StorePerDestination` each destination has its own.
+    """
+
+    store: Store | StorePerDestination
+    destination: Destination | None = None
+    name: str | None = None
+
+    @property
+    def label(self) -> str:
+        return self.name if self.name is not None else str(self.destination or "")
+
+
+class Routes:
+    """The routes of one filtered store. For any number of threads.
+
+    :raises ConfigurationError: there is none, or two stores have one name
+    """
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._by_destination = DestinationMap(
+            (route.destination, route.store) for route in routes if route.destination is not None
+        )
+        self._others = next((route.store for route in routes if route.destination is None), None)
+        if not routes:
+            raise ConfigurationError("a filtered store needs a route; give one without a destination")
+        self._lock = threading.Lock()
+        self._closed = False
+        self._labels: dict[int, str] = {}
+        self._by_name: dict[bytes, Store] = {}
+        self._each: dict[tuple[int, Destination], Store] = {}
+        self._own: Counter[int] = Counter()
+        """How many stores there are of one destination each."""
+        self._shared: dict[int, Store] = {}
+        """What destinations share that have no store of their own, though each should."""
+        self.stores: tuple[Store, ...] = ()
+        """Those that are open."""
+        several: dict[int, StorePerDestination] = {}
+        for route in routes:
+            if id(route.store) in self._labels:
+                continue
+            if isinstance(route.store, StorePerDestination):
+                self._labels[id(route.store)] = route.label
+                several[id(route.store)] = route.store
+            else:
+                self._add(route.store, route.label)
+        try:
+            for one in several.values():
+                if one.has_shared:
+                    self._open_shared(one)
+                for destination in one.found():
+                    self._store_of_its_own(one, destination)
+                    if self._own[id(one)] > one.most:
+                        self._remove_if_empty(one, destination)
+        except BaseException:
+            self.close_each()
+            raise
+
+    def _add(self, store: Store, label: str) -> None:
+        self._labels[id(store)] = label
+        if self.name_of(store) in self._by_name:
+            raise ConfigurationError("two stores of a filtered store have one name; give each route another")
+        self._by_name[self.name_of(store)] = store
+        self.stores = (*self.stores, store)
+
+    def store_of(self, destination: Destination) -> Store:
+        """The store of a destination, by the most specific pattern.
+
+        :raises InvalidDestination: no route leads anywhere
+        """
+        store = self._leading(destination)
+        if isinstance(store, StorePerDestination):
+            return self._store_of_its_own(store, destination)
+        if store is None:
+            raise InvalidDestination(
+                f"no store is there for {destination}; add a route for it, or one without a destination"
+            )
+        return store
+
+    def leads_to(self, store: Store, destination: Destination) -> bool:
+        """Whether a destination that a store has is that store's, and not another's or nobody's."""
+        leading = self._leading(destination)
+        if isinstance(leading, StorePerDestination):
+            leading = self._each.get((id(leading), destination))
+        return leading is store
+
+    def _leading(self, destination: Destination) -> Store | StorePerDestination | None:
+        return self._by_destination.find(destination) or self._others
+
+    def _store_of_its_own(self, several: StorePerDestination, destination: Destination) -> Store:
+        key = id(several), destination
+        found = self._each.get(key)
+        if found is not None:
+            return found
+        with self._lock:
+            if self._closed:
+                raise StoreClosed()
+            if key not in self._each:
+                self._each[key] = self._opened(several, destination)
+            return self._each[key]
+
+    def _opened(self, several: StorePerDestination, destination: Destination) -> Store:
+        """A store of its own, if it has one or there is room for one more."""
+        if not several.has(destination) and self._own[id(several)] >= several.most:
+            if id(several) not in self._shared:
+                log.warning(
+                    "there are %d stores for a destination each in one folder: others share one from now on;"
+                    " delete destinations that nobody needs, or route them",
+                    several.most,
+                )
+                self._open_shared(several)
+            return self._shared[id(several)]
+        store = several.open(destination)
+        self._add(store, f"{self._labels[id(several)]} {destination}")
+        self._own[id(several)] += 1
+        return store
+
+    def _open_shared(self, several: StorePerDestination) -> None:
+        store = several.open_shared()
+        self._shared[id(several)] = store
+        self._add(store, f"{self._labels[id(several)]} (shared)")
+        for destination in store.destinations():
+            if not several.has(destination):
+                self._each[id(several), destination] = store
+
+    def has_its_own(self, destination: Destination) -> bool:
+        """Whether a destination is alone in its store."""
+        several = self._leading(destination)
+        if not isinstance(several, StorePerDestination):
+            return False
+        found = self._each.get((id(several), destination))
+        return found is not None and found is not self._shared.get(id(several))
+
+    def remove(self, destination: Destination) -> None:
+        """Close the store of a destination of its own, and remove it, if there is nothing in it.
+
+        :raises StoreError: it cannot be looked into
+        """
+        several = self._leading(destination)
+        if isinstance(several, StorePerDestination):
+            with self._lock:
+                if not self._closed:
+                    self._remove_if_empty(several, destination)
+
+    def _remove_if_empty(self, several: StorePerDestination, destination: Destination) -> None:
+        key = id(several), destination
+        store = self._each.get(key)
+        if store is None or store is self._shared.get(id(several)) or not _is_empty(store):
+            return
+        # Closed first, so that nothing comes in between: whoever has it yet hears of that.
+        self._forget(store)
+        del self._each[key]
+        self._own[id(several)] -= 1
+        store.close()
+        found = several.open(destination)
+        if _is_empty(found):
+            found.close()
+            several.remove(destination)
+        else:
+            self._add(found, f"{self._labels[id(several)]} {destination}")
+            self._own[id(several)] += 1
+            self._each[key] = found
+
+    def _forget(self, store: Store) -> None:
+        del self._by_name[self.name_of(store)]
+        del self._labels[id(store)]
+        self.stores = tuple(one for one in self.stores if one is not store)
+
+    def close(self) -> None:
+        """Open no more stores."""
+        with self._lock:
+            self._closed = True
+
+    def close_each(self) -> None:
+        """Close the stores that were opened here, for who cannot use them."""
+        self.close()
+        for store in {id(one): one for one in (*self._each.values(), *self._shared.values())}.values():
+            with contextlib.suppress(StoreError):
+                store.close()
+
+    def name_of(self, store: Store) -> bytes:
+        """The store's name within an XID."""
+        label = self._labels[id(store)]
+        return hashlib.blake2b(label.encode(), digest_size=_NAME_BYTES).digest()
+
+    def named(self, name: bytes) -> Store | None:
+        """The store of a name within an XID."""
+        return self._by_name.get(name)
+
+
+def _is_empty(store: Store) -> bool:
+    """Whether nothing would be lost with it."""
+    return not (store.destinations() or store.xa.recover())

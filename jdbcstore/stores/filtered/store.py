@@ -1,0 +1,166 @@
+"""FilteredStore: destinations in several stores, which look like one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from types import TracebackType
+from typing import Self, TypeVar
+
+from jdbcstore.abc import MessageStore, Outcome, Progress, TopicMessageStore
+from jdbcstore.errors import StoreClosed
+from jdbcstore.message.destination import Destination, DestinationKind
+from jdbcstore.message.ids import ProducerId
+from jdbcstore.message.message import Message
+from jdbcstore.stores.filtered.apart import add_apart
+from jdbcstore.stores.filtered.outcomes import Outcomes
+from jdbcstore.stores.filtered.routes import Route, Routes
+from jdbcstore.stores.filtered.transaction import FilteredTransaction, destination_named
+from jdbcstore.stores.filtered.xa import FilteredXAResource
+from jdbcstore.stores.shared.naming import MessageNamer
+from jdbcstore.util.clock import Clock, SystemClock
+from jdbcstore.util.futures import StoreFuture
+
+T = TypeVar("T")
+_THREADS = 4
+_LAST_WORDS = 1.0
+"""Seconds that a commit has to see that its stores were closed."""
+_PRODUCER_LENGTH = 250
+"""What MSGID_PROD holds by default."""
+
+
+class FilteredStore:
+    """Routes each destination to one of several stores; ActiveMQ's mKahaDB, with any stores.
+
+    It keeps every promise of :class:`jdbcstore.abc.Store` that its stores keep, with three differences.
+    Sequences are each store's own: they order the messages of one destination and of one store.
+    A transaction over several stores is committed in two phases: if the process ends in between, it is
+    finished when a filtered store with the same routes is opened. And such a transaction takes no
+    ``update_message``, nor an ``acknowledge`` of a topic's message for all subscriptions.
+
+    It owns its stores: closing it closes them. Opening finishes what an earlier process left, unless it is
+    ``read_only``, as its stores have to be then.
+
+    :raises ConfigurationError: no route, or two stores of one name
+    :raises StoreUnavailable: a store does not answer
+    """
+
+    commits_in_order = False
+    """Those over several stores take a while, each in a thread."""
+
+    def __init__(
+        self, routes: Sequence[Route], *, clock: Clock | None = None, read_only: bool = False
+    ) -> None:
+        self.routes = Routes(routes)
+        self.namer = MessageNamer(clock or SystemClock(), _PRODUCER_LENGTH)
+        self.outcomes = Outcomes(self.routes)
+        self._threads = ThreadPoolExecutor(_THREADS, "jdbcstore-filtered")
+        self._running: set[Future[None]] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+        if not read_only:
+            try:
+                self.outcomes.finish()
+            except BaseException:
+                self.routes.close_each()
+                raise
+
+    def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> MessageStore:
+        destination = destination_named(name, DestinationKind.QUEUE)
+        return self.routes.store_of(destination).queue(destination, prioritized=prioritized)
+
+    def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> TopicMessageStore:
+        destination = destination_named(name, DestinationKind.TOPIC)
+        return self.routes.store_of(destination).topic(destination, prioritized=prioritized)
+
+    def transaction(self) -> FilteredTransaction:
+        return FilteredTransaction(self)
+
+    def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
+        return add_apart(self.routes, messages)
+
+    @property
+    def xa(self) -> FilteredXAResource:
+        return FilteredXAResource(self)
+
+    def run(self, work: Callable[[], T]) -> StoreFuture[T]:
+        """Do something that takes several commits in a thread."""
+        result: StoreFuture[T] = StoreFuture()
+        with self._lock:
+            if self._closed:
+                raise StoreClosed()
+            running = self._threads.submit(_fulfil, result, work)
+            self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        return result
+
+    def destinations(self) -> list[Destination]:
+        found = (
+            destination
+            for store in self.routes.stores
+            for destination in store.destinations()
+            if self.routes.leads_to(store, destination)
+        )
+        return sorted(found, key=str)
+
+    def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
+        """As the contract says. A store of its own is closed with it, and so is what was had of that."""
+        removed = self.routes.store_of(destination).delete_destination(destination, progress)
+        if self.routes.has_its_own(destination):
+            with self.outcomes.alone():
+                self.routes.remove(destination)
+        return removed
+
+    def last_sequence(self) -> int:
+        """The highest of any store."""
+        return max(store.last_sequence() for store in self.routes.stores)
+
+    def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
+        found = (store.last_producer_sequence_id(producer_id) for store in self.routes.stores)
+        return max((sequence for sequence in found if sequence is not None), default=None)
+
+    def cleanup(self, progress: Progress | None = None) -> int:
+        return sum(store.cleanup(progress) for store in self.routes.stores)
+
+    def close(self, timeout: float | None = None) -> None:
+        with self._lock:
+            self._closed = True
+            self._threads.shutdown(wait=False)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self.routes.close()
+        late = wait(tuple(self._running), timeout).not_done
+        unwritten: list[StoreClosed] = []
+        for store in self.routes.stores:
+            try:
+                store.close(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            except StoreClosed as error:
+                unwritten.append(error)
+        wait(late, _LAST_WORDS)
+        if unwritten or late:
+            raise StoreClosed(
+                f"closed after {timeout} seconds; what was not written by then was given up, and its callers"
+                " were told so",
+                unwritten=sum(one.unwritten for one in unwritten) or len(late),
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _fulfil(result: StoreFuture[T], work: Callable[[], T]) -> None:
+    if not result.set_running_or_notify_cancel():
+        return
+    try:
+        result.set_result(work())
+    except BaseException as error:
+        result.set_exception(error)

@@ -1,0 +1,111 @@
+"""Removing topic messages that every durable subscription has acknowledged.
+
+ActiveMQ sweeps one priority in ten at each run, with a DELETE of any size. Here each run sweeps all
+of them, a batch at a time, between other writers' batches. What was removed stays removed, so an
+interrupted run needs no taking up: the next one finds the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from jdbcstore.abc import Progress
+from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.session import Session
+from jdbcstore.database.statements import Statement
+from jdbcstore.message.destination import Destination
+from jdbcstore.stores.jdbc.writer.writer import Writer
+from jdbcstore.stores.shared.paging import PRIORITIES, REMOVE_BATCH, id_pages
+
+
+def clean(session: Session, writer: Writer, progress: Progress | None) -> int:
+    """Remove the messages of all topics that nobody waits for; topics without subscriptions are left."""
+    total = 0
+    for (name,) in session.fetch(session.statements.find_subscribed_destinations):
+        if Destination.parse(name).is_topic:
+            topic = _Topic(session, writer, name)
+            for count in topic.clean():
+                total += count
+                if progress is not None and count:
+                    progress(count)
+    return total
+
+
+class _Topic:
+    """One topic's messages. Each batch looks again at what is acknowledged, in its own transaction:
+    a subscription made meanwhile may want all that is still there."""
+
+    def __init__(self, session: Session, writer: Writer, container: str) -> None:
+        self._session = session
+        self._sql = session.statements
+        self._writer = writer
+        self._container = container
+
+    def clean(self) -> Iterator[int]:
+        """How many messages each batch removed."""
+        rows = self._session.fetch(self._sql.find_all_marks, container=self._container)
+        floors = _floors(rows)
+        if len(set(floors)) == 1:
+            yield from self._remove_passed(None, floors[0])
+        else:
+            for priority, floor in enumerate(floors):
+                yield from self._remove_passed(priority, floor)
+        for sub in dict.fromkeys((client_id, name) for client_id, name, *_ in rows):
+            yield from self._remove_ahead(*sub)
+
+    def _remove_passed(self, priority: int | None, floor: int) -> Iterator[int]:
+        """Remove what is behind every subscription's mark."""
+        values: dict[str, Any] = {"container": self._container}
+        find: Statement = self._sql.find_ids
+        if priority is not None:
+            find, values["priority"] = self._sql.find_ids_by_priority.of(priority), priority
+        for ids in id_pages(lambda **place: self._session.fetch(find, **place, **values), floor):
+
+            def remove(connection: Connection, ids: list[int] = ids) -> int:
+                floors = _floors(connection.fetch(self._sql.find_all_marks, container=self._container))
+                up_to = min(floors) if priority is None else floors[priority]
+                passed = [(self._container, id_) for id_ in ids if id_ <= up_to]
+                return connection.remove_messages(passed)
+
+            yield self._writer.call(remove)
+
+    def _remove_ahead(self, client_id: str, name: str) -> Iterator[int]:
+        """Remove what this subscription has acknowledged ahead of its mark, and nobody else waits for."""
+        sub = {"container": self._container, "client_id": client_id, "sub_name": name}
+        after = -1
+        while True:
+            page = {**sub, "after": after, "limit": REMOVE_BATCH}
+            rows = self._session.fetch(self._sql.find_acknowledged, **page)
+            if not rows:
+                return
+            if any(done or present is None for _, present, done in rows):
+
+                def remove(connection: Connection, page: dict[str, Any] = page) -> int:
+                    rows = connection.fetch(self._sql.find_acknowledged, **page)
+                    done = [(self._container, id_) for id_, _, is_done in rows if is_done]
+                    removed = connection.remove_messages(done)
+                    up_to = rows[-1][0] if rows else page["after"]
+                    stale = self._sql.remove_stale_acknowledged
+                    connection.execute(stale, **sub, after=page["after"], up_to=up_to)
+                    return removed
+
+                yield self._writer.call(remove)
+            after = rows[-1][0]
+
+
+def _floors(rows: Iterable[Row]) -> list[int]:
+    """For each priority, the sequence up to which every subscription has acknowledged."""
+    marks: dict[tuple[str, str], dict[int, int]] = {}
+    for client_id, name, priority, mark, _, _ in rows:
+        marks.setdefault((client_id, name), {})[priority] = mark or 0
+    floors = []
+    for priority in range(PRIORITIES):
+        # A subscription's only row is its mark for every priority.
+        of_each = [
+            next(iter(lanes.values())) if len(lanes) == 1 else lanes.get(priority, 0)
+            for lanes in marks.values()
+        ]
+        floors.append(min(of_each, default=-1))
+    return floors

@@ -1,0 +1,247 @@
+"""A queue on the tables, and what a topic has in common with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import cycle, islice
+from typing import Any, Protocol
+
+from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
+from jdbcstore.config.types import NameLengths
+from jdbcstore.database.adapters.sql import Row, Sql
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.session import Session
+from jdbcstore.database.statements import LISTED, Statement, Statements
+from jdbcstore.message import openwire
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import MessageId
+from jdbcstore.message.message import Message
+from jdbcstore.stores.jdbc.references import Bodies
+from jdbcstore.stores.jdbc.writer.writer import Writer
+from jdbcstore.stores.shared.checks import MAX_SEQUENCE, fits, message_not_found, name_of
+from jdbcstore.stores.shared.encoding import MessageEncoder
+from jdbcstore.stores.shared.paging import PRIORITIES, Complete, RowChanged, id_pages, read_page
+from jdbcstore.stores.shared.units import EncodedMessage, Unit, Write, nothing, only
+from jdbcstore.util.clock import Clock
+from jdbcstore.util.futures import StoreFuture
+
+_SAMPLE = 1_000
+"""Rows whose priorities tell whether a destination is prioritised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the destinations of one store share."""
+
+    session: Session
+    writer: Writer
+    encoder: MessageEncoder
+    clock: Clock
+    lengths: NameLengths
+    bodies: Bodies
+
+
+class JdbcMessageStore:
+    """One destination's rows of ACTIVEMQ_MSGS; see :class:`jdbcstore.abc.MessageStore`."""
+
+    def __init__(self, parts: Parts, destination: Destination, prioritized: bool | None) -> None:
+        self._parts = parts
+        self._session = parts.session
+        self._sql = parts.session.statements
+        self._destination = destination
+        self._container = destination.qualified_name
+        self._prioritized = self._looks_prioritized() if prioritized is None else prioritized
+
+    def _looks_prioritized(self) -> bool:
+        """As the stored rows show."""
+        rows = self._fetch(self._sql.find_priorities, limit=_SAMPLE)
+        return any(priority for (priority,) in rows)
+
+    @property
+    def destination(self) -> Destination:
+        return self._destination
+
+    @property
+    def prioritized(self) -> bool:
+        return self._prioritized
+
+    def add_message(self, message: Message) -> MessageReference:
+        reference: MessageReference = self._parts.writer.execute(Unit(only, adds=[self.encode(message)]))
+        return reference
+
+    def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
+        return self._parts.writer.submit(Unit(only, adds=[self.encode(message)]))
+
+    def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
+        unit = Unit(adds=[self.encode(message) for message in messages])
+        references: list[MessageReference] = self._parts.writer.execute(unit)
+        return references
+
+    def encode(self, message: Message) -> EncodedMessage:
+        """The message's row, checked; for the writers of this package."""
+        return self._parts.encoder.encode(message, self._destination, prioritized=self._prioritized)
+
+    def get_message(self, message: MessageId | int) -> Message:
+        for id_, _ in self.resolve(message):
+            for found, blob in self._fetch(self._sql.find_message_by_id, id_=id_):
+                complete = self.complete
+                if complete is not None and openwire.is_reference(blob):
+                    try:
+                        blob = complete(found, blob)
+                    except RowChanged:
+                        return self.get_message(found)
+                return openwire.decode(blob, sequence=found, container=self._container)
+        raise message_not_found(message, self._destination)
+
+    @property
+    def complete(self) -> Complete | None:
+        """Makes whole what rows only refer to; None if nothing does. For the readers of this package."""
+        return self._parts.bodies.complete(self._container)
+
+    def acknowledge(self, *messages: Reference) -> None:
+        self._parts.writer.execute(self._removal(messages))
+
+    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
+        return self._parts.writer.submit(self._removal(messages))
+
+    def _removal(self, messages: Sequence[Reference]) -> Unit:
+        unit = Unit(nothing)
+        self.remove_in(unit, messages)
+        return unit
+
+    def remove_in(self, unit: Unit, messages: Sequence[Reference]) -> None:
+        """Let the unit remove messages; for the writers of this package."""
+        unit.removes.extend([(self._container, id_) for one in messages for id_, _ in self.resolve(one)])
+
+    def update_message(self, message: Message) -> None:
+        self._parts.writer.execute(Unit(nothing, updates=[self.encode_update(message)]))
+
+    def encode_update(self, message: Message) -> Write:
+        """The statement that stores a message anew; for the writers of this package."""
+        for id_, _ in self.resolve(message):
+            for _, blob in self._fetch(self._sql.find_message_by_id, id_=id_):
+                if message.message_id is None:
+                    stored = openwire.decode(blob, sequence=id_, container=self._container)
+                    message = message.replace(message_id=stored.message_id)
+                return update_of(self._session, self._sql, id_, self.encode(message).blob_for(id_))
+        raise message_not_found(name_of(message), self._destination)
+
+    def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
+        """(ID, priority) of every row that is meant; the priority is 0 unless asked for."""
+        name = name_of(message)
+        if isinstance(name, int):
+            if not 0 <= name <= MAX_SEQUENCE:
+                return []
+            # The user's statement removes whatever has this ID, also what is in doubt.
+            known = not self._sql.removes_singly
+            if known and isinstance(message, Message) and message.destination == self._destination:
+                return [(name, message.priority)]
+            if known and not (with_priority or isinstance(message, Message)):
+                return [(name, 0)]
+            found = self._fetch(self._sql.find_priority_by_id, id_=name)
+            return [(id_, priority or 0) for id_, priority in found]
+        if name.producer_id is None or not fits(str(name.producer_id), self._parts.lengths.message_id):
+            return []
+        rows = self._fetch(
+            self._sql.find_message_sequence_id,
+            msgid_prod=str(name.producer_id),
+            msgid_seq=name.producer_sequence,
+        )
+        return [(id_, priority or 0) for id_, priority in rows]
+
+    def present(self, sequences: Sequence[int]) -> dict[int, int]:
+        """Of these, those that are stored here and not in doubt, and the bytes of each."""
+        found: dict[int, int] = {}
+        for start in range(0, len(sequences), LISTED):
+            ids = list(islice(cycle(sequences[start : start + LISTED]), LISTED))
+            rows = self._fetch(self._sql.find_sizes_by_ids, **{f"id_{n}": id_ for n, id_ in enumerate(ids)})
+            found.update((id_, int(size)) for id_, size in rows)
+        return found
+
+    def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
+        def fetch(priority: int | None, behind: int, count: int) -> list[Row]:
+            if priority is None:
+                return self._fetch(self._sql.find_next_messages, after=behind, limit=count)
+            query = self._sql.find_next_messages_by_priority.of(priority)
+            return self._fetch(query, priority=priority, after=behind, limit=count)
+
+        marks = [-1] * (PRIORITIES if self._prioritized else 1)
+        return read_page(fetch, self._container, limit, after, marks, self.complete)
+
+    def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
+        now_ms = self._parts.clock.now_ms()
+
+        def fetch(_priority: int | None, behind: int, count: int) -> list[Row]:
+            return self._fetch(self._sql.find_expired_messages, now_ms=now_ms, after=behind, limit=count)
+
+        return read_page(fetch, self._container, limit, after, [-1], self.complete)
+
+    def recover_in_doubt(self, limit: int = 500, after: Cursor | None = None) -> Page:
+        """Messages, by sequence, that a prepared XA transaction adds or removes once it is decided."""
+
+        def fetch(_priority: int | None, behind: int, count: int) -> list[Row]:
+            return self._fetch(self._sql.find_in_doubt_messages, after=behind, limit=count)
+
+        return read_page(fetch, self._container, limit, after, [-1])
+
+    def message_count(self) -> int:
+        count: int = self._fetch(self._sql.destination_message_count)[0][0]
+        return count
+
+    def statistics(self) -> Statistics:
+        [(count, size)] = self._fetch(self._sql.destination_statistics)
+
+        def fetch(_priority: int | None, behind: int, count: int) -> list[Row]:
+            return self._fetch(self._sql.find_next_messages, after=behind, limit=count)
+
+        first = [*read_page(fetch, self._container, 1, None, [-1], self.complete)]
+        oldest = first[0].timestamp_ms if first else None
+        return Statistics(int(count), int(size), oldest)
+
+    def remove_all_messages(self, progress: Progress | None = None) -> int:
+        return self._remove_found(self._sql.find_ids, progress, self._last_sequence())
+
+    def remove_expired(self, progress: Progress | None = None) -> int:
+        now_ms = self._parts.clock.now_ms()
+        return self._remove_found(self._sql.find_expired_ids, progress, self._last_sequence(), now_ms=now_ms)
+
+    def _last_sequence(self) -> int:
+        last: int | None = self._session.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0]
+        return last or 0
+
+    def _remove_found(self, find: Sql, progress: Progress | None, up_to: int, **values: Any) -> int:
+        """Remove what a paged query of IDs finds, each page in a transaction of its own."""
+        total = 0
+        for ids in id_pages(lambda **place: self._fetch(find, **place, **values), up_to):
+            removed: int = self._parts.writer.call(partial(self.remove_rows, ids=ids))
+            total += removed
+            if progress is not None and removed:
+                progress(removed)
+        return total
+
+    def remove_rows(self, connection: Connection, ids: Sequence[int]) -> int:
+        """Delete rows on the writer's connection; how many."""
+        return connection.remove_messages([(self._container, id_) for id_ in ids])
+
+    def _fetch(self, sql: Statement, **values: Any) -> list[Row]:
+        return self._session.fetch(sql, container=self._container, **values)
+
+
+class Reader(Protocol):
+    """A session, or one connection of it."""
+
+    def fetch(self, sql: Statement, **values: Any) -> list[Row]: ...
+
+
+def update_of(reader: Reader, sql: Statements, id_: int, blob: bytes) -> Write:
+    """The statement that gives the row of this ID another blob; it finds none that is gone."""
+    update, by_name = sql.update_message, sql.update_message_by_name
+    if by_name is not None:
+        for producer, sequence, container in reader.fetch(sql.find_id_owner, id_=id_):
+            name = {"msgid_prod": producer, "msgid_seq": sequence, "container": container}
+            # Where several have that name, it would change them all.
+            if len(reader.fetch(sql.find_message_sequence_id, **name)) == 1:
+                return Write(by_name, by_name.row(blob=blob, **name))
+    return Write(update, update.row(blob=blob, id_=id_))

@@ -1,0 +1,149 @@
+"""The store's sequence: one counter for all destinations, reserved in blocks.
+
+Sequences commit in order, however many processes write: the mark of a durable subscription, and a
+page's cursor, stand for everything below. Only the block that was reserved last may be written from.
+Each transaction that adds messages finds under a shared lock that its block still is that one, and
+reserving another waits for those under way. A writer whose block is not the last leaves what is left.
+
+ActiveMQ restarts at the highest ID present, so that a drained table gives old IDs to new messages,
+and an acknowledgement that comes late removes the wrong one. Here the highest sequence ever
+reserved is kept in a row of our own, and no sequence is given twice, whatever was killed when.
+"""
+
+from __future__ import annotations
+
+from jdbcstore.database.adapters.locking import Guard
+from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.schema import JOURNAL_ROWS, SEQUENCE_ROW
+from jdbcstore.database.session import Session
+from jdbcstore.database.statements import Statements
+from jdbcstore.errors import JournalPending, SchemaError, StoreUnavailable
+from jdbcstore.stores.shared.checks import MAX_SEQUENCE, sequences_used_up
+
+BLOCK = 10_000
+
+
+def last_stored(session: Session, given: int) -> int:
+    """The last sequence there is; ``given`` is the last that this store gave, 0 if none yet."""
+    sql = session.statements
+    highest = [given]
+    if not given and session.has_own_tables:
+        # Drained tables no longer show where the store before this one stopped.
+        highest += [number for (number,) in session.fetch(sql.find_number, name_=SEQUENCE_ROW)]
+    for query in (sql.find_last_sequence_id_in_msgs, sql.find_last_sequence_id_in_acks):
+        highest.append(session.fetch(query)[0][0] or 0)
+    return max(highest)
+
+
+def retire_blocks(connection: Connection, sql: Statements) -> None:
+    """Let nobody add from sequences reserved before; in the transaction that says why."""
+    reserved = fetch_reserved(connection, sql)
+    if reserved:
+        connection.execute(sql.update_number, name_=SEQUENCE_ROW, new=reserved + 1)
+
+
+def fetch_reserved(connection: Connection, sql: Statements) -> int:
+    """The highest sequence reserved, which nobody else can change until the transaction ends.
+
+    :raises SchemaError: there is no such row
+    """
+    found = _fetch_locked(connection, sql)
+    if not found:
+        raise SchemaError("the row 'sequence' of JDBCSTORE_STATE is missing; run jdbcstore init")
+    return int(found[0][0])
+
+
+def _fetch_locked(connection: Connection, sql: Statements) -> list[Row]:
+    if sql.lock_number is not None:
+        connection.execute(sql.lock_number, name_=SEQUENCE_ROW)
+    return connection.fetch(sql.find_number_for_update, name_=SEQUENCE_ROW)
+
+
+class SequencesTaken(StoreUnavailable):
+    """Another writer has reserved sequences behind ours; this was not written, and is to get later ones."""
+
+    def __init__(self) -> None:
+        super().__init__("another process took the next sequences at each attempt; try again")
+
+
+class SequenceAllocator:
+    """Hands out sequences to one writer, in order. Two processes get disjoint blocks.
+
+    Where the session is of a store without a journal, it gives none while there is one.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._statements = session.statements
+        self.last = 0
+        """The last sequence given."""
+        self._reserved = 0
+
+    def reserve(self, connection: Connection, count: int) -> int:
+        """Make sure of ``count`` consecutive sequences; the first of them. :meth:`use` gives them."""
+        if self.last + count > self._reserved:
+            self._reserve_block(connection, count)
+        return self.last + 1
+
+    @property
+    def block(self) -> Guard:
+        """That nobody has reserved sequences behind the ones reserved here."""
+        sql = self._statements.hold_number
+        row = sql.row(name_=SEQUENCE_ROW, number_=self._reserved)
+        return Guard(sql, row, self._statements.lock_number is not None, SequencesTaken)
+
+    def use(self, count: int) -> None:
+        """The reserved sequences are taken."""
+        self.last += count
+
+    def pass_over(self, connection: Connection, last: int) -> None:
+        """Give no sequence up to ``last`` any more, nor let anybody else."""
+        if last > self._reserved:
+            with connection.transaction():
+                # Beyond it, this may be a block of somebody else.
+                taken = max(fetch_reserved(connection, self._statements), last)
+                reserved = min(taken + BLOCK, MAX_SEQUENCE)
+                connection.execute(self._statements.update_number, name_=SEQUENCE_ROW, new=reserved)
+            self.last, self._reserved = taken, reserved
+        self.last = max(self.last, last)
+
+    def forget(self) -> None:
+        """Another writer was met: take the next sequence from a block behind every row there is."""
+        self.last = self._reserved = 0
+
+    def _reserve_block(self, connection: Connection, count: int) -> None:
+        sql = self._statements
+        with connection.transaction():
+            reserved = fetch_reserved(connection, sql)
+            self._refuse_beside_journal(connection)
+            highest = max(
+                reserved,
+                connection.fetch(sql.find_last_sequence_id_in_msgs)[0][0] or 0,
+                connection.fetch(sql.find_last_sequence_id_in_acks)[0][0] or 0,
+            )
+            # Someone reserved or wrote beyond our block, or this is our first one.
+            last = self.last if 0 < self._reserved == highest else highest
+            reserved = min(last + max(count, BLOCK), MAX_SEQUENCE)
+            if reserved - last < count:
+                raise sequences_used_up(last)
+            connection.execute(sql.update_number, name_=SEQUENCE_ROW, new=reserved)
+        self.last, self._reserved = last, reserved
+
+    def _refuse_beside_journal(self, connection: Connection) -> None:
+        if self._session.is_journaled:
+            return
+        numbers: dict[str, int] = dict(connection.fetch(self._statements.find_journal))
+        journal = int(numbers.get(JOURNAL_ROWS[0]) or 0)
+        if journal:
+            raise JournalPending(journal, self._session.place)
+
+    def give_back(self, connection: Connection) -> None:
+        """On a clean close, return what is left of the block, unless others reserved behind it."""
+        if self._reserved == self.last:
+            return
+        with connection.transaction():
+            found = _fetch_locked(connection, self._statements)
+            if found and found[0][0] == self._reserved:
+                connection.execute(self._statements.update_number, name_=SEQUENCE_ROW, new=self.last)
+        self._reserved = self.last

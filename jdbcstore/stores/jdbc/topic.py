@@ -1,0 +1,283 @@
+"""A topic on the tables, and its durable subscriptions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
+from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.connection import Connection
+from jdbcstore.message.destination import Destination
+from jdbcstore.stores.jdbc.acknowledgements import AcknowledgementTracker
+from jdbcstore.stores.jdbc.queue import JdbcMessageStore, Parts
+from jdbcstore.stores.shared.checks import (
+    check_subscription,
+    fits,
+    subscription_exists,
+    subscription_not_found,
+    subscription_taken_for,
+)
+from jdbcstore.stores.shared.paging import PRIORITIES, read_page
+from jdbcstore.stores.shared.units import Acknowledgement, Unit, nothing
+from jdbcstore.util.futures import StoreFuture
+
+
+class JdbcTopicMessageStore(JdbcMessageStore):
+    """See :class:`jdbcstore.abc.TopicMessageStore`."""
+
+    def __init__(self, parts: Parts, destination: Destination, prioritized: bool | None) -> None:
+        super().__init__(parts, destination, prioritized)
+        self._trackers: dict[tuple[str, str], AcknowledgementTracker] = {}
+        self._doubted: WeakValueDictionary[tuple[str, str], AcknowledgementTracker] = WeakValueDictionary()
+        """Of subscriptions that may be deleted, as long as a write has it: there are never two of one."""
+        self._lock = threading.Lock()
+
+    def _looks_prioritized(self) -> bool:
+        if super()._looks_prioritized():
+            return True
+        # A subscription has a row for each priority before the first message comes.
+        return any(row[2] > 0 for row in self._fetch(self._sql.find_all_marks))
+
+    def subscribe(
+        self,
+        client_id: str,
+        subscription_name: str,
+        *,
+        selector: str | None = None,
+        retroactive: bool = False,
+        subscribed_destination: Destination | None = None,
+    ) -> JdbcDurableSubscription:
+        pattern = subscribed_destination or self._destination
+        info = SubscriptionInfo(client_id, subscription_name, self._destination, pattern, selector)
+        check_subscription(info, self._parts.lengths)
+        if self._prioritized:
+            self._session.widen_acks_key()
+        self._parts.writer.call(lambda connection: self._create(connection, info, retroactive))
+        return JdbcDurableSubscription(self, info)
+
+    def _create(self, connection: Connection, info: SubscriptionInfo, retroactive: bool) -> None:
+        sub = _key(info.client_id, info.subscription_name)
+        rows = connection.fetch(self._sql.find_durable_sub, container=self._container, **sub)
+        if rows:
+            existing = self._info(rows[0])
+            if existing != info:
+                raise subscription_exists(existing)
+            return
+        for container, client_id, name in connection.fetch(
+            self._sql.find_taken_for_it, container=self._container, **sub
+        ):
+            # Not by this statement's comparison, but by that of the key.
+            raise subscription_taken_for(
+                info, container, client_id, name, str(self._session.tables.acks.name)
+            )
+        last = connection.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0] or 0
+        for priority in range(PRIORITIES if self._prioritized else 1):
+            connection.execute(
+                self._sql.create_durable_sub,
+                container=self._container,
+                sub_dest=info.subscribed_destination.qualified_name,
+                selector=info.selector,
+                last_acked_id=-1 if retroactive else last,
+                priority=priority,
+                xid=None,
+                **sub,
+            )
+
+    def subscription(self, client_id: str, subscription_name: str) -> JdbcDurableSubscription:
+        return JdbcDurableSubscription(self, self._info(self.marks(client_id, subscription_name)[0]))
+
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        rows = self._fetch(self._sql.find_all_durable_subs)
+        return list(dict.fromkeys(self._info(row) for row in rows))
+
+    def unsubscribe(self, client_id: str, subscription_name: str) -> None:
+        sub = _key(client_id, subscription_name)
+        self.marks(client_id, subscription_name)
+
+        def delete(connection: Connection) -> None:
+            connection.execute(self._sql.delete_subscription, container=self._container, **sub)
+            connection.execute(self._sql.remove_all_acknowledged, container=self._container, **sub)
+            self._doubt_subscriptions()
+
+        self._parts.writer.call(delete)
+
+    def remove_all_subscriptions(self) -> None:
+        """Delete every subscription of this topic for which nothing is in doubt."""
+
+        def delete(connection: Connection) -> None:
+            if connection.fetch(self._sql.find_acknowledged_in_doubt, container=self._container):
+                self._delete_decided(connection)
+            else:
+                connection.execute(self._sql.delete_destination_subscriptions, container=self._container)
+                connection.execute(self._sql.remove_destination_acknowledged, container=self._container)
+            self._doubt_subscriptions()
+
+        self._parts.writer.call(delete)
+
+    def _delete_decided(self, connection: Connection) -> None:
+        rows = connection.fetch(self._sql.find_all_marks, container=self._container)
+        doubtful = connection.fetch(self._sql.find_subscriptions_in_doubt, container=self._container)
+        for client_id, name in {(row[0], row[1]) for row in rows} - {tuple(row) for row in doubtful}:
+            sub = {"container": self._container, **_key(client_id, name)}
+            connection.execute(self._sql.delete_subscription, **sub)
+            connection.execute(self._sql.remove_all_acknowledged, **sub)
+
+    def in_doubt(self) -> set[int]:
+        """Messages that a prepared transaction acknowledges for a durable subscription."""
+        return {id_ for (id_,) in self._fetch(self._sql.find_acknowledged_in_doubt)}
+
+    def marks(self, client_id: str, subscription_name: str) -> list[Row]:
+        """The subscription's rows of ACTIVEMQ_ACKS, by priority."""
+        rows = []
+        length = self._parts.lengths.string_id
+        if fits(client_id, length) and fits(subscription_name, length):
+            rows = self._fetch(self._sql.find_durable_sub, **_key(client_id, subscription_name))
+        if not rows:
+            raise subscription_not_found(client_id, subscription_name, self._destination)
+        return rows
+
+    def acknowledgement(
+        self, client_id: str, subscription_name: str, messages: Sequence[Reference]
+    ) -> Acknowledgement:
+        """One subscription's consumed messages, for the writers of this package."""
+        name = (client_id, subscription_name)
+        tracker = self._trackers.get(name)
+        if tracker is None:
+            self.marks(client_id, subscription_name)
+            tracker = self.tracker(*name)
+            with self._lock:
+                self._trackers[name] = tracker
+        resolved = [pair for message in messages for pair in self._resolve_lane(message)]
+        return Acknowledgement(tracker, resolved)
+
+    def tracker(self, client_id: str, subscription_name: str) -> AcknowledgementTracker:
+        """What is known of one subscription's acknowledgements, for the writers of this package.
+
+        Whether there is such a subscription is seen when it is used.
+        """
+        name = (client_id, subscription_name)
+        with self._lock:
+            found = self._trackers.get(name) or self._doubted.get(name)
+            if found is None:
+                found = AcknowledgementTracker(self._sql, self._container, *name)
+                self._doubted[name] = found
+            return found
+
+    def acknowledge_for(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> None:
+        """One subscription has consumed these, and it is committed."""
+        self._parts.writer.execute(self._acknowledgement(info, messages))
+
+    def acknowledge_for_async(
+        self, info: SubscriptionInfo, messages: Sequence[Reference]
+    ) -> StoreFuture[None]:
+        """As :meth:`acknowledge_for`, without waiting."""
+        return self._parts.writer.submit(self._acknowledgement(info, messages))
+
+    def _acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> Unit:
+        consumed = self.acknowledgement(info.client_id, info.subscription_name, messages)
+        return Unit(nothing, acknowledgements=[consumed])
+
+    def _resolve_lane(self, message: Reference) -> list[tuple[int, int]]:
+        return self.resolve(message, with_priority=self._prioritized)
+
+    def fetch_pending(self, info: SubscriptionInfo, priority: int | None, **place: Any) -> list[Row]:
+        """Rows behind a mark that the subscription has not acknowledged."""
+        query = self._sql.find_durable_sub_messages
+        if priority is not None:
+            query = self._sql.find_durable_sub_messages_by_priority.of(priority)
+        sub = _key(info.client_id, info.subscription_name)
+        return self._fetch(query, **sub, priority=priority, **place)
+
+    def count_pending(self, info: SubscriptionInfo) -> int:
+        """How many messages the subscription has not acknowledged."""
+        rows = self.marks(info.client_id, info.subscription_name)
+        values = _key(info.client_id, info.subscription_name)
+        query = self._sql.durable_subscriber_message_count_with_priority
+        if len(rows) == 1:
+            query = self._sql.durable_subscriber_message_count
+        counts = self._fetch(query, after=rows[0][3] or 0, **values)
+        return int(counts[0][0])
+
+    def remove_in(self, unit: Unit, messages: Sequence[Reference]) -> None:
+        super().remove_in(unit, messages)
+        unit.committed.append(self.reset_trackers)
+
+    def remove_rows(self, connection: Connection, ids: Sequence[int]) -> int:
+        removed = super().remove_rows(connection, ids)
+        self.reset_trackers()
+        return removed
+
+    def reset_trackers(self) -> None:
+        """Forget what is known of acknowledgements: messages were removed for everybody, for one."""
+        with self._lock:
+            every = [*self._trackers.values(), *self._doubted.values()]
+        for tracker in every:
+            tracker.reset()
+
+    def _doubt_subscriptions(self) -> None:
+        """Whether they are there is looked up when they are used next."""
+        self.reset_trackers()
+        with self._lock:
+            self._doubted.update(self._trackers)
+            self._trackers.clear()
+
+    def _info(self, row: Row) -> SubscriptionInfo:
+        client_id, name, _, _, selector, pattern = row
+        here = self._destination
+        subscribed = here if pattern is None else Destination.named(pattern, here.kind)
+        return SubscriptionInfo(client_id, name, here, subscribed, selector)
+
+
+class JdbcDurableSubscription:
+    """See :class:`jdbcstore.abc.DurableSubscription`."""
+
+    def __init__(self, topic: JdbcTopicMessageStore, info: SubscriptionInfo) -> None:
+        self._topic = topic
+        self._info = info
+
+    @property
+    def info(self) -> SubscriptionInfo:
+        return self._info
+
+    def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
+        marks = self._marks()
+
+        def fetch(lane: int | None, behind: int, count: int) -> list[Row]:
+            priority = None if lane is None else marks[lane][0]
+            found: list[Row] = []
+            while asked := count - len(found):
+                rows = self._topic.fetch_pending(self._info, priority, after=behind, limit=asked)
+                found += self._still_pending(rows, lane or 0)
+                if len(rows) < asked:
+                    break
+                behind = rows[-1][0]
+            return found
+
+        container = self._info.destination.qualified_name
+        return read_page(fetch, container, limit, after, [mark for _, mark in marks], self._topic.complete)
+
+    def _still_pending(self, rows: list[Row], lane: int) -> list[Row]:
+        """Without what was acknowledged ahead of a gap that has closed meanwhile: the mark alone says so."""
+        marks = self._marks() if rows else []
+        return [row for row in rows if row[0] > marks[lane][1]] if lane < len(marks) else rows
+
+    def _marks(self) -> list[tuple[int, int]]:
+        """The priority and the mark of each row."""
+        rows = self._topic.marks(self._info.client_id, self._info.subscription_name)
+        return [(row[2], row[3] or 0) for row in rows]
+
+    def acknowledge(self, *messages: Reference) -> None:
+        self._topic.acknowledge_for(self._info, messages)
+
+    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
+        return self._topic.acknowledge_for_async(self._info, messages)
+
+    def message_count(self) -> int:
+        return self._topic.count_pending(self._info)
+
+
+def _key(client_id: str, subscription_name: str) -> dict[str, str]:
+    return {"client_id": client_id, "sub_name": subscription_name}

@@ -1,0 +1,1 @@
+"""Group commit: the thread that writes what callers queue."""

@@ -1,0 +1,137 @@
+"""Committing in a store with ``enable_audit``: what is stored is not stored again.
+
+Whether a message is a duplicate is decided when it is its turn to be written: behind whatever was to be
+written before it, and by what came of that. Only what is committed counts as seen. Where nobody knows whether
+it was, the table is looked into before anything else is written, which might remove it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import compress
+from typing import Any, TypeVar
+
+from jdbcstore.abc import MessageReference
+from jdbcstore.database.session import Session
+from jdbcstore.errors import LockLost, OutcomeUnknown, StoreError
+from jdbcstore.lockers import Fence
+from jdbcstore.stores.jdbc.writer.committer import Committer
+from jdbcstore.stores.shared.audit import DuplicateAudit
+from jdbcstore.stores.shared.units import Call, EncodedMessage, Name, Unit
+
+T = TypeVar("T")
+
+
+def recovered_audit(session: Session) -> DuplicateAudit:
+    """An audit that has seen what was stored last."""
+    config = session.config
+    audit = DuplicateAudit(config.max_producers_to_audit, config.max_audit_depth)
+    recent = session.fetch(session.statements.find_all_message_ids, limit=config.audit_recovery_depth)
+    for producer, sequence in reversed(recent):
+        if producer is not None and sequence is not None:
+            audit.is_duplicate(producer, sequence)
+    return audit
+
+
+class AuditedCommitter(Committer):
+    """Leaves duplicates out; their references have the sequence -1."""
+
+    def __init__(self, session: Session, audit: DuplicateAudit, fence: Fence | None = None) -> None:
+        super().__init__(session, fence)
+        self._audit = audit
+        self._doubtful: set[Name] = set()
+        """Messages that may have been committed, or removed, and nobody knows."""
+
+    def write(self, units: list[Unit]) -> list[list[MessageReference]]:
+        """Commit the units together; the references of each one's messages."""
+        self._find_doubtful()
+        names: set[Name] = set()
+        fresh = [self._fresh(unit.adds, names) for unit in units]
+        pairs = [*zip(units, fresh, strict=True)]
+        written = self._commit(
+            names, lambda: super(AuditedCommitter, self).write([_only(*one) for one in pairs])
+        )
+        return [
+            _with_duplicates(unit.adds, new, references)
+            for (unit, new), references in zip(pairs, written, strict=True)
+        ]
+
+    def call(self, call: Call) -> Any:
+        """Run a function in a transaction; what it returns."""
+        self._find_doubtful()
+        names: set[Name] = set()
+        if call.adding is not None:
+            call.adding.adds = _only(call.adding, self._fresh(call.adding.adds, names)).adds
+        try:
+            result = self._commit(names, lambda: super(AuditedCommitter, self).call(call))
+        except BaseException:
+            self._doubtful.update(call.removed())
+            raise
+        for name in call.removed():
+            self._audit.forget(*name)
+        return result
+
+    def _fresh(self, adds: list[EncodedMessage], names: set[Name]) -> list[bool]:
+        """Which of them were not stored before, and are not among these names; they are from now on."""
+        fresh = []
+        for add in adds:
+            name = (add.producer, add.producer_sequence)
+            is_new = name not in names and not self._audit.has_seen(*name)
+            if is_new:
+                names.add(name)
+            fresh.append(is_new)
+        return fresh
+
+    def _commit(self, names: set[Name], commit: Callable[[], T]) -> T:
+        """Commit messages of these names; whatever ends it, they are seen, or in doubt, or neither."""
+        self._doubtful |= names
+        try:
+            result = commit()
+        except StoreError as error:
+            if _is_undone(error):
+                self._doubtful -= names
+            raise
+        for name in names:
+            self._audit.is_duplicate(*name)
+        self._doubtful -= names
+        return result
+
+    def _find_doubtful(self) -> None:
+        """Look for what is in doubt.
+
+        :raises StoreError: it cannot be looked for; nothing was written
+        """
+        find = self.session.statements.find_ids_by_name
+        for name in [*self._doubtful]:
+            producer, sequence = name
+            if self.find(find, msgid_prod=producer, msgid_seq=sequence):
+                self._audit.is_duplicate(*name)
+            else:
+                self._audit.forget(*name)
+            self._doubtful.discard(name)
+
+
+def _is_undone(error: StoreError) -> bool:
+    """Whether nothing was committed, for certain."""
+    if isinstance(error, LockLost):
+        return not error.in_doubt
+    return not isinstance(error, OutcomeUnknown)
+
+
+def _only(unit: Unit, fresh: list[bool]) -> Unit:
+    """The unit with these of its messages."""
+    return unit if all(fresh) else replace(unit, adds=[*compress(unit.adds, fresh)])
+
+
+def _with_duplicates(
+    adds: list[EncodedMessage], fresh: list[bool], references: list[MessageReference]
+) -> list[MessageReference]:
+    """The references of all, of those that were stored."""
+    if all(fresh):
+        return references
+    stored = iter(references)
+    return [
+        next(stored) if is_fresh else MessageReference(-1, add.message_id)
+        for add, is_fresh in zip(adds, fresh, strict=True)
+    ]

@@ -1,0 +1,410 @@
+"""Committing one piece of work, tried until it is committed or known not to be."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from jdbcstore.abc import MessageReference
+from jdbcstore.database.adapters.base import Failure
+from jdbcstore.database.adapters.sql import Batch, Row
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.session import Session
+from jdbcstore.database.statements import Statement
+from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.lockers import Fence
+from jdbcstore.stores.jdbc.acknowledgements import plan_all
+from jdbcstore.stores.jdbc.sequence import SequenceAllocator, SequencesTaken
+from jdbcstore.stores.shared.units import Call, Unit
+from jdbcstore.util.backoff import Backoff
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_TRANSIENT_RETRIES = 8
+_FOREIGN_RETRIES = 4
+_LONGEST_PAUSE = 1.0
+_END_PATIENCE = 1.0
+"""Seconds in which a connection that is ended is gone, unless something is wrong."""
+
+
+class _NotConnected(Exception):
+    """There is no connection, for another reason than that the database does not answer."""
+
+    def __init__(self, error: StoreError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Committer:
+    """The writer's connection and its sequences. For whoever has the turn to write, but for :meth:`give_up`.
+
+    A connection that was lost may still be there for the server, and what it was sent last may be waiting:
+    for a lock, a disk, a standby, or on its way. It would be written behind whatever is written meanwhile. So
+    the server ends it, and is seen to have done so, before anything else is written or looked up.
+    """
+
+    def __init__(self, session: Session, fence: Fence | None = None) -> None:
+        self.session = session
+        self.fence = fence
+        if fence is not None:
+            fence.on_cut(self._abort)
+        self.sequence = SequenceAllocator(session)
+        self._connection: Connection | None = None
+        self._lost: list[Row] = []
+        """Connections that were given up, and are to be ended."""
+        self._given_up = threading.Event()
+
+    def write(self, units: list[Unit]) -> list[list[MessageReference]]:
+        """Commit the units together; the references of each one's messages.
+
+        :raises StoreError: none of them was committed; :class:`OutcomeUnknown`: all or none were
+        """
+        try:
+            return _Attempts(self).write(units)
+        except BaseException as error:
+            if not isinstance(error, StoreError):
+                # Interrupted, or a bug: nobody knows what the connection has sent.
+                self.disconnect()
+                self.sequence.forget()
+                _reset_trackers(units)
+                for unit in units:
+                    _tell_committed(unit)
+            raise
+
+    def call(self, call: Call) -> Any:
+        """Run a function in a transaction; what it returns."""
+        return _Attempts(self).call(call)
+
+    def find(self, sql: Statement, **values: Any) -> list[Row]:
+        """The rows of a statement, behind everything that was written, tried until they are known."""
+        return _Attempts(self).find(sql, values)
+
+    def _abort(self) -> None:
+        connection = self._connection
+        if connection is not None:
+            connection.abort()
+
+    def give_up(self) -> None:
+        """End retries at once, with :class:`StoreClosed`."""
+        self._given_up.set()
+
+    def connection(self) -> Connection:
+        """The writer's connection, made anew if it was lost; nothing of that one is written any more.
+
+        :raises StoreUnavailable: the database does not answer, or that one cannot be ended yet
+        """
+        try:
+            if self._connection is None:
+                self._connection = self._connect()
+            if self._lost:
+                self._end_lost(self._connection)
+        except (StoreClosed, StoreUnavailable):
+            raise
+        except StoreError as error:
+            raise _NotConnected(error) from error
+        return self._connection
+
+    def _connect(self) -> Connection:
+        connection = self.session.connect()
+        try:
+            with self.session.translated():
+                if self.fence is not None:
+                    connection.tenure = self.fence.guard
+                    # Else what a master that has vanished was writing keeps the next one waiting.
+                    connection.limit_silence(self.fence.silence)
+                connection.identify()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _end_lost(self, connection: Connection) -> None:
+        try:
+            with self.session.translated():
+                for session in [*self._lost]:
+                    self._end(connection, session)
+                    self._lost.remove(session)
+                connection.wait_replicated()
+        except BaseException:
+            # This one has sent nothing that would have to be ended.
+            connection.close()
+            self._connection = None
+            raise
+
+    def _end(self, connection: Connection, session: Row) -> None:
+        backoff = Backoff(0.1, first=0.001, patience=_END_PATIENCE)
+        asked = False
+        while connection.has_session(session):
+            if not asked:
+                asked = True
+                try:
+                    connection.end_session(session)
+                except self.session.driver_errors as error:
+                    # It may be over by now, or this user may not: it is waited for.
+                    log.warning("a lost connection, number %s, could not be ended: %s", session[0], error)
+            elif backoff.is_over():
+                raise StoreUnavailable(
+                    f"the server still has the connection that was lost, number {session[0]}, and does not"
+                    " end it: what it was sent may yet be written, so nothing else is; see what it waits for"
+                )
+            else:
+                self.pause(backoff.pause())
+
+    def disconnect(self) -> None:
+        """Drop a connection that cannot be trusted any more."""
+        connection = self._connection
+        if connection is None:
+            return
+        if connection.session is not None:
+            self._lost.append(connection.session)
+        connection.close()
+        self._connection = None
+
+    def pause(self, seconds: float) -> None:
+        """Wait before a retry; a close that gives up ends it with :class:`StoreClosed`."""
+        if self._given_up.wait(seconds):
+            raise StoreClosed("the store was closed before this was written")
+
+    def close(self) -> None:
+        """Return unused sequences and close the connection."""
+        if self._lost:
+            # Once: who opens the store again knows nothing of it.
+            with contextlib.suppress(StoreError, _NotConnected, *self.session.failures):
+                self.connection()
+        if self._connection is None:
+            return
+        try:
+            self.sequence.give_back(self._connection)
+        except LockLost:
+            log.info("unused sequences are not returned: another is the master")
+        except self.session.failures as error:
+            # Only a gap in the sequence is left behind.
+            log.info("unused sequences were not returned: %s", error)
+        self._connection.close()
+        self._connection = None
+
+
+class _Attempts:
+    """One piece of work, tried until it is committed or known not to be."""
+
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
+        self._session = committer.session
+        self._fence = committer.fence
+        self._backoff = Backoff(_LONGEST_PAUSE, patience=self._session.config.reconnect_timeout)
+        self._transient = _TRANSIENT_RETRIES
+        self._foreign = _FOREIGN_RETRIES
+        self._sent = False
+        """A batch has gone out, and its answer has not come yet."""
+        self._doubtful = False
+        """The connection was lost after a batch had gone out."""
+        self._taken = False
+        """The IDs of the last try exist, or others are reserved behind them."""
+        self._numbered = False
+        """A call was given IDs."""
+
+    def write(self, units: list[Unit]) -> list[list[MessageReference]]:
+        """Commit the units together; the references of each one's messages."""
+        try:
+            return self._retry(lambda: self._write_or_find(units))
+        except LockLost as error:
+            return self._settle(units, error)
+        except BaseException:
+            _reset_trackers(units)
+            raise
+
+    def _settle(self, units: list[Unit], error: LockLost) -> list[list[MessageReference]]:
+        """Another is the master, so that nothing of ours can be committed any more: what was is known now."""
+        _reset_trackers(units)
+        if not self._doubtful:
+            raise error
+        with contextlib.suppress(StoreError, _NotConnected, *self._session.failures):
+            if error.refused and self._was_committed(units):
+                return self._accept(units)
+        raise LockLost(str(error), in_doubt=True) from error
+
+    def call(self, call: Call) -> Any:
+        """Run a function in a transaction; what it returns."""
+        try:
+            return self._retry(lambda: self._call_once(call))
+        except LockLost as error:
+            if self._doubtful:
+                raise LockLost(str(error), in_doubt=True) from error
+            raise
+
+    def find(self, sql: Statement, values: dict[str, Any]) -> list[Row]:
+        """The rows of a statement."""
+        return self._retry(lambda: self._committer.connection().fetch(sql, **values))
+
+    def _retry(self, attempt: Callable[[], T]) -> T:
+        try:
+            return self._try_until_known(attempt)
+        except StoreClosed as error:
+            if self._doubtful:
+                raise OutcomeUnknown("the store was closed while this was in doubt: look for it") from error
+            raise
+        except StoreError:
+            raise
+        except BaseException:  # Ctrl-C: a transaction may be open
+            self._committer.disconnect()
+            raise
+
+    def _try_until_known(self, attempt: Callable[[], T]) -> T:
+        while True:
+            if self._fence is not None:
+                self._fence.check()
+            try:
+                return attempt()
+            except self._session.failures as error:
+                self._recover(error)
+            except LockLost:
+                self._lose()
+                raise
+            except StoreUnavailable as error:
+                self._again_later(error)
+            except _NotConnected as failure:
+                if not self._doubtful:
+                    raise failure.error from failure.error.__cause__
+                self._reconnect_later(failure.error)
+            except StoreError:
+                raise
+            except Exception as error:
+                # A value that the driver cannot even send: a transaction may be open.
+                self._committer.disconnect()
+                raise StoreError(f"this cannot be written, and was not: {error}") from error
+
+    def _lose(self) -> None:
+        if self._fence is not None:
+            self._fence.lose("another master has begun")
+
+    def _again_later(self, error: StoreUnavailable) -> None:
+        if not isinstance(error, SequencesTaken):
+            self._reconnect_later(error)
+            return
+        # Another writer has reserved some: at once, for it does so again.
+        self._sent, self._taken = False, True
+        if self._backoff.is_over():
+            raise error
+
+    def _call_once(self, call: Call) -> Any:
+        connection, sequence = self._committer.connection(), self._committer.sequence
+        if self._taken:
+            sequence.forget()
+            self._taken = False
+        if call.behind:
+            sequence.pass_over(connection, call.behind)
+        count = call.count(connection)
+        first = sequence.reserve(connection, count) if count else 0
+        # Whatever becomes of the transaction, nobody else gets these.
+        sequence.use(count)
+        self._numbered = count > 0
+        with connection.transaction(sequence.block if count else None):
+            result = call.function(connection, first)
+            self._sent = True
+        self._sent = False
+        return result
+
+    def _write_or_find(self, units: list[Unit]) -> list[list[MessageReference]]:
+        if self._doubtful and self._was_committed(units):
+            return self._accept(units)
+        if self._taken:
+            # They are another writer's: a broker's on the same tables, or an ActiveMQ's.
+            # Ours were never committed, for a batch commits whole.
+            self._committer.sequence.forget()
+            self._doubtful = self._taken = False
+        return self._write_once(units)
+
+    def _write_once(self, units: list[Unit]) -> list[list[MessageReference]]:
+        connection = self._committer.connection()
+        adds = [add for unit in units for add in unit.adds]
+        first = self._committer.sequence.reserve(connection, len(adds)) if adds else 0
+        acknowledgements = [ack for unit in units for ack in unit.acknowledgements]
+        plan = plan_all(connection, acknowledgements)
+        updates = [write for unit in units for write in unit.updates]
+        own = self._session.statements.update_message
+        batch = Batch(
+            adds=[add.row(sequence) for sequence, add in enumerate(adds, first)],
+            updates=[row for sql, row in updates if sql is own],
+            removes=[key for unit in units for key in unit.removes],
+            others=[*((sql, [row]) for sql, row in updates if sql is not own), *plan.statements],
+        )
+        self._sent = True
+        connection.write(batch, self._committer.sequence.block if adds else None)
+        self._sent = False
+        plan.apply()
+        return self._accept(units)
+
+    def _accept(self, units: list[Unit]) -> list[list[MessageReference]]:
+        """The batch is committed under the sequences it was sent with."""
+        sequence = self._committer.sequence
+        results = []
+        for unit in units:
+            _tell_committed(unit)
+            adds = enumerate(unit.adds, sequence.last + 1)
+            results.append([MessageReference(id_, add.message_id) for id_, add in adds])
+            sequence.use(len(unit.adds))
+        return results
+
+    def _was_committed(self, units: list[Unit]) -> bool:
+        """Whether the commit whose answer was lost took place: any of its messages speaks for all.
+
+        A batch without messages is written again instead, for everything else is idempotent.
+        """
+        connection, find = self._committer.connection(), self._session.statements.find_id_owner
+        adds = (add for unit in units for add in unit.adds)
+        for id_, add in enumerate(adds, self._committer.sequence.last + 1):
+            owner = connection.fetch(find, id_=id_)
+            if owner and tuple(owner[0]) == (add.producer, add.producer_sequence, add.container):
+                _reset_trackers(units)  # what was planned is in the tables now
+                return True
+        return False
+
+    def _recover(self, error: Exception) -> None:
+        """Make the next try possible, or raise what makes it useless."""
+        sent, self._sent = self._sent, False
+        failure = self._session.classify(error)
+        if failure in (Failure.DISCONNECTED, Failure.REFUSED):
+            self._doubtful |= sent
+            self._committer.disconnect()
+            self._reconnect_later(self._session.translate(error), error)
+            return
+        self._committer.connection().rollback()
+        if failure is Failure.TRANSIENT and self._transient > 0 and not self._backoff.is_over():
+            self._transient -= 1
+            log.info("other writers are in the way, trying again: %s", error)
+            self._wait()
+        elif failure is Failure.DUPLICATE and (sent or self._numbered) and self._foreign > 0:
+            self._foreign -= 1
+            self._taken = True
+            log.warning("the next ID is taken; does another process write to these tables?")
+        elif self._doubtful and failure not in (Failure.BAD_VALUE, Failure.TOO_LARGE):
+            raise OutcomeUnknown() from error
+        else:
+            raise self._session.translate(error) from error
+
+    def _reconnect_later(self, error: StoreError, cause: BaseException | None = None) -> None:
+        if not self._backoff.is_over():
+            self._wait()
+        elif self._doubtful:
+            raise OutcomeUnknown() from (cause or error)
+        else:
+            raise error from cause
+
+    def _wait(self) -> None:
+        self._committer.pause(self._backoff.pause())
+
+
+def _tell_committed(unit: Unit) -> None:
+    for committed in unit.committed:
+        committed()
+
+
+def _reset_trackers(units: list[Unit]) -> None:
+    for unit in units:
+        for acknowledgement in unit.acknowledgements:
+            acknowledgement.tracker.reset()

@@ -1,0 +1,55 @@
+"""What an XID column holds: base64 of what a row is to a prepared transaction, and of its id.
+
+::
+
+    tag (1)  '+' a message is added, '-' it is acknowledged; nothing in the rows of ACTIVEMQ_ACKS
+    sequence (8), priority (1)  in ACTIVEMQ_ACKS: up to where it is acknowledged, and in which lane
+    format id (4), length of the global transaction id (2), that, branch qualifier
+
+ActiveMQ uses one buffer for all rows of a transaction, and leaves in each what it wrote into the one
+before: the tag counts in ACTIVEMQ_MSGS alone, sequence and priority in ACTIVEMQ_ACKS alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from typing import NamedTuple
+
+from jdbcstore.message.message import XATransactionId
+
+ADDED, ACKNOWLEDGED = b"+", b"-"
+OURS_ALONE = b"*"
+"""Acknowledged, in a row of our own: ACTIVEMQ_ACKS does not say so."""
+
+_HEAD = struct.Struct(">cqbih")
+
+
+class Flag(NamedTuple):
+    """What an XID column says of its row."""
+
+    tag: bytes
+    sequence: int
+    priority: int
+    xid: XATransactionId
+
+
+def encode_flag(tag: bytes, xid: XATransactionId, sequence: int = 0, priority: int = 0) -> str:
+    """The text of an XID column."""
+    globally = xid.global_transaction_id
+    head = _HEAD.pack(tag, sequence, priority, xid.format_id, len(globally))
+    return base64.b64encode(head + globally + xid.branch_qualifier).decode()
+
+
+def decode_flag(text: str) -> Flag | None:
+    """What the text says; None where no broker wrote it."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+        tag, sequence, priority, format_id, length = _HEAD.unpack_from(raw)
+    except (binascii.Error, ValueError, struct.error):
+        return None
+    end = _HEAD.size + length
+    if length < 0 or len(raw) < end:
+        return None
+    return Flag(tag, sequence, priority, XATransactionId(format_id, raw[_HEAD.size : end], raw[end:]))

@@ -1,0 +1,230 @@
+"""The bodies of the journal's records: what is written, and back.
+
+Little-endian. A body is operations one behind the other, each a byte that says which and its fields; those of
+XA transactions have the transaction's id in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from struct import Struct, calcsize, pack, unpack_from
+from struct import error as StructError  # noqa: N812 - it is an exception class
+
+from jdbcstore.errors import CorruptJournal, StoreError
+from jdbcstore.journal.api import Record
+from jdbcstore.message.destination import Destination, DestinationKind
+from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
+from jdbcstore.stores.shared.checkpoint import SubscriptionKey
+from jdbcstore.stores.shared.units import EncodedMessage
+
+WRITE, PREPARE, COMMIT, ROLLBACK, FORGET = range(1, 6)
+"""Kinds of records. FORGET: a durable subscription has gone, and what was acknowledged for it."""
+
+_ADD, _UPDATE, _REMOVE, _ACKNOWLEDGE = range(1, 5)
+_message = Struct("<BbIIIIqq")
+"""Operation, priority, lengths of container, producer and blob, slot, producer's sequence, expiration."""
+_sequence = Struct("<q")
+_remove = Struct("<BII")
+"""Operation, length of the container, how many."""
+_acknowledge = Struct("<BIIII")
+"""Operation, lengths of topic, client id and name, how many."""
+_xid = Struct("<iBB")
+"""Format, lengths of both parts."""
+
+
+@dataclass(slots=True)
+class Writes:
+    """What one unit of work does, with everything that is to be looked up looked up."""
+
+    adds: list[EncodedMessage] = field(default_factory=list)
+    updates: list[tuple[int, EncodedMessage]] = field(default_factory=list)
+    removes: list[tuple[str, Sequence[int]]] = field(default_factory=list)
+    """Container and sequences."""
+    acknowledgements: list[tuple[SubscriptionKey, Sequence[tuple[int, int]]]] = field(default_factory=list)
+    """(Sequence, priority) of what each has consumed."""
+
+
+def encode_writes(writes: Writes) -> list[bytes]:
+    """The chunks of a body; blobs are chunks as they are."""
+    chunks: list[bytes] = []
+    for message in writes.adds:
+        chunks += _encode_message(_ADD, message)
+    for sequence, message in writes.updates:
+        chunks += (*_encode_message(_UPDATE, message), _sequence.pack(sequence))
+    for container, sequences in writes.removes:
+        chunks.append(encode_removal(container, sequences))
+    for key, messages in writes.acknowledgements:
+        chunks.append(encode_acknowledgement(key, messages))
+    return chunks
+
+
+def encode_add(message: EncodedMessage) -> tuple[bytes, bytes]:
+    """As :func:`encode_writes`, of one message that is added."""
+    return _encode_message(_ADD, message)
+
+
+def blobs_at(adds: Sequence[EncodedMessage], xid: XATransactionId | None) -> Iterator[int]:
+    """Where in the body of a record the blob of each message added begins."""
+    at = 0 if xid is None else len(encode_xid(xid))
+    for message in adds:
+        at += _message.size + len(_bytes(message.container)) + len(_bytes(message.producer))
+        yield at
+        at += len(message.blob)
+
+
+def encode_removal(container: str, sequences: Sequence[int]) -> bytes:
+    """As :func:`encode_writes`, of messages that are removed."""
+    name, count = _bytes(container), len(sequences)
+    numbers = _sequence.pack(sequences[0]) if count == 1 else pack(f"<{count}q", *sequences)
+    return _remove.pack(_REMOVE, len(name), count) + name + numbers
+
+
+def _encode_message(operation: int, message: EncodedMessage) -> tuple[bytes, bytes]:
+    _, producer, number, container, expiration_ms, priority, blob, slot = message
+    into, by = _bytes(container), _bytes(producer)
+    head = _message.pack(
+        operation, priority, len(into), len(by), len(blob), slot, number, expiration_ms
+    )  # fmt: skip
+    return head + into + by, blob
+
+
+def encode_acknowledgement(key: SubscriptionKey, messages: Sequence[tuple[int, int]] = ()) -> bytes:
+    """What a durable subscription has consumed; without messages, only which subscription."""
+    names = [key.topic.qualified_name.encode(), key.client_id.encode(), key.subscription_name.encode()]
+    return b"".join((
+        _acknowledge.pack(_ACKNOWLEDGE, *map(len, names), len(messages)),
+        *names,
+        pack(f"<{len(messages)}q", *(sequence for sequence, _ in messages)),
+        pack(f"<{len(messages)}b", *(priority for _, priority in messages)),
+    ))  # fmt: skip
+
+
+def encode_xid(xid: XATransactionId) -> bytes:
+    globally, branch = xid.global_transaction_id, xid.branch_qualifier
+    return _xid.pack(xid.format_id, len(globally), len(branch)) + globally + branch
+
+
+def decode_record(record: Record) -> tuple[XATransactionId | None, Writes]:
+    """What a record says: of which XA transaction, and what is written.
+
+    :raises CorruptJournal: it is none of ours
+    """
+    reader = _Reader(record.body)
+    try:
+        if not WRITE <= record.kind <= FORGET:
+            raise ValueError(f"it is of kind {record.kind}, and there is none")
+        xid = reader.xid() if PREPARE <= record.kind <= ROLLBACK else None
+        return xid, reader.writes()
+    except (ValueError, StructError, StoreError) as error:
+        raise CorruptJournal(
+            f"record {record.number} was not written by this library, or by a later one: {error}",
+            segment=record.segment,
+            offset=record.offset,
+        ) from error
+
+
+def decode_writes(body: bytes) -> Writes:
+    """What :func:`encode_writes` made.
+
+    :raises ValueError: it is none
+    """
+    try:
+        return _Reader(body).writes()
+    except StructError as error:
+        raise ValueError(str(error)) from error
+
+
+class _Reader:
+    """Reads a body; every length is held against what there is."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._at = 0
+
+    def writes(self) -> Writes:
+        writes, body = Writes(), self._body
+        while self._at < len(body):
+            operation = body[self._at]
+            if operation == _ADD:
+                writes.adds.append(self._message())
+            elif operation == _UPDATE:
+                message = self._message()
+                writes.updates.append((self._unpack(_sequence)[0], message))
+            elif operation == _REMOVE:
+                _, length, count = self._unpack(_remove)
+                writes.removes.append((self._text(length), self._numbers("q", count)))
+            elif operation == _ACKNOWLEDGE:
+                writes.acknowledgements.append(self._acknowledgement())
+            else:
+                raise ValueError(f"there is no operation {operation}")
+        return writes
+
+    def xid(self) -> XATransactionId:
+        format_id, of_global, of_branch = self._unpack(_xid)
+        return XATransactionId(format_id, self._take(of_global), self._take(of_branch))
+
+    def _message(self) -> EncodedMessage:
+        # Of a long journal nearly all is this: no calls that can be spared.
+        body, start = self._body, self._at + _message.size
+        _, priority, of_container, of_producer, size, slot, number, expiration_ms = _message.unpack_from(
+            body, self._at
+        )
+        middle = start + of_container
+        head = middle + of_producer
+        self._at = end = head + size
+        if end > len(body) or slot + 8 > size:
+            raise ValueError(f"a message of {size} bytes has its sequence at {slot}, or ends too early")
+        container, producer = _str(body[start:middle]), _str(body[middle:head])
+        name = MessageId(_producer_id(producer), number)
+        return EncodedMessage(
+            name, producer, number, container, expiration_ms, priority, body[head:end], slot
+        )
+
+    def _acknowledgement(self) -> tuple[SubscriptionKey, list[tuple[int, int]]]:
+        _, of_topic, of_client, of_name, count = self._unpack(_acknowledge)
+        topic = Destination.parse(self._text(of_topic), DestinationKind.TOPIC)
+        key = SubscriptionKey(topic, self._text(of_client), self._text(of_name))
+        sequences = self._numbers("q", count)
+        return key, list(zip(sequences, self._numbers("b", count), strict=True))
+
+    def _numbers(self, kind: str, count: int) -> tuple[int, ...]:
+        # Before a format is made of the count: it may be anything.
+        if count * calcsize("<" + kind) > len(self._body) - self._at:
+            raise ValueError(f"it ends before {count} numbers")
+        layout = f"<{count}{kind}"
+        numbers = unpack_from(layout, self._body, self._at)
+        self._at += calcsize(layout)
+        return numbers
+
+    def _unpack(self, struct: Struct) -> tuple[int, ...]:
+        fields = struct.unpack_from(self._body, self._at)
+        self._at += struct.size
+        return fields
+
+    def _text(self, length: int) -> str:
+        return _str(self._take(length))
+
+    def _take(self, length: int) -> bytes:
+        end = self._at + length
+        if end > len(self._body):
+            raise ValueError(f"it ends before {length} bytes")
+        taken = self._body[self._at : end]
+        self._at = end
+        return taken
+
+
+@lru_cache(maxsize=4096)
+def _bytes(text: str) -> bytes:
+    return text.encode()
+
+
+@lru_cache(maxsize=4096)
+def _str(text: bytes) -> str:
+    return text.decode()
+
+
+@lru_cache(maxsize=4096)
+def _producer_id(text: str) -> ProducerId:
+    return ProducerId.parse(text)

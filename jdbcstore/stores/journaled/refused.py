@@ -1,0 +1,206 @@
+"""Messages that the store behind refused: they stand aside, in files of their own, and others go on.
+
+They are in the folder ``refused`` of the journal's, a file each: a line of JSON that says what it is and why,
+and then the message as a record of the journal has it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from zlib import crc32
+
+from jdbcstore.errors import CorruptMessage, InvalidMessage, MessageNotFound, StoreError, StoreUnavailable
+from jdbcstore.journal.directory import UNFINISHED
+from jdbcstore.journal.files import OsFiles
+from jdbcstore.message import openwire
+from jdbcstore.message.message import Message
+from jdbcstore.stores.journaled.operations import Writes, decode_writes, encode_writes
+from jdbcstore.stores.shared.units import EncodedMessage
+
+FOLDER = "refused"
+_SUFFIX = ".message"
+_OF_A_ROW = ("DataError", "IntegrityError")
+"""What every driver's errors are named that are about one row."""
+
+
+def refuses_a_row(error: StoreError) -> bool:
+    """Whether it is about what is to be stored, and not about the store."""
+    if isinstance(error, InvalidMessage):
+        return True
+    if type(error) is not StoreError:
+        return False
+    cause: BaseException | None = error.__cause__
+    while cause is not None:
+        names = {kind.__name__ for kind in type(cause).__mro__}
+        if isinstance(cause, ValueError | TypeError | OverflowError) or names.intersection(_OF_A_ROW):
+            return True
+        cause = cause.__cause__
+    return False
+
+
+def row_of(message: Message) -> EncodedMessage:
+    """The row of a message that has been in one."""
+    name, destination = message.message_id, message.destination
+    if name is None or destination is None:
+        raise InvalidMessage("a message that was stored has an id and a destination, and this one has not")
+    blob, slot = openwire.encode_for_store(
+        message, destination=destination, message_id=name, timestamp_ms=message.timestamp_ms or 0
+    )
+    producer, container = str(name.producer_id), destination.qualified_name
+    return EncodedMessage(
+        name,
+        producer,
+        name.producer_sequence,
+        container,
+        message.expiration_ms,
+        message.priority,
+        blob,
+        slot,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedMessage:
+    """A message that the journal has and the store behind does not take."""
+
+    sequence: int
+    """Which it had; it names it to the commands of ``jdbcstore journal``, too."""
+    destination: str
+    """Its qualified name."""
+    message_id: str
+    size: int
+    """Bytes."""
+    is_update: bool
+    """New contents of a message whose older ones are stored, or were."""
+    refused_ms: int
+    """Epoch milliseconds."""
+    reason: str
+    encoded: EncodedMessage
+
+    @property
+    def message(self) -> Message:
+        """
+        :raises CorruptMessage: it does not decode
+        """
+        return openwire.decode(self.encoded.blob, sequence=self.sequence, container=self.destination)
+
+
+class Refused:
+    """Those of one journal. For any number of threads, and for whoever only looks at the folder."""
+
+    def __init__(self, journal: Path) -> None:
+        self._folder = journal / FOLDER
+        self._files = OsFiles()
+        self._lock = threading.Lock()
+
+    def every(self) -> list[RefusedMessage]:
+        """All of them, the oldest first.
+
+        :raises StoreUnavailable: a file cannot be read
+        :raises CorruptMessage: one is damaged
+        """
+        found = []
+        try:
+            for path in self._folder.glob(f"*{_SUFFIX}"):
+                try:
+                    found.append(_decode(path.read_bytes(), path))
+                except FileNotFoundError:
+                    continue
+        except OSError as error:
+            raise self._unavailable(error) from error
+        return sorted(found, key=lambda one: one.sequence)
+
+    def find(self, sequence: int) -> RefusedMessage:
+        """
+        :raises MessageNotFound: it is not there
+        """
+        try:
+            return _decode(self._path(sequence).read_bytes(), self._path(sequence))
+        except FileNotFoundError:
+            raise MessageNotFound(f"no message with the ID {sequence} stands in {self._folder}") from None
+        except OSError as error:
+            raise self._unavailable(error) from error
+
+    def keep(
+        self, sequence: int, message: EncodedMessage, reason: str, now_ms: int, *, is_update: bool
+    ) -> None:
+        """Put a message aside; durable when it returns.
+
+        :raises StoreUnavailable: it cannot be written
+        """
+        body = b"".join(encode_writes(Writes(updates=[(sequence, message)])))
+        facts = {
+            "sequence": sequence,
+            "destination": message.container,
+            "message_id": str(message.message_id),
+            "bytes": len(message.blob),
+            "is_update": is_update,
+            "refused_ms": now_ms,
+            "reason": reason,
+            "crc32": crc32(body),
+        }
+        path = self._path(sequence)
+        making = path.with_suffix(UNFINISHED)
+        try:
+            with self._lock:
+                is_new = not self._folder.exists()
+                self._folder.mkdir(exist_ok=True)
+                if is_new:
+                    self._files.sync_directory(self._folder.parent)
+                with making.open("wb") as file:
+                    file.write(json.dumps(facts).encode() + b"\n" + body)
+                    file.flush()
+                    os.fsync(file.fileno())
+                making.replace(path)
+                self._files.sync_directory(self._folder)
+        except OSError as error:
+            raise self._unavailable(error) from error
+
+    def drop(self, sequence: int) -> None:
+        """Let go of one, if it is there.
+
+        :raises StoreUnavailable: it cannot be removed
+        """
+        try:
+            with self._lock:
+                self._path(sequence).unlink(missing_ok=True)
+                if self._folder.exists():
+                    self._files.sync_directory(self._folder)
+        except OSError as error:
+            raise self._unavailable(error) from error
+
+    def _path(self, sequence: int) -> Path:
+        return self._folder / f"{sequence}{_SUFFIX}"
+
+    def _unavailable(self, error: OSError) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"what stands in {self._folder}, because the database refused it, cannot be read or written:"
+            f" {error.strerror}; see to the disk"
+        )
+
+
+def _decode(data: bytes, path: Path) -> RefusedMessage:
+    line, _, body = data.partition(b"\n")
+    try:
+        facts = json.loads(line)
+        if crc32(body) != facts["crc32"]:
+            raise ValueError("its checksum is wrong")
+        [(sequence, message)] = decode_writes(body).updates
+        return RefusedMessage(
+            sequence=sequence,
+            destination=message.container,
+            message_id=str(message.message_id),
+            size=len(message.blob),
+            is_update=bool(facts["is_update"]),
+            refused_ms=int(facts["refused_ms"]),
+            reason=str(facts["reason"]),
+            encoded=message,
+        )
+    except (ValueError, KeyError, TypeError, StoreError) as error:
+        raise CorruptMessage(
+            f"{path} is damaged: {error}; move it away", blob=data, sequence=0, container=""
+        ) from error

@@ -1,0 +1,217 @@
+"""Queues in memory, and what topics have in common with them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
+from jdbcstore.database.adapters.sql import Row
+from jdbcstore.errors import CorruptMessage
+from jdbcstore.message import openwire
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message, MessageId
+from jdbcstore.stores.memory.holding import hold_added, hold_taken
+from jdbcstore.stores.memory.shared import Held, Shared, Write
+from jdbcstore.stores.memory.shelf import Shelf, Stored
+from jdbcstore.stores.shared.checkpoint import Referring
+from jdbcstore.stores.shared.checks import message_not_found, name_of
+from jdbcstore.stores.shared.paging import read_lanes
+from jdbcstore.stores.shared.units import EncodedMessage
+from jdbcstore.util.futures import StoreFuture, done
+
+
+class MemoryMessageStore:
+    """See :class:`jdbcstore.abc.MessageStore`. Futures are done when they are returned."""
+
+    def __init__(self, shared: Shared, shelf: Shelf) -> None:
+        self._shared = shared
+        self._shelf = shelf
+
+    @property
+    def destination(self) -> Destination:
+        return self._shelf.destination
+
+    @property
+    def prioritized(self) -> bool:
+        return self._shelf.prioritized
+
+    def add_message(self, message: Message) -> MessageReference:
+        return self._shared.write([self.adding(message)])[0]
+
+    def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
+        return done(self.add_message(message))
+
+    def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
+        return self._shared.write([self.adding(message) for message in messages])
+
+    def adding(self, message: Message) -> Write:
+        shelf, shared = self._shelf, self._shared
+        encoded = self.encode(message)
+        name = (encoded.producer, encoded.producer_sequence)
+
+        def is_duplicate() -> bool:
+            return shared.audit is not None and shared.audit.is_duplicate(*name)
+
+        def add() -> MessageReference:
+            return MessageReference(-1, encoded.message_id) if is_duplicate() else store()
+
+        def store() -> MessageReference:
+            sequence = shared.last_sequence + 1
+            self.put(sequence, encoded)
+            return MessageReference(sequence, encoded.message_id)
+
+        def hold() -> Held | None:
+            return None if is_duplicate() else hold_added(shared, shelf, name, store)
+
+        return Write(add, hold=hold)
+
+    def encode(self, message: Message) -> EncodedMessage:
+        """What a row of it would be, checked."""
+        shelf = self._shelf
+        return self._shared.encoder.encode(message, shelf.destination, prioritized=shelf.prioritized)
+
+    def put(self, sequence: int, encoded: EncodedMessage) -> None:
+        """Store a message under a sequence that is higher than any; the lock is held."""
+        message = self._kept(encoded.blob_for(sequence), sequence)
+        name = (encoded.producer, encoded.producer_sequence)
+        stored = Stored(message, len(encoded.blob), encoded.priority, encoded.expiration_ms, name)
+        self._shelf.add(sequence, stored)
+        self._shared.last_sequence = sequence
+
+    def replace(self, sequence: int, encoded: EncodedMessage) -> None:
+        """Give a message another content, if it is there; the lock is held."""
+        self.put_body(sequence, encoded.blob_for(sequence))
+
+    def put_body(self, sequence: int, blob: bytes) -> None:
+        """Have a message be this, if it is there; the lock is held."""
+        stored = self._shelf.stored.get(sequence)
+        if stored is not None:
+            self._shelf.total_size += len(blob) - stored.size
+            stored.message = self._kept(blob, sequence)
+            stored.size = len(blob)
+
+    def referring(self) -> Iterator[Referring]:
+        """What is stored as a reference only, in no order; the lock is held."""
+        for sequence, stored in self._shelf.stored.items():
+            if isinstance(stored.message, bytes):
+                yield Referring(sequence, self.destination.qualified_name, stored.message)
+
+    def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
+        """(sequence, priority) of every message that is meant; the priority is 0 unless asked for."""
+        shelf = self._shelf
+        with self._shared.entered():
+            found = shelf.find(name_of(message))
+            return [(number, shelf.stored[number].lane if with_priority else 0) for number in found]
+
+    def present(self, sequences: Sequence[int]) -> dict[int, int]:
+        """Of these, those that are stored here and not in doubt, and the bytes of each."""
+        with self._shared.entered():
+            stored = self._shelf.stored
+            return {number: stored[number].size for number in sequences if number in stored}
+
+    def _kept(self, blob: bytes, sequence: int) -> Message | bytes:
+        return blob if openwire.is_reference(blob) else self._decode(blob, sequence)
+
+    def _message(self, sequence: int) -> Message:
+        """
+        :raises CorruptMessage: there is a reference, and not what it refers to
+        """
+        message, find = self._shelf.stored[sequence].message, self._shared.find_body
+        if not isinstance(message, bytes):
+            return message
+        return self._decode(
+            message if find is None else find(message, sequence, self.destination.qualified_name), sequence
+        )
+
+    def _decode(self, blob: bytes, sequence: int) -> Message:
+        # What a reader gets is what it would get from a database, and nothing the writer can change.
+        return openwire.decode(blob, sequence=sequence, container=self.destination.qualified_name)
+
+    def get_message(self, message: MessageId | int) -> Message:
+        with self._shared.entered():
+            return self._message(self._stored(message))
+
+    def _stored(self, name: MessageId | int) -> int:
+        for sequence in self._shelf.find(name):
+            return sequence
+        raise message_not_found(name, self.destination)
+
+    def acknowledge(self, *messages: Reference) -> None:
+        self._shared.write([self.acknowledging(messages)])
+
+    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
+        self.acknowledge(*messages)
+        return done(None)
+
+    def acknowledging(self, messages: Sequence[Reference]) -> Write:
+        sequences = self.find(messages)
+
+        def remove() -> None:
+            for sequence in sequences:
+                self._shelf.remove(sequence)
+
+        return Write(remove, hold=lambda: hold_taken(self._shelf, sequences))
+
+    def find(self, messages: Sequence[Reference]) -> list[int]:
+        """The sequences of all that is meant and still there."""
+        names = [name_of(message) for message in messages]
+        with self._shared.entered():
+            return [sequence for name in names for sequence in self._shelf.find(name)]
+
+    def update_message(self, message: Message) -> None:
+        self._shared.write([self.updating(message)])
+
+    def updating(self, message: Message) -> Write:
+        with self._shared.entered():
+            sequence = self._stored(name_of(message))
+            old = self._message(sequence)
+        if message.message_id is None:
+            message = message.replace(message_id=old.message_id)
+        encoded = self.encode(message)
+        return Write(lambda: self.replace(sequence, encoded))
+
+    def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
+        with self._shared.entered():
+            return self._page([lane.behind for lane in self._shelf.lanes], limit, after)
+
+    def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
+        now_ms = self._shared.clock.now_ms()
+        with self._shared.entered():
+            return self._page([lambda behind: self._shelf.expired(now_ms, behind)], limit, after)
+
+    def _page(
+        self, lanes: Sequence[Callable[[int], Iterator[int]]], limit: int, after: Cursor | None
+    ) -> Page:
+        def fetch(priority: int | None, behind: int, count: int) -> list[Row]:
+            return [(number,) for number in islice(lanes[priority or 0](behind), count)]
+
+        rows, cursor = read_lanes(fetch, limit, after, [-1] * len(lanes))
+        messages, corrupt = list[Message](), list[CorruptMessage]()
+        for (number,) in rows:
+            try:
+                messages.append(self._message(number))
+            except CorruptMessage as error:
+                corrupt.append(error)
+        return Page(messages, cursor, len(rows) < limit, corrupt)
+
+    def message_count(self) -> int:
+        with self._shared.entered():
+            return len(self._shelf.stored)
+
+    def statistics(self) -> Statistics:
+        with self._shared.entered():
+            oldest = self._shelf.oldest()
+            timestamp_ms = None
+            if oldest is not None:
+                with contextlib.suppress(CorruptMessage):
+                    timestamp_ms = self._message(oldest).timestamp_ms
+            return Statistics(len(self._shelf.stored), self._shelf.total_size, timestamp_ms)
+
+    def remove_all_messages(self, progress: Progress | None = None) -> int:
+        return self._shared.remove(self._shelf, lambda: self._shelf.stored, progress)
+
+    def remove_expired(self, progress: Progress | None = None) -> int:
+        now_ms = self._shared.clock.now_ms()
+        return self._shared.remove(self._shelf, lambda: self._shelf.expired(now_ms, -1), progress)

@@ -1,0 +1,205 @@
+"""The messages of one destination in memory. Nothing here locks: callers hold the store's lock."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from jdbcstore.abc import SubscriptionInfo
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import MessageId
+from jdbcstore.message.message import Message
+
+
+class Sequences:
+    """Numbers in ascending order: added at the end, removed anywhere, read in pages."""
+
+    def __init__(self) -> None:
+        self._present: set[int] = set()
+        self._order: list[int] = []
+        """Those present, and some that were removed."""
+        self._first = 0
+        """What is removed at the head is not looked at again."""
+
+    def __len__(self) -> int:
+        return len(self._present)
+
+    def __contains__(self, sequence: int) -> bool:
+        return sequence in self._present
+
+    def append(self, sequence: int) -> None:
+        self._order.append(sequence)
+        self._present.add(sequence)
+
+    def discard(self, sequence: int) -> None:
+        order, present = self._order, self._present
+        present.discard(sequence)
+        while self._first < len(order) and order[self._first] not in present:
+            self._first += 1
+        if len(order) > 2 * len(present) + 100:
+            self._order = [number for number in order[self._first :] if number in present]
+            self._first = 0
+
+    def restore(self, sequence: int) -> None:
+        """Add one again that was removed, in its place."""
+        at = bisect_left(self._order, sequence)
+        if self._order[at : at + 1] != [sequence]:
+            self._order.insert(at, sequence)
+        self._first = min(self._first, at)
+        self._present.add(sequence)
+
+    def behind(self, after: int) -> Iterator[int]:
+        """The numbers greater than ``after``."""
+        for at in range(bisect_right(self._order, after, lo=self._first), len(self._order)):
+            if self._order[at] in self._present:
+                yield self._order[at]
+
+
+@dataclass(slots=True)
+class Stored:
+    """A message, and what a row has beside it; an update changes neither lane nor expiration."""
+
+    message: Message | bytes
+    """Or the reference to it that a journal has stored."""
+    size: int
+    lane: int
+    expiration_ms: int
+    name: tuple[str, int]
+    """The producer's id and the number it counts."""
+
+
+@dataclass(slots=True)
+class Subscription:
+    """A durable subscription and what it has not acknowledged."""
+
+    info: SubscriptionInfo
+    lanes: list[Sequences]
+    in_doubt: dict[int, Sequences] = field(default_factory=dict)
+    """What a prepared transaction acknowledges, and the lane where it was."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self.lanes))
+
+    def acknowledge(self, sequence: int) -> None:
+        for lane in self.lanes:
+            lane.discard(sequence)
+
+    def hold(self, sequence: int) -> bool:
+        """Hide what a prepared transaction acknowledges; whether it was there to be hidden."""
+        for lane in self.lanes:
+            if sequence in lane:
+                lane.discard(sequence)
+                self.in_doubt[sequence] = lane
+                return True
+        return False
+
+    def give_back(self, sequence: int) -> None:
+        """The acknowledgement was rolled back."""
+        lane = self.in_doubt.pop(sequence, None)
+        if lane is not None:
+            lane.restore(sequence)
+
+    def awaits(self, sequence: int) -> bool:
+        return sequence in self.in_doubt or any(sequence in lane for lane in self.lanes)
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Everything that one destination holds."""
+
+    destination: Destination
+    prioritized: bool
+    stored: dict[int, Stored] = field(default_factory=dict)
+    subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
+    lanes: list[Sequences] = field(init=False)
+    expiring: Sequences = field(default_factory=Sequences)
+    """Messages that expire some day."""
+    named: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    in_doubt: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """Names of messages that prepared transactions hold."""
+    total_size: int = 0
+
+    def __post_init__(self) -> None:
+        self.lanes = self.new_lanes()
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is a message, be it in doubt, or a durable subscription."""
+        return bool(self.stored or self.subscriptions or +self.in_doubt)
+
+    def new_lanes(self) -> list[Sequences]:
+        """One for each priority, or one for all."""
+        return [Sequences() for _ in range(10 if self.prioritized else 1)]
+
+    def add(self, sequence: int, stored: Stored) -> None:
+        self.stored[sequence] = stored
+        self.total_size += stored.size
+        self.lanes[stored.lane].append(sequence)
+        self.named.setdefault(stored.name, []).append(sequence)
+        if stored.expiration_ms > 0:
+            self.expiring.append(sequence)
+        for subscription in self.subscriptions.values():
+            subscription.lanes[stored.lane].append(sequence)
+
+    def remove(self, sequence: int) -> bool:
+        """Whether it was still there, and not in doubt for a subscription."""
+        if any(sequence in subscription.in_doubt for subscription in self.subscriptions.values()):
+            return False
+        stored = self.stored.pop(sequence, None)
+        if stored is None:
+            return False
+        self.total_size -= stored.size
+        self.lanes[stored.lane].discard(sequence)
+        self.expiring.discard(sequence)
+        same_name = self.named[stored.name]
+        same_name.remove(sequence)
+        if not same_name:
+            del self.named[stored.name]
+        for subscription in self.subscriptions.values():
+            subscription.acknowledge(sequence)
+        return True
+
+    def restore(self, sequence: int, stored: Stored) -> None:
+        """Add a message again that was removed, in its place; subscriptions do not get it."""
+        self.stored[sequence] = stored
+        self.total_size += stored.size
+        self.lanes[stored.lane].restore(sequence)
+        self.named.setdefault(stored.name, []).append(sequence)
+        if stored.expiration_ms > 0:
+            self.expiring.restore(sequence)
+
+    def find(self, name: MessageId | int) -> list[int]:
+        """The sequences of what is stored under this name."""
+        if isinstance(name, int):
+            return [name] if name in self.stored else []
+        if name.producer_id is None:
+            return []
+        return list(self.named.get((str(name.producer_id), name.producer_sequence), ()))
+
+    def subscribe(self, info: SubscriptionInfo, *, retroactive: bool) -> None:
+        lanes = self.new_lanes()
+        if retroactive:
+            for lane, mine in zip(self.lanes, lanes, strict=True):
+                for sequence in lane.behind(-1):
+                    mine.append(sequence)
+        self.subscriptions[info.client_id, info.subscription_name] = Subscription(info, lanes)
+
+    def expired(self, now_ms: int, after: int) -> Iterator[int]:
+        """The messages behind ``after`` whose expiration has passed."""
+        for sequence in self.expiring.behind(after):
+            if self.stored[sequence].expiration_ms < now_ms:
+                yield sequence
+
+    def is_done(self, sequence: int) -> bool:
+        """Whether there are subscriptions and all have acknowledged it."""
+        subscriptions = self.subscriptions.values()
+        return bool(subscriptions) and not any(
+            subscription.awaits(sequence) for subscription in subscriptions
+        )
+
+    def oldest(self) -> int | None:
+        """The sequence of the message stored first."""
+        return min((head for lane in self.lanes for head in islice(lane.behind(-1), 1)), default=None)

@@ -1,0 +1,253 @@
+"""Opening what a configuration describes: one store or several, each in a database or in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from jdbcstore.abc import Progress, Store
+from jdbcstore.config import Configuration, DataSourceConfig
+from jdbcstore.config.file_stores import DATABASE, JOURNAL, folder_name
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig
+from jdbcstore.config.routed import RoutedStoreConfig
+from jdbcstore.config.urls import sqlite_file, sqlite_url
+from jdbcstore.database.engine import Database
+from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending
+from jdbcstore.lockers.io_exceptions import GuardedStore
+from jdbcstore.stores.filtered import FilteredStore, Route, StorePerDestination
+from jdbcstore.stores.guarded import GuardedFilteredStore, JournaledJdbcStore, Tenancies
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.memory import MemoryStore
+from jdbcstore.util.clock import Clock
+
+log = logging.getLogger(__name__)
+
+MEMORY = "memory:"
+
+
+class Opening:
+    """How the stores of one configuration are opened: each read-only or not, and waiting as long."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        clock: Clock | None = None,
+        read_only: bool = False,
+        lock_timeout: float | None = None,
+        give_up: threading.Event | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._configuration = configuration
+        self._clock = clock
+        self._read_only = read_only
+        self._lock_timeout = lock_timeout
+        self._give_up = give_up
+        self._tenancies = Tenancies()
+        self._progress = progress
+
+    def open(self) -> Store:
+        """The store, whose configuration's notes are logged.
+
+        :raises StoreError: as :func:`jdbcstore.open` says
+        """
+        self._configuration.tell(log)
+        return self._open_several() if self._configuration.stores else self._open_one(self._configuration)
+
+    def open_database(self) -> JdbcStore:
+        """The store on the database alone, without its journal, which nobody may write to meanwhile.
+
+        :raises ConfigurationError: there are several stores, or no database
+        :raises StoreError: as :func:`jdbcstore.open` says
+        """
+        self._configuration.tell(log)
+        return self._open_database(self._configuration, journaled=self._configuration.journal is not None)
+
+    def _open_one(self, configuration: Configuration) -> Store:
+        journal = None if self._read_only else configuration.journal
+        if configuration.data_source.url == MEMORY:
+            memory = MemoryStore(configuration.store, clock=self._clock)
+            return memory if journal is None or not journal.use_journal else self._put_before(memory, journal)
+        if journal is None:
+            return self._open_database(configuration)
+        file = sqlite_file(configuration.data_source.url)
+        if file is not None:
+            _make(file.parent)
+        if journal.use_journal:
+            with configuration.placing():
+                _refuse_apart(configuration, journal)
+            return self._open_journaled(configuration, journal)
+        with contextlib.suppress(JournalPending):
+            database = self._open_database(configuration)
+            if not self._lacks(database, journal):
+                return database
+        log.info("what is in the journal in %s is taken into the database", journal.directory)
+        self._open_journaled(configuration, journal).close()
+        return self._open_database(configuration)
+
+    def _open_journaled(self, configuration: Configuration, journal: JournalConfig) -> Store:
+        database = self._open_database(configuration, journaled=True)
+        try:
+            return JournaledJdbcStore(database, journal, clock=self._clock, progress=self._progress)
+        except BaseException:
+            database.close()
+            raise
+
+    @staticmethod
+    def _lacks(database: JdbcStore, journal: JournalConfig) -> bool:
+        """Whether a journal that is to be used no more has what the database has not; then that is closed.
+
+        :raises ConfigurationError: it is another database's
+        """
+        from jdbcstore.stores.journaled.belonging import has_more
+
+        lacks = True
+        try:
+            lacks = has_more(journal, database)
+        except CorruptJournal as error:
+            lacks = False
+            log.warning("the journal in %s is not looked at: %s", journal.directory, error)
+        finally:
+            if lacks:
+                database.close()
+        return lacks
+
+    def _put_before(self, memory: MemoryStore, journal: JournalConfig) -> Store:
+        from jdbcstore.stores.journaled import JournaledStore
+
+        return JournaledStore(memory, journal, clock=self._clock, progress=self._progress)
+
+    def _open_database(self, configuration: Configuration, *, journaled: bool = False) -> JdbcStore:
+        return JdbcStore.configured(
+            configuration,
+            clock=self._clock,
+            read_only=self._read_only,
+            journaled=journaled,
+            lock_timeout=self._lock_timeout,
+            give_up=self._give_up,
+        )
+
+    def _open_several(self) -> FilteredStore:
+        with ExitStack() as opened:
+            routes = [route for one in self._configuration.stores for route in self._routes(one, opened)]
+            fence = None if self._configuration.locker is None else self._tenancies
+            store = GuardedFilteredStore(routes, fence, clock=self._clock, read_only=self._read_only)
+            opened.pop_all()
+            return store
+
+    def _routes(self, one: RoutedStoreConfig, opened: ExitStack) -> Iterable[Route]:
+        store: Store | StorePerDestination
+        if one.per_destination:
+            folder = Path(one.directory or "")
+            store = StorePerDestination(
+                folder, lambda found: self._open_in(one, found), read_only=self._read_only
+            )
+        else:
+            store = self._open_in(one, None if one.directory is None else Path(one.directory))
+            opened.callback(_close, store)
+        return [
+            Route(store=store, destination=pattern, name=one.label) for pattern in one.patterns or (None,)
+        ]
+
+    def _open_in(self, one: RoutedStoreConfig, folder: Path | None) -> Store:
+        if folder is not None and not self._read_only:
+            _make(folder)
+        store = self._open_one(_of_route(self._configuration, one, folder))
+        if isinstance(store, GuardedStore) and store.fence is not None:
+            self._tenancies.add(store.fence)
+        return store
+
+
+def with_journals(configuration: Configuration) -> Iterator[Configuration]:
+    """Of the single stores that a configuration describes, and that are there, those that have a journal."""
+    if not configuration.stores:
+        every = [configuration]
+    else:
+        every = []
+        for one in configuration.stores:
+            folder = None if one.directory is None else Path(one.directory)
+            folders: list[Path | None] = [folder]
+            if one.per_destination and folder is not None:
+                folders = [*(path for path in sorted(folder.glob("*")) if path.is_dir())]
+            every += [_of_route(configuration, one, found) for found in folders]
+    return (one for one in every if one.journal is not None)
+
+
+def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path | None) -> Configuration:
+    """What the configuration says of one of its stores, in its folder if it has one.
+
+    :raises ConfigurationError: its locker cannot be that of several stores
+    """
+    journal, source, locker = one.journal, one.data_source, configuration.locker
+    if folder is not None:
+        source = DataSourceConfig(url=sqlite_url(folder / DATABASE))
+        if journal is not None:
+            journal = replace(journal, directory=str(folder / JOURNAL))
+    if getattr(locker, "data_source", None) is not None:
+        raise ConfigurationError(
+            "each of several stores has the lock in its own database; leave out the locker's data_source",
+            option="locker.data_source",
+        )
+    if isinstance(locker, SharedFileLockerConfig):
+        of_label = Path(locker.directory or "") / folder_name(one.label or "others")
+        locker = replace(locker, directory=str(folder or of_label))
+    implied = "locker.type" not in configuration.sources
+    if journal is not None and implied and isinstance(locker, LeaseDatabaseLockerConfig):
+        locker = None  # its journal lets nobody else in
+    return replace(
+        configuration,
+        stores=(),
+        data_source=source or DataSourceConfig(),
+        journal=journal,
+        locker=locker,
+        sources=_sources_of(configuration, one),
+    )
+
+
+def _sources_of(configuration: Configuration, one: RoutedStoreConfig) -> dict[str, str]:
+    """Where the options of one of the stores were given, as if it were the only one."""
+    sources = dict(configuration.sources)
+    prefix = f"stores[{configuration.stores.index(one)}]."
+    own = {path.removeprefix(prefix): place for path, place in sources.items() if path.startswith(prefix)}
+    if "directory" in own:
+        own |= {"url": own["directory"], "journal.directory": own["directory"]}
+    return sources | {path.removeprefix("data_source."): place for path, place in own.items()}
+
+
+def _refuse_apart(configuration: Configuration, journal: JournalConfig) -> None:
+    """Whether the next master has the journal, too.
+
+    :raises ConfigurationError: it may be on another machine
+    """
+    locker = configuration.locker
+    if journal.journal_shared or not isinstance(locker, DatabaseLockerConfig | LeaseDatabaseLockerConfig):
+        return
+    source = locker.data_source or configuration.data_source
+    if source.url is None or Database(source.url, configuration.store).is_local:
+        return
+    raise ConfigurationError(
+        f"the {locker.type} lets a broker on another machine take over, which has not what is only in the"
+        " journal here: leave out the locker or the journal, or set journal_shared = true"
+        " (JDBCSTORE_JOURNAL_JOURNAL_SHARED=true) if its directory is on storage that each of them mounts",
+        option="journal.directory",
+    )
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot make the folder {folder} for a store: {error.strerror}; make it, or name another"
+        ) from error
+
+
+def _close(store: Store) -> None:
+    with contextlib.suppress(Exception):
+        store.close()

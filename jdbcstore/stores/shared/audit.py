@@ -1,0 +1,99 @@
+"""The duplicate audit: which message ids have been seen lately, in bounded memory.
+
+ActiveMQ's ``enableAudit``: per producer a window of the last ``max_audit_depth`` sequences, for the
+``max_producers_to_audit`` producers that sent last. It spans all destinations of a store, so a
+message id sent to two destinations is a duplicate in the second.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from jdbcstore.abc import MessageReference
+from jdbcstore.stores.shared.units import EncodedMessage
+
+Result = Callable[[list[MessageReference]], Any]
+"""Makes the result of what is written together of the references of the messages added."""
+
+
+@dataclass(slots=True)
+class _Window:
+    """The bit ``n`` of ``seen`` stands for the sequence ``highest - n``."""
+
+    highest: int
+    seen: int = 1
+
+
+class DuplicateAudit:
+    """Thread-safe. Ids below a producer's window count as new, as in ActiveMQ."""
+
+    def __init__(self, max_producers: int, depth: int) -> None:
+        self._max_producers = max_producers
+        self._depth = depth
+        self._lock = threading.Lock()
+        self._windows: OrderedDict[str, _Window] = OrderedDict()
+
+    def is_duplicate(self, producer: str, sequence: int) -> bool:
+        """Whether the id was seen; it is now."""
+        with self._lock:
+            window = self._windows.get(producer)
+            if window is None:
+                self._windows[producer] = _Window(sequence)
+                if len(self._windows) > self._max_producers:
+                    self._windows.popitem(last=False)
+                return False
+            self._windows.move_to_end(producer)
+            return self._see(window, sequence)
+
+    def has_seen(self, producer: str, sequence: int) -> bool:
+        """Whether the id was seen; whether or not, its producer is the one that sent last."""
+        with self._lock:
+            window = self._windows.get(producer)
+            if window is None:
+                return False
+            self._windows.move_to_end(producer)
+            behind = window.highest - sequence
+            return 0 <= behind <= self._depth and bool(window.seen >> behind & 1)
+
+    def _see(self, window: _Window, sequence: int) -> bool:
+        behind = window.highest - sequence
+        if behind < 0:
+            kept = window.seen << -behind if -behind <= self._depth else 0
+            window.seen = (kept | 1) & ((1 << self._depth + 1) - 1)
+            window.highest = sequence
+            return False
+        if behind > self._depth:
+            return False
+        bit = 1 << behind
+        duplicate = bool(window.seen & bit)
+        window.seen |= bit
+        return duplicate
+
+    def forget(self, producer: str, sequence: int) -> None:
+        """The message was not stored after all: it may come again."""
+        with self._lock:
+            window = self._windows.get(producer)
+            if window is not None and 0 <= window.highest - sequence <= self._depth:
+                window.seen &= ~(1 << window.highest - sequence)
+
+    def without_duplicates(
+        self, messages: list[EncodedMessage], result: Result
+    ) -> tuple[list[EncodedMessage], Result]:
+        """The messages that were not seen, and a result in which the others have the sequence -1."""
+        fresh = [not self.is_duplicate(one.producer, one.producer_sequence) for one in messages]
+        if all(fresh):
+            return messages, result
+
+        def with_duplicates(references: list[MessageReference]) -> Any:
+            stored = iter(references)
+            return result([
+                next(stored) if is_fresh else MessageReference(-1, message.message_id)
+                for message, is_fresh in zip(messages, fresh, strict=True)
+            ])  # fmt: skip
+
+        kept = [message for message, is_fresh in zip(messages, fresh, strict=True) if is_fresh]
+        return kept, with_duplicates

@@ -1,0 +1,108 @@
+"""Keyset pages in delivery order, over one lane or one lane per priority."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+
+from jdbcstore.abc import Cursor, Page
+from jdbcstore.database.adapters.sql import Row
+from jdbcstore.errors import CorruptMessage
+from jdbcstore.message import openwire
+from jdbcstore.message.message import Message
+
+log = logging.getLogger(__name__)
+
+PRIORITIES = 10
+REMOVE_BATCH = 1_000
+"""Rows that one transaction of a purge, sweep or cleanup removes."""
+
+FetchLane = Callable[[int | None, int, int], Sequence[Row]]
+"""(priority or None for all, after, limit) -> rows of ID and MSG, by ID."""
+
+Complete = Callable[[int, bytes], bytes]
+"""(ID, reference) -> what MSG is to be; or :class:`CorruptMessage`, or :class:`RowChanged`."""
+
+
+class RowChanged(Exception):
+    """It has the message itself by now, or is gone: it is to be read again."""
+
+
+def read_page(
+    fetch: FetchLane,
+    container: str,
+    limit: int,
+    after: Cursor | None,
+    marks: Sequence[int],
+    complete: Complete | None = None,
+) -> Page:
+    """The next messages behind ``after`` and behind each lane's mark."""
+    while True:
+        rows, cursor = read_lanes(fetch, limit, after, marks)
+        with contextlib.suppress(RowChanged):
+            messages, corrupt = decode_rows(rows, container, complete)
+            return Page(messages, cursor, len(rows) < limit, corrupt)
+
+
+def read_lanes(
+    fetch: FetchLane, limit: int, after: Cursor | None, marks: Sequence[int]
+) -> tuple[list[Row], Cursor]:
+    """The next rows behind ``after`` and behind each lane's mark, and the place behind them.
+
+    Lane 9 comes first of ten.
+
+    :raises ValueError: the limit is not positive
+    """
+    if limit < 1:
+        raise ValueError(f"a page has at least one message, not {limit}")
+    positions = list(marks)
+    if after is not None and len(after.positions) == len(positions):
+        positions = [max(pair) for pair in zip(positions, after.positions, strict=True)]
+    elif after is not None:
+        # The destination was read by sequence before, and is by priority now, or the reverse.
+        positions = [max(mark, min(after.positions)) for mark in positions]
+    rows: list[Row] = []
+    for lane in reversed(range(len(positions))):
+        priority = lane if len(positions) > 1 else None
+        found = fetch(priority, positions[lane], limit - len(rows))
+        if found:
+            positions[lane] = found[-1][0]
+            rows.extend(found)
+        if len(rows) == limit:
+            break
+    return rows, Cursor(tuple(positions))
+
+
+def decode_rows(
+    rows: Sequence[Row], container: str, complete: Complete | None = None
+) -> tuple[list[Message], list[CorruptMessage]]:
+    """The messages of rows of ID and MSG, and the rows that are none."""
+    messages: list[Message] = []
+    corrupt: list[CorruptMessage] = []
+    decode = openwire.decode
+    for id_, blob in rows:
+        try:
+            if complete is not None and openwire.is_reference(blob):
+                blob = complete(id_, blob)
+            messages.append(decode(blob, sequence=id_, container=container))
+        except CorruptMessage as error:
+            log.warning("%s", error)
+            corrupt.append(error)
+    return messages, corrupt
+
+
+def id_pages(fetch: Callable[..., Sequence[Row]], up_to: int) -> Iterator[list[int]]:
+    """The IDs up to this one that ``fetch(after=, limit=)`` finds, as many at a time as are removed.
+
+    They are found outside the transaction that removes them: to find the first may take a walk past
+    a million messages of others.
+    """
+    after, more = -1, True
+    while more:
+        rows = fetch(after=after, limit=REMOVE_BATCH)
+        ids = [id_ for (id_,) in rows if id_ <= up_to]
+        more = len(ids) == REMOVE_BATCH
+        if ids:
+            yield ids
+            after = ids[-1]

@@ -1,0 +1,1 @@
+"""Work on whole stores: copy, compare, archive, replay, and a check of the installation."""

@@ -1,0 +1,146 @@
+"""What this machine has of what jdbcstore can use, and how to get the rest."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from jdbcstore.analytics import drivers, java
+from jdbcstore.analytics.vendors import VENDORS
+from jdbcstore.config import Configuration
+from jdbcstore.database.adapters import adapter_class
+from jdbcstore.database.adapters.jdbc.jvm import JARS, find_jar, usual_jars
+from jdbcstore.database.adapters.registry import BUILT_IN, GENERIC
+from jdbcstore.database.engine import Database
+from jdbcstore.errors import ConfigurationError, SchemaError, StoreError
+
+_DISTRIBUTIONS = {"argon2": "argon2-cffi", "jpype": "JPype1", "stomp": "stomp.py"}
+"""Packages whose module has another name."""
+_DEBIAN = {"derby": "libderbyclient-java", "h2": "libh2-java", "hsqldb": "libhsqldb-java"}
+"""Which of the drivers for the Java bridge Debian has."""
+_ODBC = {
+    "MariaDB, MySQL": ("maria", "mysql", "install Debian's odbc-mariadb"),
+    "SQL Server": ("sql server", "freetds", "install Microsoft's msodbcsql18, or Debian's tdsodbc"),
+}
+"""Words in the names of each vendor's ODBC drivers, and how to get one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is there, or is missing."""
+
+    group: str
+    name: str
+    purpose: str
+    found: str | None
+    """What is there, with its version or place; None if it is missing."""
+    cure: str | None = None
+    """What to do about it."""
+
+
+def examine() -> Iterator[Finding]:
+    """Everything but the store, in the order in which it is of use; starts nothing but ``java -version``."""
+    yield from _python_drivers()
+    yield from _odbc_drivers()
+    yield from _bridge_drivers()
+    yield _package("Broker", "aiohttp", "broker --health", "broker")
+    yield _package("Broker", "argon2", "broker --users, passwd", "broker")
+    yield _package("Broker", "stomp", "demo", "demo")
+    yield from _spark()
+
+
+def examine_store(configuration: Configuration) -> tuple[Finding, StoreError | None]:
+    """Whether the configured store can be used, and the error that says why not.
+
+    It is connected to and asked for nothing. An SQLite file that is not there yet is no error.
+    """
+    place = str(configuration.data_source.shown().url)
+    try:
+        with configuration.placing():
+            return Finding("Store", place, *_reached(configuration)), None
+    except SchemaError as error:
+        return Finding("Store", place, "", "not there yet", str(error)), None
+    except StoreError as error:
+        return Finding("Store", place, "", None, str(error)), error
+
+
+def _reached(configuration: Configuration) -> tuple[str, str]:
+    """The name of the adapter, and that the database answers."""
+    url, user, password = configuration.login()
+    database = Database(url, configuration.store, user=user, password=password, must_exist=True)
+    engine = database.connect_with()
+    begun = time.monotonic()
+    try:
+        with database.translated(), engine.connect():
+            return database.adapter.name, f"answers in {(time.monotonic() - begun) * 1000:.0f} ms"
+    finally:
+        engine.dispose()
+
+
+def _python_drivers() -> Iterator[Finding]:
+    """Each module once, with the databases that it is for."""
+    wanted: dict[tuple[str, str], list[str]] = {}
+    for name in BUILT_IN:
+        if name not in GENERIC:
+            for driver in dict.fromkeys(adapter_class(name).drivers.values()):
+                wanted.setdefault(driver, []).append(name)
+    for (module, extra), names in wanted.items():
+        yield _package("Python drivers", module, ", ".join(names), extra)
+
+
+def _package(group: str, module: str, purpose: str, extra: str) -> Finding:
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError:
+        return Finding(group, module, purpose, None, f"pip install 'jdbcstore[{extra}]'")
+    except ImportError as error:
+        return Finding(group, module, purpose, None, f"it does not load: {error}; install what it names")
+    try:
+        found = version(_DISTRIBUTIONS.get(module, module))
+    except PackageNotFoundError:
+        found = "in Python"
+    return Finding(group, module, purpose, found)
+
+
+def _odbc_drivers() -> Iterator[Finding]:
+    try:
+        names = importlib.import_module("pyodbc").drivers()
+    except ImportError:
+        return
+    for purpose, (*words, cure) in _ODBC.items():
+        found = [name for name in names if any(word in name.lower() for word in words)]
+        there = ", ".join(found) or None
+        yield Finding("ODBC drivers", f"of {purpose}", "pyodbc", there, None if there else cure)
+
+
+def _bridge_drivers() -> Iterator[Finding]:
+    for kind, jars in usual_jars().items():
+        debian = f"install Debian's {_DEBIAN[kind]}, or " if kind in _DEBIAN else ""
+        cure = f"{debian}name {' or '.join(jars)} in {JARS}"
+        yield _placed("JDBC drivers for jdbcstore[jdbc]", f"jdbc:{kind}:", "jpype", find_jar(kind), cure)
+
+
+def _spark() -> Iterator[Finding]:
+    for module in ("pyspark", "pandas", "pyarrow"):
+        yield _package("Spark", module, "jdbcstore sql, report", "spark")
+    yield _java()
+    for name, vendor in VENDORS.items():
+        found = drivers.find_jar(vendor)
+        yield _placed("Spark", f"JDBC driver of {name}", "jdbcstore sql, report", found, drivers.cure(vendor))
+
+
+def _java() -> Finding:
+    purpose = "Spark, and JDBC drivers"
+    try:
+        found = java.find_java()
+    except ConfigurationError as error:
+        return Finding("Spark", "Java", purpose, None, str(error))
+    return Finding("Spark", "Java", purpose, f"{found.version}, of {found.origin}: {found.home}")
+
+
+def _placed(group: str, name: str, purpose: str, place: Path | None, cure: str) -> Finding:
+    return Finding(group, name, purpose, None if place is None else str(place), None if place else cure)

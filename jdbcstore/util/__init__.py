@@ -1,0 +1,1 @@
+"""Clock, futures and retries: what every layer uses and none owns."""

@@ -1,6 +1,0 @@
-"""XA transactions on ActiveMQ's tables: prepared in their XID columns, and found there again."""
-
-from jdbcstore.xa.resource import JdbcXAResource
-from jdbcstore.xa.taking_over import take_over
-
-__all__ = ["JdbcXAResource", "take_over"]
