@@ -135,7 +135,7 @@ def floor_of(name: str) -> int:
 
 def outside_imported(tree: ast.AST) -> set[str]:
     """The first part of the name of everything that is imported."""
-    names = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names.update(alias.name.split(".")[0] for alias in node.names)
