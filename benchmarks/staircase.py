@@ -1,7 +1,7 @@
-"""``python -m benchmarks.staircase``: the files that one message runs through.
+"""``python -m benchmarks.staircase``: count the files that one message runs through.
 
-Those of ``jdbcstore`` in which a function is called, by any thread, while one ``add_message`` or one STOMP SEND
-with a receipt is under way; another was made before, so that nothing is counted that happens once.
+Those of ``jdbcstore`` in which a function is called, by any thread, during one ``add_message`` and during one
+STOMP SEND with a receipt. Both are warmed up first, so that what happens only once is not counted.
 """
 
 from __future__ import annotations
