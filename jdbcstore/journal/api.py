@@ -76,6 +76,10 @@ Committed = Callable[[Sequence[Written]], None]
 """Called with what one sync made durable, in the order of the journal, before anything later is; by the
 thread that wrote it, under no lock."""
 
+Review = Callable[[Sequence[Entry]], Sequence[Entry]]
+"""Called with the entries that are written next, once everything before them is durable or has failed, by the
+thread that writes them; returns the entry to write in place of each."""
+
 Failed = Callable[[Sequence[Entry], StoreError], None]
 """Called with entries that were not written, or of which nobody knows (:class:`OutcomeUnknown`)."""
 

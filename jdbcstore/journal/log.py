@@ -17,7 +17,7 @@ from jdbcstore.errors import (
     StoreError,
     StoreUnavailable,
 )
-from jdbcstore.journal.api import Committed, Entry, Failed, Record, Span
+from jdbcstore.journal.api import Committed, Entry, Failed, Record, Review, Span
 from jdbcstore.journal.directory import make
 from jdbcstore.journal.files import Files, OsFiles
 from jdbcstore.journal.layout import LARGEST
@@ -37,7 +37,7 @@ class Journal:
     """A :class:`jdbcstore.journal.api.Appender` on the files of one directory.
 
     ``first_sequence`` is the lowest that it may give; it goes on behind its own last one if that is higher.
-    ``committed`` and ``failed`` are called in the order of the journal, by its own thread or one
+    ``review``, ``committed`` and ``failed`` are called in the order of the journal, by its own thread or one
     that appends. Opening reads all there is, and cuts a torn end off: ``recovered`` says what it found.
     ``accept`` is asked before anything is changed: it raises, or gives the identity of the store that the
     journal is in front of from now on.
@@ -53,6 +53,7 @@ class Journal:
         *,
         committed: Committed,
         failed: Failed,
+        review: Review | None = None,
         first_sequence: int = 1,
         accept: Accept | None = None,
         files: Files | None = None,
@@ -62,6 +63,7 @@ class Journal:
         self._config = config
         self._committed = committed
         self._failed = failed
+        self._review = review
         self._error: StoreError | None = None
         self._pending = Pending(
             config.journal_max_write_batch_size, config.journal_buffer_timeout, self.check
@@ -217,8 +219,13 @@ class Journal:
             except StoreError:
                 return
 
-    def _write(self, entries: list[Entry]) -> None:
-        """Have them all written, in as many pieces as there are segments, and complete each."""
+    def _write(self, entries: Sequence[Entry]) -> None:
+        """Have them all written, in as many pieces as there are segments, and complete each.
+
+        Once one has failed, so do all behind it: whatever the review decided by an earlier entry stays true.
+        """
+        if self._review is not None:
+            entries = self._review(entries)
         position = 0
         while position < len(entries):
             left = entries[position:] if position else entries

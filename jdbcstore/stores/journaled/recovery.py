@@ -12,15 +12,14 @@ from jdbcstore.journal.api import Appender, Record
 from jdbcstore.journal.layout import RECORD
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
+from jdbcstore.stores.journaled.audit import JournalAudit
 from jdbcstore.stores.journaled.belonging import Belonging
 from jdbcstore.stores.journaled.bodies import Bodies
 from jdbcstore.stores.journaled.checkpointer import Checkpointer
 from jdbcstore.stores.journaled.operations import COMMIT, ROLLBACK, WRITE, Writes, blobs_at, decode_record
 from jdbcstore.stores.journaled.overlay import Overlay
 from jdbcstore.stores.journaled.writing import JournalWriter
-from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark
-from jdbcstore.stores.shared.units import everything
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +35,7 @@ class Recovery:
         store: CheckpointedStore,
         overlay: Overlay,
         writer: JournalWriter,
+        audit: JournalAudit | None,
         checkpointer: Checkpointer,
         bodies: Bodies,
         config: JournalConfig,
@@ -49,7 +49,7 @@ class Recovery:
         self._checkpointer = checkpointer
         self._bodies = bodies
         self._config = config
-        self._audit: DuplicateAudit | None = store.audit
+        self._audit = audit
 
     def run(self, progress: Progress | None) -> None:
         """Replay, in bounded memory, and make the journal the one of this store.
@@ -106,8 +106,7 @@ class Recovery:
             if record.number <= after:
                 self._take_prepared(record, xid, writes)
                 continue
-            if self._audit is not None:
-                self._audit.without_duplicates(writes.adds, everything)
+            self._note(record.kind, xid, writes)
             with overlay.lock:
                 overlay.last_number = record.number
                 overlay.journaled += len(record.body)
@@ -128,6 +127,8 @@ class Recovery:
 
     def _take_prepared(self, record: Record, xid: XATransactionId | None, writes: Writes) -> None:
         """Of a record that the store behind has what is to be decided yet."""
+        if record.kind != COMMIT:
+            self._note(record.kind, xid, writes)
         with self._overlay.lock:
             self._overlay.journaled += len(record.body)
             if record.kind in (COMMIT, ROLLBACK):
@@ -135,8 +136,12 @@ class Recovery:
                     self._overlay.let_go(xid)
                 return
             self._overlay.take(record.kind, xid, writes, record.sequence, record.number)
+
+    def _note(self, kind: int, xid: XATransactionId | None, writes: Writes) -> None:
+        """For the audit, and before the overlay takes it: the record of a rollback has no messages."""
         if self._audit is not None:
-            self._audit.without_duplicates(writes.adds, everything)
+            held = self._overlay.prepared.get(xid) if xid is not None and kind == ROLLBACK else None
+            self._audit.written(kind, (held.writes if held else writes).adds)
 
     def _name_prioritized(self) -> None:
         """Say so of destinations of which nothing was stored before."""

@@ -13,11 +13,12 @@ from jdbcstore.abc import MessageReference, Outcome, Progress
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreClosed
 from jdbcstore.journal import Appender, Journal
-from jdbcstore.journal.api import Committed, Failed
+from jdbcstore.journal.api import Committed, Failed, Review
 from jdbcstore.journal.log import Accept
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message
+from jdbcstore.stores.journaled.audit import JournalAudit
 from jdbcstore.stores.journaled.belonging import Belonging
 from jdbcstore.stores.journaled.bodies import Bodies
 from jdbcstore.stores.journaled.checkpointer import Checkpointer
@@ -54,6 +55,7 @@ class OpenJournal(Protocol):
         *,
         committed: Committed,
         failed: Failed,
+        review: Review | None,
         first_sequence: int,
         accept: Accept,
         clock: Clock,
@@ -94,8 +96,9 @@ class JournaledStore:
         self._store = store
         self._overlay = overlay = Overlay()
         due = threading.Event()
+        audit = None if store.audit is None else JournalAudit(store.audit, overlay)
         self._writer = writer = JournalWriter(
-            overlay, config, store.audit, due.set, clock, store.config.reconnect_timeout
+            overlay, config, audit, due.set, clock, store.config.reconnect_timeout
         )
         self._subscriptions = subscriptions = Subscriptions(store)
         bodies = Bodies(store, writer, config)
@@ -110,12 +113,13 @@ class JournaledStore:
             config,
             committed=writer.committed,
             failed=writer.failed,
+            review=None if audit is None else audit.review,
             first_sequence=belonging.last_sequence + 1,
             accept=belonging.accept,
             clock=clock,
         )
         try:
-            Recovery(store, overlay, writer, checkpointer, bodies, config, belonging).run(progress)
+            Recovery(store, overlay, writer, audit, checkpointer, bodies, config, belonging).run(progress)
         except BaseException:
             writer.give_up()
             self._journal.close()
@@ -204,7 +208,8 @@ class JournaledStore:
         one = self._checkpointer.refused.find(sequence)
         destination = Destination.parse(one.destination)
         place = self.topic(destination) if destination.is_topic else self.queue(destination)
-        self._writer.forget([one.encoded])
+        if self._store.audit is not None:
+            self._store.audit.forget(one.encoded.producer, one.encoded.producer_sequence)
         if one.is_update:
             place.update_message(one.message)
             reference = MessageReference(sequence, one.encoded.message_id)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from dataclasses import replace
+from itertools import compress
+from typing import Any
 
 from jdbcstore.abc import MessageReference
 from jdbcstore.message.ids import XATransactionId
@@ -11,6 +13,7 @@ from jdbcstore.stores.journaled.layers import OVERHEAD
 from jdbcstore.stores.journaled.operations import (
     COMMIT,
     FORGET,
+    PREPARE,
     ROLLBACK,
     WRITE,
     Writes,
@@ -22,6 +25,7 @@ from jdbcstore.stores.journaled.operations import (
     encode_xid,
 )
 from jdbcstore.stores.journaled.overlay import Overlay
+from jdbcstore.stores.shared.audit import with_duplicates
 from jdbcstore.stores.shared.units import Completion, EncodedMessage, everything
 
 
@@ -29,15 +33,16 @@ class Unit:
     """What is written together or not at all; ``result`` makes its result of the references."""
 
     __slots__ = (
-        *("adds", "chunks", "completion", "cost", "kind", "passed"),
-        *("result", "sequences", "size", "taken", "writes", "xid"),
+        *("chunks", "completion", "cost", "kind", "result"),
+        *("sequences", "size", "taken", "writes", "xid"),
     )
 
     completion: Completion[Any]
     """Set by the writer."""
-    adds: list[EncodedMessage]
-    """Those of ``writes``, until the audit has left some out."""
     chunks: Sequence[bytes]
+    xid: XATransactionId | None
+    cost: int
+    """Bytes in memory, roughly, that its messages will take."""
 
     def __init__(
         self,
@@ -46,21 +51,15 @@ class Unit:
         *,
         kind: int = WRITE,
         xid: XATransactionId | None = None,
+        passed: int = 0,
     ) -> None:
+        """``passed``: sequences that no message gets."""
         self.kind = kind
         self.xid = xid
         self.writes = writes
-        self.adds = writes.adds
         self.result = result
-        self.passed = 0
-        """Sequences that nobody gets."""
         self.taken = False
-
-    def encoded(self) -> Self:
-        """Itself with its record, now that it is known what it writes."""
-        writes, kind = self.writes, self.kind
-        writes.adds = self.adds
-        self.sequences = self.passed + (len(writes.adds) if kind in (WRITE, COMMIT) else 0)
+        self.sequences = passed + (len(writes.adds) if kind in (WRITE, COMMIT) else 0)
         self.cost = sum(len(message.blob) + OVERHEAD for message in writes.adds)
         chunks = [] if self.xid is None else [encode_xid(self.xid)]
         if kind == FORGET:
@@ -69,7 +68,30 @@ class Unit:
             chunks += encode_writes(writes)
         self.chunks = chunks
         self.size = sum(map(len, chunks))
-        return self
+
+    @property
+    def adds(self) -> list[EncodedMessage]:
+        return self.writes.adds
+
+    def without_duplicates(self, is_new: Sequence[bool]) -> Unit:
+        """What is written in its place if only these of its messages are new; references of the others have
+        the sequence -1."""
+        result, adds, writes = self.result, self.adds, self.writes
+        new = replace(writes, adds=[*compress(adds, is_new)])
+        if self.kind == PREPARE and not (new.adds or new.removes or new.acknowledgements):
+            unit = Unit(new, lambda _: False)
+        else:
+            unit = Unit(
+                new,
+                lambda references: result(with_duplicates(adds, is_new, references)),
+                kind=self.kind,
+                xid=self.xid,
+            )
+        return self._replaced_by(unit)
+
+    def _replaced_by(self, unit: Unit) -> Unit:
+        unit.completion, unit.cost, unit.taken = self.completion, self.cost, True
+        return unit
 
     def apply(self, overlay: Overlay, sequence: int, number: int) -> None:
         """It is written, as the record of this number; the overlay's lock is held."""
@@ -108,8 +130,12 @@ class Add(Unit):
         return self.head, self.message.blob
 
     @property
-    def adds(self) -> list[EncodedMessage]:  # type: ignore[override]
+    def adds(self) -> list[EncodedMessage]:
         return [self.message]
+
+    def without_duplicates(self, is_new: Sequence[bool]) -> Unit:  # noqa: ARG002
+        duplicate = MessageReference(-1, self.message.message_id)
+        return self._replaced_by(Unit(Writes(), lambda _: duplicate))
 
     def apply(self, overlay: Overlay, sequence: int, _number: int) -> None:
         overlay.active.add(sequence, self.message)
@@ -140,7 +166,7 @@ class Removal(Unit):
         self.size = len(chunk)
 
     @property
-    def adds(self) -> list[EncodedMessage]:  # type: ignore[override]
+    def adds(self) -> list[EncodedMessage]:
         return []
 
     def apply(self, overlay: Overlay, _sequence: int, _number: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -11,11 +11,12 @@ from jdbcstore.abc import MessageReference
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import JournalFailed, OutcomeUnknown, StoreClosed, StoreError
 from jdbcstore.journal.api import Appender, Entry, Written
+from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.journaled.admission import Admission
-from jdbcstore.stores.journaled.operations import Writes
+from jdbcstore.stores.journaled.audit import JournalAudit
+from jdbcstore.stores.journaled.operations import PREPARE, Writes
 from jdbcstore.stores.journaled.overlay import Overlay
 from jdbcstore.stores.journaled.units import Add, Removal, Unit
-from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.units import EncodedMessage, Waiter, nothing
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.futures import Promise, StoreFuture, burst
@@ -38,7 +39,7 @@ class JournalWriter:
         self,
         overlay: Overlay,
         config: JournalConfig,
-        audit: DuplicateAudit | None,
+        audit: JournalAudit | None,
         wake: Callable[[], None],
         clock: Clock,
         patience: float,
@@ -89,18 +90,12 @@ class JournalWriter:
 
     def add(self, message: EncodedMessage) -> MessageReference:
         """Add one message, and wait until it is durable."""
-        reference: MessageReference = self._execute(self._adding(message))
+        reference: MessageReference = self._execute(Add(message))
         return reference
 
     def add_async(self, message: EncodedMessage) -> StoreFuture[MessageReference]:
         """As :meth:`add`, without waiting."""
-        return self._submit(self._adding(message))
-
-    def _adding(self, message: EncodedMessage) -> Unit:
-        if self._audit is None or not self._audit.is_duplicate(message.producer, message.producer_sequence):
-            return Add(message)
-        duplicate = MessageReference(-1, message.message_id)
-        return Unit(Writes(), lambda _: duplicate).encoded()
+        return self._submit(Add(message))
 
     def remove(self, container: str, sequences: Sequence[int]) -> None:
         """Remove messages of a destination, and wait until they are durably gone."""
@@ -112,16 +107,11 @@ class JournalWriter:
 
     def execute(self, unit: Unit) -> Any:
         """Write a unit, wait until it is durable, and return its result."""
-        return self._execute(self._audited(unit))
+        return self._execute(unit)
 
     def submit(self, unit: Unit) -> StoreFuture[Any]:
         """Have a unit written; the future has its result once it is durable."""
-        return self._submit(self._audited(unit))
-
-    def _audited(self, unit: Unit) -> Unit:
-        if self._audit is not None:
-            unit.adds, unit.result = self._audit.without_duplicates(unit.adds, unit.result)
-        return unit.encoded()
+        return self._submit(unit)
 
     def _execute(self, unit: Unit) -> Any:
         waiter: Waiter[Any] = Waiter()
@@ -141,13 +131,12 @@ class JournalWriter:
         self._append(unit, waits=False)
         return result
 
-    def prepare(self, unit: Unit) -> bool:
-        """As :meth:`execute`, unless it does nothing; whether it does anything. Synced in any case."""
-        unit = self._audited(unit)
-        writes = unit.writes
+    def prepare(self, writes: Writes, xid: XATransactionId) -> bool:
+        """Prepare a transaction; false if it does nothing, and so was not. Synced in any case."""
         if not (writes.adds or writes.removes or writes.acknowledgements):
             return False
-        self._execute(unit)
+        if not self._execute(Unit(writes, lambda _: True, kind=PREPARE, xid=xid)):
+            return False
         self._sync()
         return True
 
@@ -168,7 +157,7 @@ class JournalWriter:
 
     def write_now(self, unit: Unit) -> None:
         """Write what is in memory as it is, and wait: whether or not there is room, and while others wait."""
-        unit.encoded().cost = 0
+        unit.cost = 0
         waiter: Waiter[Any] = Waiter()
         unit.completion = waiter
         counted = False
@@ -186,9 +175,7 @@ class JournalWriter:
         """Give no sequence up to this one any more; nothing else is under way."""
         overlay = self.overlay
         if last > overlay.last_sequence:
-            unit = Unit(Writes(), nothing)
-            unit.passed = last - overlay.last_sequence
-            self.write_now(unit)
+            self.write_now(Unit(Writes(), nothing, passed=last - overlay.last_sequence))
             with self._lock:
                 overlay.last_sequence = last
                 overlay.written = max(overlay.written, last)
@@ -224,24 +211,22 @@ class JournalWriter:
                 counted = True
             self.journal.append(unit, waits=waits and _may_write())
         except BaseException:
-            if self._abandon(unit, counted=counted):
-                self.forget(unit.adds)
+            self._abandon(unit, counted=counted)
             raise
 
-    def _abandon(self, unit: Unit, *, counted: bool) -> bool:
-        """Its caller goes, by a refusal or by what a signal handler raised; whether it is never written.
+    def _abandon(self, unit: Unit, *, counted: bool) -> None:
+        """Its caller goes, by a refusal or by what a signal handler raised.
 
         What the journal has begun with is written, and ends as any other.
         """
         with self._lock:
             if self.admission.withdraw(unit):
-                return True
+                return
         if unit.taken and not self.journal.withdraw(unit):
-            return False
+            return
         if counted:
             with self._lock:
                 self._ended(1, unit.cost)
-        return True
 
     def _is_full(self, unit: Unit) -> bool:
         return unit.cost > 0 and self._bytes_under_way + self.overlay.size >= self._limit
@@ -260,7 +245,6 @@ class JournalWriter:
             self._refuse(unit, error)
 
     def _refuse(self, unit: Unit, error: StoreError) -> None:
-        self.forget(unit.adds)
         unit.completion.set_exception(error)
 
     def _wait(self) -> None:
@@ -289,14 +273,7 @@ class JournalWriter:
                 return False
             with self._lock:
                 self._ended(1, unit.cost)
-        self.forget(unit.adds)
         return True
-
-    def forget(self, messages: Iterable[EncodedMessage]) -> None:
-        """These were not stored after all: they may come again."""
-        if self._audit is not None:
-            for message in messages:
-                self._audit.forget(message.producer, message.producer_sequence)
 
     def _ended(self, units: int, cost: int) -> None:
         self._under_way -= units
@@ -322,6 +299,9 @@ class JournalWriter:
             self._written += size
             self._ended(len(batch), cost)
             is_due = self.is_due
+        if self._audit is not None:
+            for unit, *_ in units:
+                self._audit.written(unit.kind, unit.adds)
         if is_due:
             self._wake()
         with burst():
@@ -331,9 +311,6 @@ class JournalWriter:
     def failed(self, entries: Sequence[Entry], error: StoreError) -> None:
         """The journal did not write these, or nobody knows."""
         units = cast("Sequence[Unit]", entries)
-        for unit in units:
-            # First: whoever hears of it may send the message again at once.
-            self.forget(unit.adds)
         with self._lock:
             self._ended(len(units), sum(unit.cost for unit in units))
         with burst():

@@ -8,7 +8,7 @@ from jdbcstore.abc import PreparedTransaction, Reference
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message, XATransactionId
 from jdbcstore.stores.journaled.holding import Claims, described
-from jdbcstore.stores.journaled.operations import COMMIT, PREPARE, ROLLBACK, Writes
+from jdbcstore.stores.journaled.operations import COMMIT, ROLLBACK
 from jdbcstore.stores.journaled.parts import Parts
 from jdbcstore.stores.journaled.transaction import (
     JournaledTransaction,
@@ -60,9 +60,9 @@ class JournaledXAResource:
                 self._parts.store.xa.rollback(xid)
                 self._decided_behind(xid)
         else:
-            self._parts.writer.forget(self._decide(xid, ROLLBACK).adds)
+            self._decide(xid, ROLLBACK)
 
-    def _decide(self, xid: XATransactionId, kind: int) -> Writes:
+    def _decide(self, xid: XATransactionId, kind: int) -> None:
         overlay, writer = self._parts.overlay, self._parts.writer
         with writer.entered():
             with overlay.lock:
@@ -75,7 +75,6 @@ class JournaledXAResource:
                     raise not_prepared(xid)
                 # With all of its writes: the record that prepared it may be released before this one.
                 writer.decide(Unit(held.writes, nothing, kind=kind, xid=xid))
-        return held.writes
 
     def _commit_behind(self, xid: XATransactionId) -> None:
         """The store behind gives its messages sequences: the journal's own go on behind those."""
@@ -113,7 +112,7 @@ class JournaledXATransaction(JournaledTransaction):
 
     def prepare(self) -> bool:
         with self._claims.claimed(self._xid, self._end()) as writes:
-            return self._parts.writer.prepare(Unit(writes, nothing, kind=PREPARE, xid=self._xid))
+            return self._parts.writer.prepare(writes, self._xid)
 
 
 class _Queue(TransactionalQueue):

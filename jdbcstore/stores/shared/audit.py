@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from jdbcstore.abc import MessageReference
 from jdbcstore.stores.shared.units import EncodedMessage
-
-Result = Callable[[list[MessageReference]], Any]
-"""Makes the result of what is written together of the references of the messages added."""
 
 
 @dataclass(slots=True)
@@ -80,20 +76,13 @@ class DuplicateAudit:
             if window is not None and 0 <= window.highest - sequence <= self._depth:
                 window.seen &= ~(1 << window.highest - sequence)
 
-    def without_duplicates(
-        self, messages: list[EncodedMessage], result: Result
-    ) -> tuple[list[EncodedMessage], Result]:
-        """The messages that were not seen, and a result in which the others have the sequence -1."""
-        fresh = [not self.is_duplicate(one.producer, one.producer_sequence) for one in messages]
-        if all(fresh):
-            return messages, result
 
-        def with_duplicates(references: list[MessageReference]) -> Any:
-            stored = iter(references)
-            return result([
-                next(stored) if is_fresh else MessageReference(-1, message.message_id)
-                for message, is_fresh in zip(messages, fresh, strict=True)
-            ])  # fmt: skip
-
-        kept = [message for message, is_fresh in zip(messages, fresh, strict=True) if is_fresh]
-        return kept, with_duplicates
+def with_duplicates(
+    messages: Sequence[EncodedMessage], is_new: Sequence[bool], stored: Iterable[MessageReference]
+) -> list[MessageReference]:
+    """The references of all messages, given those of the new ones; a duplicate has the sequence -1."""
+    references = iter(stored)
+    return [
+        next(references) if new else MessageReference(-1, message.message_id)
+        for message, new in zip(messages, is_new, strict=True)
+    ]

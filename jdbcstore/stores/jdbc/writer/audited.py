@@ -17,7 +17,7 @@ from jdbcstore.database.session import Session
 from jdbcstore.errors import LockLost, OutcomeUnknown, StoreError
 from jdbcstore.lockers import Fence
 from jdbcstore.stores.jdbc.writer.committer import Committer
-from jdbcstore.stores.shared.audit import DuplicateAudit
+from jdbcstore.stores.shared.audit import DuplicateAudit, with_duplicates
 from jdbcstore.stores.shared.units import Call, EncodedMessage, Name, Unit
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class AuditedCommitter(Committer):
             names, lambda: super(AuditedCommitter, self).write([_only(*one) for one in pairs])
         )
         return [
-            _with_duplicates(unit.adds, new, references)
+            with_duplicates(unit.adds, new, references)
             for (unit, new), references in zip(pairs, written, strict=True)
         ]
 
@@ -122,16 +122,3 @@ def _is_undone(error: StoreError) -> bool:
 def _only(unit: Unit, fresh: list[bool]) -> Unit:
     """The unit with these of its messages."""
     return unit if all(fresh) else replace(unit, adds=[*compress(unit.adds, fresh)])
-
-
-def _with_duplicates(
-    adds: list[EncodedMessage], fresh: list[bool], references: list[MessageReference]
-) -> list[MessageReference]:
-    """The references of all, of those that were stored."""
-    if all(fresh):
-        return references
-    stored = iter(references)
-    return [
-        next(stored) if is_fresh else MessageReference(-1, add.message_id)
-        for add, is_fresh in zip(adds, fresh, strict=True)
-    ]
