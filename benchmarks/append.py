@@ -19,7 +19,7 @@ from statistics import median
 import click
 
 from benchmarks.ours import run, timed
-from jdbcstore.stores.shared.units import Waiter
+from jdbcstore.util.futures import Waiter
 
 _FILE = 20 << 20
 _BLOCK = 4096

@@ -17,7 +17,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.stores.journaled.operations import COMMIT, WRITE, decode_record
-from jdbcstore.stores.shared.units import EncodedMessage
+from jdbcstore.stores.shared.encoding import EncodedMessage
 from jdbcstore.tools.replay import MARKS, Historic
 
 

@@ -18,7 +18,7 @@ import pytest
 import jdbcstore
 from jdbcstore import Message, MessageStore, Store
 from jdbcstore.errors import StoreClosed, StoreError
-from jdbcstore.stores.shared.units import Unit
+from jdbcstore.stores.jdbc.writer.units import Unit
 from tests.databases import Database
 from tests.faults.effects import WAIT
 from tests.polling import wait_until
@@ -27,14 +27,13 @@ FOLDER = Path(jdbcstore.__file__).parent
 OURS = tuple(
     str(FOLDER / name)
     for name in (
-        "adapters",
-        "committer",
-        "connection",
-        "futures",
-        "message_store",
-        "sequence",
-        "session",
-        "writer",
+        "database/adapters",
+        "database/connection.py",
+        "database/session.py",
+        "stores/jdbc/queue.py",
+        "stores/jdbc/sequence.py",
+        "stores/jdbc/writer",
+        "util/futures.py",
     )
 )
 

@@ -19,7 +19,7 @@ from jdbcstore.stores.filtered.outcomes import Outcomes
 from jdbcstore.stores.filtered.routes import Route, Routes
 from jdbcstore.stores.filtered.transaction import FilteredTransaction, destination_named
 from jdbcstore.stores.filtered.xa import FilteredXAResource
-from jdbcstore.stores.shared.naming import MessageNamer
+from jdbcstore.stores.shared.encoding import MessageNamer
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.futures import StoreFuture
 

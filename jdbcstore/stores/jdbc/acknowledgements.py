@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from jdbcstore.database.adapters.sql import Row, Sql
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.statements import Statements
 from jdbcstore.stores.shared.checks import subscription_not_found
-
-if TYPE_CHECKING:
-    from jdbcstore.database.connection import Connection
-    from jdbcstore.database.statements import Statements
-    from jdbcstore.stores.shared.units import Acknowledgement
 
 _CHUNK = 1_000
 _WINDOW = 10_000
@@ -231,6 +228,14 @@ class AcknowledgementTracker:
         if rows:
             lane.horizon = rows[-1][0]
         return len(rows) < _CHUNK
+
+
+@dataclass(slots=True)
+class Acknowledgement:
+    """Messages that one durable subscription has consumed, each with its priority."""
+
+    tracker: AcknowledgementTracker
+    messages: list[tuple[int, int]]
 
 
 def plan_all(connection: Connection, acknowledgements: list[Acknowledgement]) -> Plan:

@@ -19,11 +19,11 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.references import Bodies
+from jdbcstore.stores.jdbc.writer.units import Unit, Write
 from jdbcstore.stores.jdbc.writer.writer import Writer
-from jdbcstore.stores.shared.checks import MAX_SEQUENCE, fits, message_not_found, name_of
-from jdbcstore.stores.shared.encoding import MessageEncoder
+from jdbcstore.stores.shared.checks import MAX_SEQUENCE, message_not_found, name_of
+from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, fits, nothing, only
 from jdbcstore.stores.shared.paging import PRIORITIES, Complete, RowChanged, id_pages, read_page
-from jdbcstore.stores.shared.units import EncodedMessage, Unit, Write, nothing, only
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.futures import StoreFuture
 

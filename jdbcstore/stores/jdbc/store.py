@@ -27,15 +27,14 @@ from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
 from jdbcstore.stores.jdbc.transaction import JdbcTransaction
 from jdbcstore.stores.jdbc.writer.audited import recovered_audit
 from jdbcstore.stores.jdbc.writer.read_only import ReadOnlyWriter
+from jdbcstore.stores.jdbc.writer.units import Unit
 from jdbcstore.stores.jdbc.writer.writer import Writer, is_writing
 from jdbcstore.stores.jdbc.xa import JdbcXAResource, take_over
-from jdbcstore.stores.shared.add_each import check_each
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
-from jdbcstore.stores.shared.checks import agreed, fits, queue_named, topic_named
+from jdbcstore.stores.shared.checks import agreed, queue_named, topic_named
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
-from jdbcstore.stores.shared.encoding import MessageEncoder
-from jdbcstore.stores.shared.units import Unit
+from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, encode_each, fits
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.futures import StoreFuture
 
@@ -192,8 +191,14 @@ class JdbcStore:
         return JdbcTransaction(self, self._writer)
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
-        adds, outcomes = check_each(self, messages, JdbcMessageStore.encode)
+        adds, outcomes = encode_each(messages, self._encode)
         return self._writer.submit(Unit(outcomes, adds=adds, apart=True))
+
+    def _encode(self, destination: Destination, message: Message) -> EncodedMessage:
+        found = (self._topics if destination.is_topic else self._queues).get(destination)
+        if found is None:
+            found = self.topic(destination) if destination.is_topic else self.queue(destination)
+        return found.encode(message)
 
     @property
     def xa(self) -> JdbcXAResource:

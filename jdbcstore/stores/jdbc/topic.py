@@ -11,17 +11,17 @@ from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.message.destination import Destination
-from jdbcstore.stores.jdbc.acknowledgements import AcknowledgementTracker
+from jdbcstore.stores.jdbc.acknowledgements import Acknowledgement, AcknowledgementTracker
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore, Parts
+from jdbcstore.stores.jdbc.writer.units import Unit
 from jdbcstore.stores.shared.checks import (
     check_subscription,
-    fits,
     subscription_exists,
     subscription_not_found,
     subscription_taken_for,
 )
+from jdbcstore.stores.shared.encoding import fits, nothing
 from jdbcstore.stores.shared.paging import PRIORITIES, read_page
-from jdbcstore.stores.shared.units import Acknowledgement, Unit, nothing
 from jdbcstore.util.futures import StoreFuture
 
 

@@ -11,8 +11,8 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
+from jdbcstore.stores.jdbc.writer.units import Unit
 from jdbcstore.stores.jdbc.writer.writer import Writer
-from jdbcstore.stores.shared.units import Unit
 from jdbcstore.util.futures import StoreFuture
 
 if TYPE_CHECKING:

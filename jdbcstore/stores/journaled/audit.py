@@ -10,7 +10,7 @@ from jdbcstore.stores.journaled.operations import COMMIT, PREPARE, ROLLBACK
 from jdbcstore.stores.journaled.overlay import Overlay
 from jdbcstore.stores.journaled.units import Unit
 from jdbcstore.stores.shared.audit import DuplicateAudit
-from jdbcstore.stores.shared.units import EncodedMessage, Name
+from jdbcstore.stores.shared.encoding import EncodedMessage, Name
 
 
 class JournalAudit:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from jdbcstore.message.openwire import SEQUENCE_AT, refer
 from jdbcstore.stores.journaled.layers import SMALL, Layer
 from jdbcstore.stores.shared.checkpoint import Changes, JournalMark, SubscriptionKey
-from jdbcstore.stores.shared.units import EncodedMessage
+from jdbcstore.stores.shared.encoding import EncodedMessage
 
 
 def changes_of(

@@ -23,7 +23,7 @@ from jdbcstore.stores.journaled.subscriptions import Subscriptions
 from jdbcstore.stores.journaled.units import Unit
 from jdbcstore.stores.journaled.writing import JournalWriter
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark
-from jdbcstore.stores.shared.units import EncodedMessage
+from jdbcstore.stores.shared.encoding import EncodedMessage
 from jdbcstore.util.backoff import Backoff
 from jdbcstore.util.clock import Clock
 

@@ -15,7 +15,7 @@ from jdbcstore.stores.journaled.layers import Layer
 from jdbcstore.stores.journaled.parts import Parts
 from jdbcstore.stores.journaled.reading import Source, read_page
 from jdbcstore.stores.shared.checkpoint import CheckpointedDestination
-from jdbcstore.stores.shared.units import EncodedMessage
+from jdbcstore.stores.shared.encoding import EncodedMessage
 
 _END = 2**63 - 1
 

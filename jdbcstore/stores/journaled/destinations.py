@@ -15,8 +15,8 @@ from jdbcstore.stores.journaled.reading import Source, decode, read_page
 from jdbcstore.stores.journaled.units import Unit
 from jdbcstore.stores.shared.checkpoint import CheckpointedDestination
 from jdbcstore.stores.shared.checks import message_not_found, name_of
+from jdbcstore.stores.shared.encoding import EncodedMessage, everything, nothing
 from jdbcstore.stores.shared.paging import PRIORITIES, REMOVE_BATCH
-from jdbcstore.stores.shared.units import EncodedMessage, everything, nothing
 from jdbcstore.util.futures import StoreFuture
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from jdbcstore.stores.memory.shelf import Sequences
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
-from jdbcstore.stores.shared.units import EncodedMessage
+from jdbcstore.stores.shared.encoding import EncodedMessage
 
 OVERHEAD = 512
 """Roughly what a message takes beside its blob, and bytes for whatever else is kept."""

@@ -17,7 +17,7 @@ from jdbcstore.journal.api import Record
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
-from jdbcstore.stores.shared.units import EncodedMessage
+from jdbcstore.stores.shared.encoding import EncodedMessage
 
 WRITE, PREPARE, COMMIT, ROLLBACK, FORGET = range(1, 6)
 """Kinds of records. FORGET: a durable subscription has gone, and what was acknowledged for it."""

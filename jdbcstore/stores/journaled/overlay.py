@@ -17,7 +17,7 @@ from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.journaled.layers import OVERHEAD, SMALL, Layer
 from jdbcstore.stores.journaled.operations import COMMIT, PREPARE, ROLLBACK, WRITE, Writes
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
-from jdbcstore.stores.shared.units import EncodedMessage
+from jdbcstore.stores.shared.encoding import EncodedMessage
 
 SourceName = str | SubscriptionKey
 """What is read in pages: a destination, by its container, or a durable subscription."""

@@ -20,8 +20,8 @@ from jdbcstore.message.message import Message
 from jdbcstore.stores.journaled.layers import Layer, Place
 from jdbcstore.stores.journaled.overlay import Overlay
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
+from jdbcstore.stores.shared.encoding import EncodedMessage
 from jdbcstore.stores.shared.paging import PRIORITIES
-from jdbcstore.stores.shared.units import EncodedMessage
 
 _Found = tuple[int, Message | CorruptMessage]
 Recover = Callable[[int, Cursor | None], Page]

@@ -19,7 +19,7 @@ from jdbcstore.journal.files import OsFiles
 from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
 from jdbcstore.stores.journaled.operations import Writes, decode_writes, encode_writes
-from jdbcstore.stores.shared.units import EncodedMessage
+from jdbcstore.stores.shared.encoding import EncodedMessage
 
 FOLDER = "refused"
 _SUFFIX = ".message"

@@ -35,11 +35,10 @@ from jdbcstore.stores.journaled.transaction import JournaledTransaction
 from jdbcstore.stores.journaled.units import Unit
 from jdbcstore.stores.journaled.writing import JournalWriter
 from jdbcstore.stores.journaled.xa import JournaledXAResource
-from jdbcstore.stores.shared.add_each import check_each
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
 from jdbcstore.stores.shared.checks import MAX_SEQUENCE, agreed, queue_named, sequences_used_up, topic_named
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
-from jdbcstore.stores.shared.units import nothing
+from jdbcstore.stores.shared.encoding import EncodedMessage, encode_each, nothing
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.futures import StoreFuture
 
@@ -175,8 +174,14 @@ class JournaledStore:
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         # What could refuse one of them was asked now: the journal takes all or none.
-        adds, outcomes = check_each(self, messages, JournaledMessageStore.encode)
+        adds, outcomes = encode_each(messages, self._encode)
         return self._writer.submit(Unit(Writes(adds=adds), outcomes))
+
+    def _encode(self, destination: Destination, message: Message) -> EncodedMessage:
+        found = (self._topics if destination.is_topic else self._queues).get(destination)
+        if found is None:
+            found = self.topic(destination) if destination.is_topic else self.queue(destination)
+        return found.encode(message)
 
     @property
     def xa(self) -> JournaledXAResource:

@@ -13,7 +13,7 @@ from jdbcstore.stores.journaled.parts import Parts
 from jdbcstore.stores.journaled.reading import Source, read_page
 from jdbcstore.stores.journaled.units import Unit
 from jdbcstore.stores.shared.checkpoint import CheckpointedTopic, SubscriptionKey
-from jdbcstore.stores.shared.units import nothing
+from jdbcstore.stores.shared.encoding import nothing
 from jdbcstore.util.futures import StoreFuture
 
 

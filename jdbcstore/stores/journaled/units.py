@@ -26,7 +26,8 @@ from jdbcstore.stores.journaled.operations import (
 )
 from jdbcstore.stores.journaled.overlay import Overlay
 from jdbcstore.stores.shared.audit import with_duplicates
-from jdbcstore.stores.shared.units import Completion, EncodedMessage, everything
+from jdbcstore.stores.shared.encoding import EncodedMessage, everything
+from jdbcstore.util.futures import Completion
 
 
 class Unit:

@@ -17,9 +17,9 @@ from jdbcstore.stores.journaled.audit import JournalAudit
 from jdbcstore.stores.journaled.operations import PREPARE, Writes
 from jdbcstore.stores.journaled.overlay import Overlay
 from jdbcstore.stores.journaled.units import Add, Removal, Unit
-from jdbcstore.stores.shared.units import EncodedMessage, Waiter, nothing
+from jdbcstore.stores.shared.encoding import EncodedMessage, nothing
 from jdbcstore.util.clock import Clock
-from jdbcstore.util.futures import Promise, StoreFuture, burst
+from jdbcstore.util.futures import Promise, StoreFuture, Waiter, burst
 
 _PRESSED = 0.7
 """Of the memory: where a checkpoint begins."""

@@ -17,7 +17,7 @@ from jdbcstore.stores.journaled.transaction import (
 )
 from jdbcstore.stores.journaled.units import Unit
 from jdbcstore.stores.shared.checks import check_xid, not_prepared, refuse_removal, refuse_update, xid_order
-from jdbcstore.stores.shared.units import nothing
+from jdbcstore.stores.shared.encoding import nothing
 
 if TYPE_CHECKING:
     from jdbcstore.stores.journaled.store import JournaledStore

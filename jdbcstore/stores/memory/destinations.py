@@ -17,8 +17,8 @@ from jdbcstore.stores.memory.shared import Held, Shared, Write
 from jdbcstore.stores.memory.shelf import Shelf, Stored
 from jdbcstore.stores.shared.checkpoint import Referring
 from jdbcstore.stores.shared.checks import message_not_found, name_of
+from jdbcstore.stores.shared.encoding import EncodedMessage
 from jdbcstore.stores.shared.paging import read_lanes
-from jdbcstore.stores.shared.units import EncodedMessage
 from jdbcstore.util.futures import StoreFuture, done
 
 

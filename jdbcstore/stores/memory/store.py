@@ -14,18 +14,16 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.memory.destinations import MemoryMessageStore
-from jdbcstore.stores.memory.shared import Shared
+from jdbcstore.stores.memory.shared import Shared, Write
 from jdbcstore.stores.memory.shelf import Shelf
 from jdbcstore.stores.memory.topics import MemoryTopicMessageStore
 from jdbcstore.stores.memory.transaction import MemoryTransaction
 from jdbcstore.stores.memory.xa import MemoryXAResource
-from jdbcstore.stores.shared.add_each import check_each
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
 from jdbcstore.stores.shared.checks import agreed, queue_named, topic_named
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
-from jdbcstore.stores.shared.encoding import MessageEncoder
-from jdbcstore.stores.shared.units import EncodedMessage
+from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, encode_each
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.futures import StoreFuture, done
 
@@ -94,8 +92,12 @@ class MemoryStore:
         return MemoryTransaction(self, self._shared)
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
-        writes, outcomes = check_each(self, messages, MemoryMessageStore.adding)
+        writes, outcomes = encode_each(messages, self._adding)
         return done(outcomes([*self._shared.write(writes)]))
+
+    def _adding(self, destination: Destination, message: Message) -> Write:
+        place = self.topic(destination) if destination.is_topic else self.queue(destination)
+        return place.adding(message)
 
     @property
     def xa(self) -> MemoryXAResource:

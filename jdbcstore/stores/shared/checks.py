@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
 from typing import NoReturn, TypeVar
 
 from jdbcstore.abc import MessageReference, MessageStore, Reference, SubscriptionInfo
@@ -21,10 +19,10 @@ from jdbcstore.errors import (
 )
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import Message, MessageId, XATransactionId
+from jdbcstore.stores.shared.encoding import fits
 
 MAX_SEQUENCE = 2**63 - 1
 """What the column ID can hold."""
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _S = TypeVar("_S", bound=MessageStore)
 
 
@@ -128,16 +126,6 @@ def refuse_removal() -> NoReturn:
     raise TransactionError(
         "an XA transaction acknowledges a topic's message for one subscription; use acknowledge_subscription"
     )
-
-
-def fits(text: str, length: int) -> bool:
-    """Whether a name column holds the text: not too long, no NUL, no half of a surrogate pair."""
-    return len(text) <= length and _is_plain(text)
-
-
-@lru_cache(maxsize=1024)
-def _is_plain(text: str) -> bool:
-    return "\0" not in text and not _SURROGATES.search(text)
 
 
 def name_of(message: Reference) -> MessageId | int:

@@ -1,21 +1,90 @@
-"""From a message to a row: ids, checks against the columns' limits, and the OpenWire blob."""
+"""Messages as the rows that every store keeps: ids, column limits and the OpenWire blob."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import os
+import re
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
 
-from jdbcstore.errors import InvalidMessage, MessageTooLarge
+from jdbcstore.abc import MessageReference, Outcome
+from jdbcstore.database.adapters.sql import Row
+from jdbcstore.errors import InvalidDestination, InvalidMessage, MessageTooLarge, StoreError
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import Message
-from jdbcstore.stores.shared.checks import fits
-from jdbcstore.stores.shared.naming import MessageNamer
-from jdbcstore.stores.shared.units import EncodedMessage
 from jdbcstore.util.clock import Clock
+
+T = TypeVar("T")
+Name = tuple[str, int]
+"""The producer's name for a message: the columns MSGID_PROD and MSGID_SEQ."""
+Result = Callable[[list[Any]], Any]
+"""Makes what a write returns of the references of the messages that it added."""
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class EncodedMessage(NamedTuple):
+    """A row of ACTIVEMQ_MSGS without its ID; ``slot`` is where the blob holds the broker sequence."""
+
+    message_id: MessageId
+    producer: str
+    producer_sequence: int
+    container: str
+    expiration_ms: int
+    priority: int
+    blob: bytes
+    slot: int
+
+    def row(self, sequence: int, xid: str | None = None) -> Row:
+        """The row with this ID, which becomes the broker sequence inside the blob as well."""
+        return (
+            sequence,
+            self.container,
+            self.producer,
+            self.producer_sequence,
+            self.expiration_ms,
+            self.blob_for(sequence),
+            self.priority,
+            xid,
+        )
+
+    def blob_for(self, sequence: int) -> bytes:
+        """The blob with this broker sequence."""
+        return openwire.set_broker_sequence(self.blob, self.slot, sequence)
+
+
+class MessageNamer:
+    """Gives ids to messages that come without one, as one ActiveMQ producer would. Thread-safe."""
+
+    def __init__(self, clock: Clock, max_producer_length: int) -> None:
+        started = f"{os.getpid()}-{clock.now_ms()}-{secrets.token_hex(4)}"
+        room = max(0, min(64, max_producer_length - len(f"ID:-{started}:1:1:1")))
+        host = (socket.gethostname().replace(":", "-") or "localhost")[:room]
+        self._producer = ProducerId(f"ID:{host}-{started}:1", 1, 1)
+        self._sequences = itertools.count(1)
+
+    def named(self, message: Message) -> tuple[Message, MessageId]:
+        """The message, and an id that the columns can hold.
+
+        An id that another system chose is kept inside the message beside the one given here.
+        """
+        message_id = message.message_id
+        if message_id is None:
+            return message, MessageId(self._producer, next(self._sequences))
+        if message_id.producer_id is None:
+            message_id = MessageId(self._producer, next(self._sequences), 0, message_id.text_view)
+            return message.replace(message_id=message_id), message_id
+        return message, message_id
 
 
 class MessageEncoder:
-    """Makes rows, in the caller's thread; names messages that come without an id."""
+    """Encodes messages in the caller's thread, and names those that come without an id."""
 
     def __init__(
         self,
@@ -33,7 +102,7 @@ class MessageEncoder:
     def encode(self, message: Message, destination: Destination, *, prioritized: bool) -> EncodedMessage:
         """The row of a message in this destination, all but its ID.
 
-        :raises InvalidMessage: it does not fit the columns, or what the database takes
+        :raises InvalidMessage: it does not fit the columns, or exceeds what the database accepts
         """
         if message.destination is not None and message.destination != destination:
             original = message.original_destination or message.destination
@@ -64,3 +133,54 @@ class MessageEncoder:
             blob,
             slot,
         )
+
+
+def encode_each(
+    messages: Sequence[Message], encode: Callable[[Destination, Message], T]
+) -> tuple[list[T], Result]:
+    """Encode messages that are stored together and refused individually.
+
+    Returns those that ``encode`` accepts, and a function that merges their outcomes with the errors of the
+    others, in the order of ``messages``.
+    """
+    encoded: list[T] = []
+    refused: dict[int, StoreError] = {}
+    for at, message in enumerate(messages):
+        try:
+            if message.destination is None:
+                raise InvalidDestination("a message that is stored by itself needs a destination of its own")
+            encoded.append(encode(message.destination, message))
+        except StoreError as error:
+            refused[at] = error
+
+    def merged(outcomes: list[Outcome]) -> list[Outcome]:
+        if not refused:
+            return outcomes
+        others = iter(outcomes)
+        return [refused.get(at) or next(others) for at in range(len(messages))]
+
+    return encoded, merged
+
+
+def everything(references: list[MessageReference]) -> list[MessageReference]:
+    """The result of a write that returns all references."""
+    return references
+
+
+only: Result = itemgetter(0)
+"""The result of a write that adds one message."""
+
+
+def nothing(_references: list[MessageReference]) -> None:
+    """The result of a write that returns nothing."""
+    return
+
+
+def fits(text: str, length: int) -> bool:
+    """Whether a name column holds the string: not too long, no NUL, no unpaired surrogate."""
+    return len(text) <= length and _is_plain(text)
+
+
+@lru_cache(maxsize=1024)
+def _is_plain(text: str) -> bool:
+    return "\0" not in text and not _SURROGATES.search(text)

@@ -17,8 +17,9 @@ from jdbcstore.database.session import Session
 from jdbcstore.errors import LockLost, OutcomeUnknown, StoreError
 from jdbcstore.lockers import Fence
 from jdbcstore.stores.jdbc.writer.committer import Committer
+from jdbcstore.stores.jdbc.writer.units import Call, Unit
 from jdbcstore.stores.shared.audit import DuplicateAudit, with_duplicates
-from jdbcstore.stores.shared.units import Call, EncodedMessage, Name, Unit
+from jdbcstore.stores.shared.encoding import EncodedMessage, Name
 
 T = TypeVar("T")
 

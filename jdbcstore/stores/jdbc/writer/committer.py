@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeVar
 
 from jdbcstore.abc import MessageReference
@@ -18,7 +19,7 @@ from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, 
 from jdbcstore.lockers import Fence
 from jdbcstore.stores.jdbc.acknowledgements import plan_all
 from jdbcstore.stores.jdbc.sequence import SequenceAllocator, SequencesTaken
-from jdbcstore.stores.shared.units import Call, Unit
+from jdbcstore.stores.jdbc.writer.units import Call, Unit
 from jdbcstore.util.backoff import Backoff
 
 log = logging.getLogger(__name__)
@@ -196,7 +197,6 @@ class _Attempts:
         self._committer = committer
         self._session = committer.session
         self._fence = committer.fence
-        self._backoff = Backoff(_LONGEST_PAUSE, patience=self._session.config.reconnect_timeout)
         self._transient = _TRANSIENT_RETRIES
         self._foreign = _FOREIGN_RETRIES
         self._sent = False
@@ -207,6 +207,10 @@ class _Attempts:
         """The IDs of the last try exist, or others are reserved behind them."""
         self._numbered = False
         """A call was given IDs."""
+
+    @cached_property
+    def _backoff(self) -> Backoff:
+        return Backoff(_LONGEST_PAUSE, patience=self._session.config.reconnect_timeout)
 
     def write(self, units: list[Unit]) -> list[list[MessageReference]]:
         """Commit the units together; the references of each one's messages."""
@@ -324,19 +328,23 @@ class _Attempts:
         adds = [add for unit in units for add in unit.adds]
         first = self._committer.sequence.reserve(connection, len(adds)) if adds else 0
         acknowledgements = [ack for unit in units for ack in unit.acknowledgements]
-        plan = plan_all(connection, acknowledgements)
+        plan = plan_all(connection, acknowledgements) if acknowledgements else None
         updates = [write for unit in units for write in unit.updates]
         own = self._session.statements.update_message
+        others = [(sql, [row]) for sql, row in updates if sql is not own]
+        if plan is not None:
+            others += plan.statements
         batch = Batch(
             adds=[add.row(sequence) for sequence, add in enumerate(adds, first)],
             updates=[row for sql, row in updates if sql is own],
             removes=[key for unit in units for key in unit.removes],
-            others=[*((sql, [row]) for sql, row in updates if sql is not own), *plan.statements],
+            others=others,
         )
         self._sent = True
         connection.write(batch, self._committer.sequence.block if adds else None)
         self._sent = False
-        plan.apply()
+        if plan is not None:
+            plan.apply()
         return self._accept(units)
 
     def _accept(self, units: list[Unit]) -> list[list[MessageReference]]:

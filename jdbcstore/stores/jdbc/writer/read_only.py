@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from jdbcstore.errors import ConfigurationError
+from jdbcstore.stores.jdbc.writer.units import Call, Unit
 from jdbcstore.stores.jdbc.writer.writer import Writer
-from jdbcstore.stores.shared.units import Call, Unit, Waiter
+from jdbcstore.util.futures import Waiter
 
 
 class ReadOnlyWriter(Writer):

@@ -19,19 +19,23 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import Any, cast
 
+from jdbcstore.abc import MessageReference, Outcome
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
 from jdbcstore.database.statistics import StatisticsRefresher
-from jdbcstore.errors import OutcomeUnknown, StoreClosed, StoreError
+from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.lockers import Fence
 from jdbcstore.stores.jdbc.writer.audited import AuditedCommitter
 from jdbcstore.stores.jdbc.writer.committer import Committer
+from jdbcstore.stores.jdbc.writer.units import ROW_OVERHEAD, Call, Unit
 from jdbcstore.stores.shared.audit import DuplicateAudit
-from jdbcstore.stores.shared.units import LOST, Call, Name, Unit, Waiter, is_withdrawn, write_apart
-from jdbcstore.util.futures import Promise, StoreFuture, burst
+from jdbcstore.stores.shared.encoding import EncodedMessage, Name
+from jdbcstore.util.futures import Promise, StoreFuture, Waiter, burst
 
 log = logging.getLogger(__name__)
 
+_LOST = (LockLost, StoreClosed, StoreUnavailable)
+"""Errors that a write meets whatever is in it."""
 _BATCH_UNITS = 256
 """Few enough that a caller with a thousand futures under way fills one batch while another commits."""
 _HOLDING = {
@@ -109,7 +113,7 @@ class Writer:
             return unit.withdrawn
 
     def _enqueue(self, unit: Unit | Call) -> None:
-        size = unit.measure()
+        size = _measured(unit)
         while True:
             with self._lock:
                 if self._closed:
@@ -148,11 +152,11 @@ class Writer:
 
         :raises StoreError: among others, when called by a thread that is writing
         """
-        unit.completion = waiter = Waiter[Any]()
         if not (self._busy or self._queue):
             with self._turn:
                 if self._is_next(unit):
                     return self._write_alone(unit)
+        unit.completion = waiter = Waiter[Any]()
         return self._wait_written(unit, waiter)
 
     def _is_next(self, unit: Unit) -> bool:
@@ -245,7 +249,7 @@ class Writer:
 
     def _abandon(self, error: StoreError) -> int:
         with self._lock:
-            units = [unit for unit in self._queue if not is_withdrawn(unit)]
+            units = [unit for unit in self._queue if not _is_withdrawn(unit)]
             self._queue.clear()
             self._pending_bytes = 0
             self._make_room()
@@ -310,7 +314,7 @@ class Writer:
                 break
             unit = queue.popleft()
             size += unit.size
-            if not is_withdrawn(unit):
+            if not _is_withdrawn(unit):
                 taken.append(unit)
             if alone:
                 break
@@ -324,7 +328,7 @@ class Writer:
         try:
             results = self._committer.write(units)
         except StoreError as error:
-            if isinstance(error, LOST) or (len(units) == 1 and not units[0].apart):
+            if isinstance(error, _LOST) or (len(units) == 1 and not units[0].apart):
                 self._complete(units, [error] * len(units))
                 return
             if len(units) == 1:
@@ -339,7 +343,7 @@ class Writer:
         self._complete(units, [unit.result(result) for unit, result in zip(units, results, strict=True)])
 
     def _write_apart(self, unit: Unit, refusal: StoreError) -> None:
-        outcomes = write_apart(unit.adds, refusal, self._committer.write)
+        outcomes = _outcomes_apart(unit.adds, refusal, self._committer.write)
         self._statistics.count(sum(not isinstance(outcome, StoreError) for outcome in outcomes))
         self._complete([unit], [unit.result(outcomes)])
 
@@ -360,6 +364,8 @@ class Writer:
             del self._in_hand[: len(units)]
         with burst():
             for unit, result in zip(units, results, strict=True):
+                if unit.completion is None:
+                    continue
                 if isinstance(result, StoreError):
                     unit.completion.set_exception(result)
                 else:
@@ -397,4 +403,44 @@ def _none(_connection: Connection) -> int:
 def _fail(units: Sequence[Unit | Call], error: Exception) -> None:
     with burst():
         for unit in units:
-            unit.completion.set_exception(error)
+            if unit.completion is not None:  # else its caller is writing it, and will see for itself
+                unit.completion.set_exception(error)
+
+
+def _measured(unit: Unit | Call) -> int:
+    """The size of a unit that is complete, now set."""
+    if isinstance(unit, Unit):
+        size = ROW_OVERHEAD
+        for add in unit.adds:
+            size += len(add.blob) + ROW_OVERHEAD
+        for _, row in unit.updates:
+            size += sum(len(value) for value in row if isinstance(value, bytes))
+        unit.size = size
+    return unit.size
+
+
+def _is_withdrawn(unit: Unit | Call) -> bool:
+    """Whether it was cancelled, which is no longer possible after this; the lock is held."""
+    if isinstance(unit, Call):
+        return False
+    unit.taken = not unit.withdrawn
+    return unit.withdrawn
+
+
+def _outcomes_apart(
+    messages: Sequence[EncodedMessage],
+    refusal: StoreError,
+    write: Callable[[list[Unit]], list[list[MessageReference]]],
+) -> list[Outcome]:
+    """The outcomes of messages that were refused together: written by halves, in their order."""
+    if len(messages) == 1 or isinstance(refusal, _LOST):
+        return [refusal] * len(messages)
+    middle = len(messages) // 2
+    outcomes: list[Outcome] = []
+    for half in (messages[:middle], messages[middle:]):
+        try:
+            [references] = write([Unit(adds=[*half])])
+            outcomes += references
+        except StoreError as error:
+            outcomes += _outcomes_apart(half, error, write)
+    return outcomes

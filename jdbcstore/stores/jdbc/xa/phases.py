@@ -14,10 +14,11 @@ from jdbcstore.database.session import Session
 from jdbcstore.errors import SubscriptionNotFound
 from jdbcstore.message.message import XATransactionId
 from jdbcstore.stores.jdbc.acknowledgements import AcknowledgementTracker, Plan, by_subscription
+from jdbcstore.stores.jdbc.writer.units import Unit
 from jdbcstore.stores.jdbc.xa.column import ACKNOWLEDGED, ADDED, OURS_ALONE, encode_flag
 from jdbcstore.stores.jdbc.xa.found import Branch, Subscription, columns_of, find_prepared
 from jdbcstore.stores.shared.checks import not_prepared, prepared_before
-from jdbcstore.stores.shared.units import Name, Unit
+from jdbcstore.stores.shared.encoding import Name
 
 
 class Prepare:

@@ -1,0 +1,70 @@
+"""Units of work: what the writer commits together, and what it calls in a transaction of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from jdbcstore.database.adapters.sql import Key, Row, Sql
+from jdbcstore.database.connection import Connection
+from jdbcstore.stores.jdbc.acknowledgements import Acknowledgement
+from jdbcstore.stores.shared.encoding import EncodedMessage, Name, Result, everything
+from jdbcstore.util.futures import Completion
+
+ROW_OVERHEAD = 512
+"""Roughly what a queued message takes in memory beside its blob."""
+
+
+class Write(NamedTuple):
+    """One execution of a statement."""
+
+    sql: Sql
+    row: Row
+
+
+@dataclass(slots=True)
+class Unit:
+    """Writes that commit together or not at all."""
+
+    result: Result = everything
+    completion: Completion[Any] | None = None
+    """Set by the writer, unless the caller writes the unit itself."""
+    adds: list[EncodedMessage] = field(default_factory=list)
+    updates: list[Write] = field(default_factory=list)
+    removes: list[Key] = field(default_factory=list)
+    acknowledgements: list[Acknowledgement] = field(default_factory=list)
+    committed: list[Callable[[], None]] = field(default_factory=list)
+    """Called after the commit, before the writer begins anything else."""
+
+    apart: bool = False
+    """It holds only messages, and each may fail individually: its error then takes the place of its
+    reference."""
+    size: int = 0
+    """Roughly the bytes it takes in memory while it is queued."""
+    taken: bool = False
+    """The writer has begun with it, or has cancelled it."""
+    withdrawn: bool = False
+    """It was cancelled before the writer began with it."""
+
+
+@dataclass(slots=True)
+class Call:
+    """A function that runs alone on the writer's connection, in a transaction of its own.
+
+    ``count`` runs before, outside the transaction, and returns how many sequences the function needs; the
+    function gets the first. Both may run again when the connection is lost, so they must be idempotent.
+    """
+
+    completion: Completion[Any]
+    count: Callable[[Connection], int]
+    function: Callable[[Connection, int], Any]
+    behind: int = 0
+    """No sequence up to this one is given any more."""
+    rows: int = 0
+    """Roughly the messages that it adds and removes."""
+    size: int = ROW_OVERHEAD
+    adding: Unit | None = None
+    """The messages it adds, for the audit, which removes duplicates before ``count`` runs."""
+    removed: Callable[[], Iterable[Name]] = tuple
+    """Names of messages that it removed and that may be sent again, for the audit."""
