@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Dialect, Select, and_, case, exists, func, literal_column, not_, or_, select
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.statements import acknowledged
+from jdbcstore.database.statements.rows import acknowledged
 from jdbcstore.database.tables import Tables
 
 _ONE: Any = literal_column("1")

@@ -1,15 +1,16 @@
-"""One connection of one's own, for writing."""
+"""Connections for writing, and the upkeep of planner statistics that follows what they write."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.adapters.locking import UNGUARDED, Guard, Guards, TenureGuard
-from jdbcstore.database.adapters.sql import Batch, Key, Row, Sql
-from jdbcstore.database.statements import Query, Statement, Statements
+from jdbcstore.database.adapters.sql import UNGUARDED, Batch, Guard, Guards, Key, Row, Sql, TenureGuard
+from jdbcstore.database.statements.builder import Query, Statement
+from jdbcstore.database.statements.store import Statements
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import TOPICS
 
@@ -17,6 +18,8 @@ _BLOB = 5
 """Where MSG stands in a row."""
 _LONG = 1024 * 1024
 """Bytes of messages that may take long to write."""
+_FIRST_REFRESH = 2_000
+_LAST_REFRESH = 100_000
 
 
 class Connection:
@@ -57,7 +60,9 @@ class Connection:
 
     def add_messages(self, rows: Sequence[Row]) -> None:
         """Insert rows into ACTIVEMQ_MSGS in the fastest way there is."""
-        batch = self._statements.arrange(Batch([*rows], [], [], []))
+        batch = Batch([*rows], [], [], [])
+        if self._statements.writes_singly:
+            batch = self._statements.arrange(batch)
         if batch.adds:
             self._adapter.insert_messages(self.cursor, self._statements.add_message, batch.adds)
         for sql, singly in batch.others:
@@ -97,9 +102,10 @@ class Connection:
         size = sum(len(row[_BLOB]) for row in batch.adds) if self.tenure is not None else 0
         try:
             batch.removes = [*self._decided(batch.removes)]
-            arranged = self._statements.arrange(batch)
+            if self._statements.writes_singly:
+                batch = self._statements.arrange(batch)
             guards = self._guards(block, long=size > _LONG)
-            self._adapter.write(self.cursor, self._statements.write, arranged, guards)
+            self._adapter.write(self.cursor, self._statements.write, batch, guards)
         except StoreError:
             self.rollback()
             raise
@@ -175,3 +181,33 @@ class Connection:
     def close(self) -> None:
         with contextlib.suppress(*self._driver_errors):
             self._raw.close()
+
+
+class StatisticsRefresher:
+    """Counts changed rows; refreshes planner statistics on a thread after 2,000, 4,000, ... 100,000 of them.
+
+    A database's own upkeep runs about once a minute. Until then the planner takes a table of a million
+    messages for the empty one it knows, and plans each page accordingly.
+    """
+
+    def __init__(self, refresh: Callable[[], None]) -> None:
+        self._refresh = refresh
+        self._changed = 0
+        self._threshold = _FIRST_REFRESH
+        self._thread: threading.Thread | None = None
+
+    def count(self, rows: int) -> None:
+        """Count rows that were added or removed; called by one thread."""
+        self._changed += rows
+        if self._changed < self._threshold or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._changed = 0
+        self._threshold = min(self._threshold * 2, _LAST_REFRESH)
+        self._thread = threading.Thread(target=self._refresh, name="jdbcstore-statistics", daemon=True)
+        with contextlib.suppress(RuntimeError):  # the interpreter is shutting down
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Wait for a running refresh."""
+        if self._thread is not None and self._thread.is_alive():
+            self._thread.join()

@@ -22,13 +22,10 @@ from jdbcstore.database.connection import Connection
 from jdbcstore.database.engine import Database
 from jdbcstore.database.schema import check_columns, check_transactions, create_tables, look, widen_acks_key
 from jdbcstore.database.schema_given import create_given_tables, given_tables
-from jdbcstore.database.statements import (
-    GivenStatements,
-    Query,
-    ReplacedStatements,
-    Statement,
-    check_replacements,
-)
+from jdbcstore.database.statements.builder import Query, Statement
+from jdbcstore.database.statements.given import GivenStatements, check_replacements
+from jdbcstore.database.statements.lock import LockStatements
+from jdbcstore.database.statements.store import Statements
 from jdbcstore.database.statements.xa import XaStatements
 from jdbcstore.database.tables import container_index
 from jdbcstore.errors import SchemaError, StoreClosed, StoreError, StoreUnavailable
@@ -76,7 +73,7 @@ class Session(Database):
             hinted = bool(self.adapter.index_hint) and has_index
             self.given = GivenStatements(self.adapter, self.engine.dialect, config.statements)
             """The user's own statements."""
-            self.statements = ReplacedStatements(
+            self.statements = Statements(
                 self.tables,
                 self.adapter,
                 self.engine.dialect,
@@ -101,6 +98,10 @@ class Session(Database):
     @cached_property
     def xa_statements(self) -> XaStatements:
         return XaStatements(self.tables, self.adapter, self.engine.dialect, self.given)
+
+    @property
+    def lock_statements(self) -> LockStatements:
+        return LockStatements(self.tables, self.adapter, self.engine.dialect, self.given)
 
     def _report_unused(self) -> None:
         for name, reason in unused_statements(self.config.statements):

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
+from jdbcstore.database.statements.lock import NO_ROW
 from jdbcstore.errors import ConfigurationError, NotMaster, StoreError
 from jdbcstore.lockers.line import JdbcLocker, Locked
-from jdbcstore.lockers.statements import NO_ROW, LockStatements
 
 SILENT_PERIODS = 3
 """Checks that a holder may miss before the server takes its lock away."""
@@ -38,7 +38,7 @@ class DatabaseLocker(JdbcLocker):
                 f"{session.adapter.name} locks no single rows, and the database-locker would keep its own"
                 " store from writing; use the lease-database-locker or the shared-file-locker"
             )
-        self._sql = LockStatements(session)
+        self._sql = session.lock_statements
         self._check_given(session, "lockCreateStatement", "lockUpdateStatement")
         self._touches = session.adapter.touches_to_lock
         self._silence = SILENT_PERIODS * self.lock_keep_alive_period

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from jdbcstore.database.adapters.locking import TenureGuard
+from jdbcstore.database.adapters.sql import TenureGuard
 from jdbcstore.errors import LockLost
 from jdbcstore.util.clock import Clock
 

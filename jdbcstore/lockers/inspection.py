@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
+from jdbcstore.database.statements.lock import EPOCH_ROW, LockStatements, epoch_ms
 from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.lockers.others import OtherLocks
-from jdbcstore.lockers.statements import EPOCH_ROW, LockStatements, epoch_ms
 from jdbcstore.util.clock import Clock
 
 _LOCK_WAIT = 1.0
@@ -43,7 +43,7 @@ def look(session: Session, clock: Clock) -> LockView:
 
     :raises StoreUnavailable: the database does not answer
     """
-    sql = LockStatements(session)
+    sql = session.lock_statements
     with contextlib.closing(session.connect()) as connection, session.translated():
         connection.limit_lock_wait(_LOCK_WAIT)
         view = _look(sql, connection, clock, with_epoch=session.has_own_tables)
@@ -76,7 +76,7 @@ def release(session: Session, clock: Clock, *, force: bool = False) -> LockView:
     :raises NotMaster: a lease is running
     :raises StoreError: another took it meanwhile
     """
-    sql = LockStatements(session)
+    sql = session.lock_statements
     with contextlib.closing(session.connect()) as connection, session.translated():
         was = _look(sql, connection, clock, with_epoch=session.has_own_tables)
         if was.holder is None:

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
+from jdbcstore.database.statements.lock import NO_ROW, epoch_ms
 from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.lockers.line import JdbcLocker, Locked
-from jdbcstore.lockers.statements import NO_ROW, LockStatements, epoch_ms
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class LeaseDatabaseLocker(JdbcLocker):
     def configure(self, session: Session) -> None:
         own = self.locking_session(session)
         self._is_elsewhere = own is not session
-        self._sql = LockStatements(own)
+        self._sql = own.lock_statements
         names = ("leaseObtainStatement", "leaseUpdateStatement", "leaseOwnerStatement")
         self._check_given(own, *names, "currentDateTimeStatement")
         self._open_line(own)

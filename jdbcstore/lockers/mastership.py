@@ -10,12 +10,12 @@ import time
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
+from jdbcstore.database.statements.lock import EPOCH_ROW
 from jdbcstore.errors import NotMaster, StoreClosed, StoreUnavailable
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.lockers.fence import Fence
 from jdbcstore.lockers.keeper import Keeper
 from jdbcstore.lockers.others import OtherLocks
-from jdbcstore.lockers.statements import EPOCH_ROW, LockStatements
 from jdbcstore.util.backoff import Backoff
 from jdbcstore.util.clock import Clock
 
@@ -32,7 +32,7 @@ class Mastership:
         self._session = session
         self._locker = locker
         self._clock = clock
-        self._sql = LockStatements(session)
+        self._sql = session.lock_statements
         self._others = OtherLocks(session, self._sql, clock)
         self._other: str | None = None
         """Who holds a lock of another kind."""

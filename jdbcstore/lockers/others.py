@@ -11,9 +11,9 @@ from pathlib import Path
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
+from jdbcstore.database.statements.lock import FILE_ROW, LockStatements, epoch_ms
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.lockers.shared_file import LOCK_FILE, file_holder
-from jdbcstore.lockers.statements import FILE_ROW, LockStatements, epoch_ms
 from jdbcstore.util.clock import Clock
 
 NAMELESS = "a broker that leaves no name"

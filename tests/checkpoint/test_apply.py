@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jdbcstore import Destination, Message, Store, XATransactionId
-from jdbcstore.database.statements import LISTED
+from jdbcstore.database.statements.store import LISTED
 from jdbcstore.errors import JournalPending
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark, SubscriptionKey
 from tests.conformance.messages import bodies, content, fill, message_id, sequences

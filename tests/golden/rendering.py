@@ -12,7 +12,9 @@ from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters import adapter_class
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.sql import Sql
-from jdbcstore.database.statements import Lanes, Statements
+from jdbcstore.database.statements.builder import Lanes
+from jdbcstore.database.statements.given import GivenStatements
+from jdbcstore.database.statements.store import Statements
 from jdbcstore.database.tables import define_tables
 
 FOLDER = Path(__file__).parent
@@ -24,7 +26,8 @@ def statements(adapter: Adapter, *, ours: bool = True) -> dict[str, Sql]:
     """Each by its name; the lanes of a priority with a suffix. ``ours`` as for :class:`Statements`."""
     tables = define_tables(adapter, StoreConfig())
     dialect = adapter.offline_dialect()
-    made = Statements(tables, adapter, dialect, ours=ours, hinted=bool(adapter.index_hint))
+    given = GivenStatements(adapter, dialect, {})
+    made = Statements(tables, adapter, dialect, given, ours=ours, hinted=bool(adapter.index_hint))
     found: dict[str, Sql] = {}
     for name, value in sorted(vars(made).items()):
         if isinstance(value, Sql):

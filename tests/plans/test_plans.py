@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from jdbcstore.database.adapters.sql import Sql
-from jdbcstore.database.statements import LISTED, Lanes, RowStatements
+from jdbcstore.database.statements.builder import Lanes
+from jdbcstore.database.statements.rows import RowStatements
+from jdbcstore.database.statements.store import LISTED
 from tests.plans.conftest import BIG, BY_PRIORITY, OTHER_TOPIC, PREPARED, RARE, TOPIC, Large
 
 LIMIT = 100

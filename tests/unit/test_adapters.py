@@ -18,7 +18,7 @@ from jdbcstore.database.adapters import (
     without_secrets,
 )
 from jdbcstore.database.adapters.registry import BUILT_IN
-from jdbcstore.database.adapters.text import with_marks
+from jdbcstore.database.adapters.sql import with_marks
 from jdbcstore.errors import ConfigurationError, UnknownDatabase
 from tests.docs.pages import ROOT, Page
 

@@ -96,7 +96,6 @@ SQL_HOMES = {
     "database.adapters",
     "database.schema",
     "database.statements",
-    "lockers.statements",
 }
 SQL = re.compile(
     r"\bSELECT\s.+\sFROM\s|\bINSERT\s+INTO\s|\bUPDATE\s+\S+\s+SET\s|\bDELETE\s+FROM\s"

@@ -12,9 +12,8 @@ from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.database.adapters.base import Adapter, Failure
-from jdbcstore.database.adapters.sql import Key, Row, Sql
+from jdbcstore.database.adapters.sql import Key, Row, Sql, by_container, in_list, multi_row
 from jdbcstore.database.adapters.sqlstate import failure_of
-from jdbcstore.database.adapters.text import by_container, in_list, multi_row
 from jdbcstore.database.adapters.urls import take_login
 from jdbcstore.errors import ConfigurationError
 

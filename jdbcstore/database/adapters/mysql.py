@@ -16,8 +16,7 @@ from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.placeholders import Template
 from jdbcstore.database.adapters.base import Adapter, Failure
-from jdbcstore.database.adapters.sql import Batch, Key, Row, Sql
-from jdbcstore.database.adapters.text import count_columns, in_pairs, multi_row
+from jdbcstore.database.adapters.sql import Batch, Key, Row, Sql, count_columns, in_pairs, multi_row
 from jdbcstore.errors import StoreUnavailable
 
 _ROWS = 250

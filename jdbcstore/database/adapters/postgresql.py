@@ -21,8 +21,7 @@ from sqlalchemy.types import TypeEngine
 from jdbcstore.config.placeholders import Template
 from jdbcstore.database.adapters import libpq
 from jdbcstore.database.adapters.base import Adapter, Failure
-from jdbcstore.database.adapters.locking import UNGUARDED, Guard, Guards
-from jdbcstore.database.adapters.sql import Batch, Key, Row, Sql, WriteStatements
+from jdbcstore.database.adapters.sql import UNGUARDED, Batch, Guard, Guards, Key, Row, Sql, WriteStatements
 
 _T = TypeVar("_T")
 _NULL = b"\xff\xff\xff\xff"

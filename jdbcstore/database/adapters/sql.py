@@ -1,15 +1,23 @@
-"""Statements as they are run, and batches of them."""
+"""Statements as a driver takes them, batches of them, and the guards under which a batch is written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from itertools import count, groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from jdbcstore.config.placeholders import Template
+from jdbcstore.errors import LockLost, StoreError
 
 Row = tuple[Any, ...]
 Key = tuple[str, int]
 """CONTAINER and ID of a message: who has an ID may be mistaken about whose it is."""
+
+_MARK = re.compile(r"\?|'(?:[^']|'')*'|\"[^\"]*\"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +80,115 @@ class WriteStatements:
     add_message: Sql
     update_message: Sql
     remove_message: Sql
+
+
+DEPOSED = "another master has begun, and this store writes no more; open it again to wait for the lock"
+
+
+def deposed() -> StoreError:
+    return LockLost(DEPOSED, refused=True)
+
+
+class Guard(NamedTuple):
+    """A condition that holds until the end of the transaction that has found it to hold.
+
+    ``sql`` finds and locks one row, or with ``touches`` changes nothing in one. Where it does not hold,
+    ``refusal`` makes the error.
+    """
+
+    sql: Sql
+    values: Row
+    touches: bool
+    refusal: Callable[[], StoreError] = deposed
+
+
+class Guards(NamedTuple):
+    """What must hold of a transaction that writes: ``first`` before it does, ``last`` before it commits.
+
+    What nobody must wait for during a long transaction is among the last.
+    """
+
+    first: tuple[Guard, ...] = ()
+    last: tuple[Guard, ...] = ()
+
+
+UNGUARDED = Guards()
+
+
+class TenureGuard(NamedTuple):
+    """That a tenure has not ended.
+
+    A transaction that takes its time is guarded by ``long``, which looks at the lock's row at its end: it
+    stays locked until then, and whoever has the lock could not renew it.
+    """
+
+    short: Guards
+    long: Guards
+
+
+def with_marks(text: str, paramstyle: str) -> str:
+    """A statement with ``?`` for each parameter, as a driver takes it together with a tuple of values."""
+    if paramstyle == "qmark":
+        return text
+    numbers = count(1)
+    if paramstyle in ("format", "pyformat"):
+        text = text.replace("%", "%%")
+
+    def mark(found: re.Match[str]) -> str:
+        if found[0] != "?":
+            return found[0]
+        return "%s" if paramstyle in ("format", "pyformat") else f":{next(numbers)}"
+
+    return _MARK.sub(mark, text)
+
+
+@lru_cache(maxsize=1024)
+def multi_row(text: str, count: int) -> str:
+    """An INSERT of one row as an INSERT of so many."""
+    head, values = text.rsplit("VALUES ", 1)
+    return f"{head}VALUES {', '.join([values] * count)}"
+
+
+@lru_cache
+def guarded_row(text: str, guard: str) -> str:
+    """An INSERT of one row as one of none where a query finds nothing; the query's parameters come last."""
+    head, values = text.rsplit("VALUES ", 1)
+    return f"{head}SELECT {values.strip()[1:-1]} FROM {guard.split('FROM ', 1)[1]}"  # noqa: S608
+
+
+@lru_cache(maxsize=1024)
+def in_list(text: str, count: int) -> str:
+    """A statement about one key, ``... = ?`` at its end, as one about so many."""
+    head, mark = text.rsplit(" = ", 1)
+    return f"{head} IN ({', '.join([mark] * count)})"
+
+
+@lru_cache(maxsize=1024)
+def in_pairs(text: str, count: int) -> str:
+    """A statement about one message, ``... AND container = ? AND key = ?`` at its end, as one about so many.
+
+    It takes all the keys, to find them by, and then container and key of each.
+    """
+    head, *conditions = text.rsplit(" AND ", 2)
+    (container, _), (key, mark) = [condition.rsplit(" = ", 1) for condition in conditions]
+    pairs = ", ".join([f"({mark}, {mark})"] * count)
+    return f"{in_list(f'{head} AND {key} = {mark}', count)} AND ({container}, {key}) IN ({pairs})"
+
+
+def by_container(keys: Sequence[Key], most: int) -> Iterator[tuple[str, list[int]]]:
+    """The IDs of each container, at most so many at a time.
+
+    In one order for all: concurrent deletes cannot deadlock.
+    """
+    for container, group in groupby(sorted(keys), key=itemgetter(0)):
+        ids = [id_ for _, id_ in group]
+        for start in range(0, len(ids), most):
+            yield container, ids[start : start + most]
+
+
+def count_columns(cursor: Any, template: Template) -> int:
+    """How many columns a query returns, found out by reading none of its rows."""
+    text = template.render(lambda _, name: "0" if name == "limit" else "NULL")
+    cursor.execute(f"SELECT * FROM (\n{text}\n) AS looked_at LIMIT 0")  # noqa: S608
+    cursor.fetchall()
+    return len(cursor.description)

@@ -14,8 +14,7 @@ from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.placeholders import Template
 from jdbcstore.database.adapters.base import Adapter, Failure
-from jdbcstore.database.adapters.sql import Key, Row, Sql
-from jdbcstore.database.adapters.text import by_container, count_columns, in_list, multi_row
+from jdbcstore.database.adapters.sql import Key, Row, Sql, by_container, count_columns, in_list, multi_row
 from jdbcstore.errors import ConfigurationError, SchemaError
 
 _TIMEOUT = 30.0

@@ -1,9 +1,11 @@
-"""What the statements are made of."""
+"""The statement builder: conditions that statements share, and their compilation for one vendor."""
 
 from __future__ import annotations
 
+import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     Dialect,
@@ -21,9 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.adapters.compiling import compile_sql
-from jdbcstore.database.adapters.sql import Sql
-from jdbcstore.database.statements.queries import Lanes
+from jdbcstore.database.adapters.sql import Row, Sql, Written, with_marks
 from jdbcstore.database.tables import Tables, container_index
 
 ONE: ColumnElement[int] = literal_column("1")
@@ -31,8 +31,36 @@ ZERO: ColumnElement[int] = literal_column("0")
 LOWEST: ColumnElement[str] = literal_column("' '")
 """Below every XID. To look for what IS NOT NULL, not every planner takes the index."""
 
+Fetch = Callable[..., list[Row]]
+"""(statement, **values) -> its rows."""
 
-class Builder:
+
+class Query(ABC):
+    """What can be fetched in place of one statement."""
+
+    @abstractmethod
+    def rows(self, fetch: Fetch, **values: Any) -> list[Row]:
+        """The rows, found by statements that ``fetch`` runs one after another."""
+
+
+Statement = Sql | Query
+
+
+class Lanes(NamedTuple):
+    """One query for each priority's lane.
+
+    The lowest lane has its own, with a range: SQLite would take an equality for the better index,
+    and walk through all that is not prioritised, which has priority 0.
+    """
+
+    lowest: Statement
+    other: Statement
+
+    def of(self, priority: int) -> Statement:
+        return self.other if priority else self.lowest
+
+
+class StatementBuilder:
     """Conditions on one set of tables, and their compilation for one vendor.
 
     ``ours`` says whether the tables with the prefix JDBCSTORE exist; without them the statements
@@ -126,7 +154,31 @@ class Builder:
 
     def _insert(self, table: Any) -> Sql:
         keys = [column.key for column in table.columns]
-        return compile_sql(lambda: insert(table), self._dialect, keys)
+        return Sql(lambda: _compile(insert(table), self._dialect, keys))
 
     def _compile(self, statement: Callable[[], ClauseElement]) -> Sql:
-        return compile_sql(statement, self._dialect)
+        """The statement, built when it is first run: to build all takes longer than the rest of opening."""
+        return Sql(lambda: _compile(statement(), self._dialect))
+
+
+def _compile(statement: ClauseElement, dialect: Dialect, column_keys: list[str] | None = None) -> Written:
+    """The statement's text and the names of its parameters, in order and each as often as it occurs."""
+    positional = _positional(dialect)
+    compiled: Any = statement.compile(dialect=positional, column_keys=column_keys)
+    # A dialect may bind a constant of its own, such as the 0 of OFFSET.
+    constants = {
+        name: bound.value
+        for name, bound in compiled.binds.items()
+        if bound.value is not None and not bound.required
+    }
+    text = compiled.string if positional is dialect else with_marks(compiled.string, dialect.paramstyle)
+    return Written(text, tuple(compiled.positiontup), constants)
+
+
+def _positional(dialect: Dialect) -> Dialect:
+    """The dialect itself, or one like it whose parameters have neither names nor numbers."""
+    if dialect.paramstyle in ("qmark", "format"):
+        return dialect
+    other: Any = copy.copy(dialect)
+    other.paramstyle, other.positional = "qmark", True
+    return other  # type: ignore[no-any-return]

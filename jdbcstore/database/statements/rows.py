@@ -8,12 +8,12 @@ from sqlalchemy import Dialect, and_, bindparam, exists, func, literal_column, n
 from sqlalchemy.sql import ColumnElement
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.statements.builder import ONE, ZERO, Builder
+from jdbcstore.database.statements.builder import ONE, ZERO, StatementBuilder
 from jdbcstore.database.tables import Tables
 
 
-class RowStatements(Builder):
-    """Rows with all their columns in the tables' order, also those that are in doubt; see :class:`Builder`.
+class RowStatements(StatementBuilder):
+    """Whole rows, with all columns in the tables' order, also of messages in doubt.
 
     Those about ``acknowledged`` must not be used where the tables of our own do not exist, which ``ours``
     tells.

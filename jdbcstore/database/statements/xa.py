@@ -12,11 +12,12 @@ from sqlalchemy import Dialect, and_, bindparam, delete, func, insert, literal_c
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.statements import LOWEST, Builder, GivenStatements, Narrowed, Statement
+from jdbcstore.database.statements.builder import LOWEST, Statement, StatementBuilder
+from jdbcstore.database.statements.given import GivenStatements, Narrowed
 from jdbcstore.database.tables import Tables
 
 
-class XaStatements(Builder):
+class XaStatements(StatementBuilder):
     """The statements for one set of tables on one vendor.
 
     Those about ``acknowledged`` must not be used where the tables of our own do not exist.

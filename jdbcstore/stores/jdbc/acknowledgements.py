@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection
-from jdbcstore.database.statements import Statements
+from jdbcstore.database.statements.store import Statements
 from jdbcstore.stores.shared.checks import subscription_not_found
 
 _CHUNK = 1_000

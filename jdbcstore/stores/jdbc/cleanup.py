@@ -14,7 +14,7 @@ from jdbcstore.abc import Progress
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
-from jdbcstore.database.statements import Statement
+from jdbcstore.database.statements.builder import Statement
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.jdbc.writer.writer import Writer
 from jdbcstore.stores.shared.paging import PRIORITIES, REMOVE_BATCH, id_pages

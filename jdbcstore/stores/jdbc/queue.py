@@ -13,7 +13,8 @@ from jdbcstore.config.types import NameLengths
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
-from jdbcstore.database.statements import LISTED, Statement, Statements
+from jdbcstore.database.statements.builder import Statement
+from jdbcstore.database.statements.store import LISTED, Statements
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId

@@ -12,12 +12,11 @@ reserved is kept in a row of our own, and no sequence is given twice, whatever w
 
 from __future__ import annotations
 
-from jdbcstore.database.adapters.locking import Guard
-from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.adapters.sql import Guard, Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import JOURNAL_ROWS, SEQUENCE_ROW
 from jdbcstore.database.session import Session
-from jdbcstore.database.statements import Statements
+from jdbcstore.database.statements.store import Statements
 from jdbcstore.errors import JournalPending, SchemaError, StoreUnavailable
 from jdbcstore.stores.shared.checks import MAX_SEQUENCE, sequences_used_up
 
@@ -79,6 +78,7 @@ class SequenceAllocator:
         self.last = 0
         """The last sequence given."""
         self._reserved = 0
+        self._block: tuple[int, Guard] | None = None
 
     def reserve(self, connection: Connection, count: int) -> int:
         """Make sure of ``count`` consecutive sequences; the first of them. :meth:`use` gives them."""
@@ -89,9 +89,12 @@ class SequenceAllocator:
     @property
     def block(self) -> Guard:
         """That nobody has reserved sequences behind the ones reserved here."""
-        sql = self._statements.hold_number
-        row = sql.row(name_=SEQUENCE_ROW, number_=self._reserved)
-        return Guard(sql, row, self._statements.lock_number is not None, SequencesTaken)
+        if self._block is None or self._block[0] != self._reserved:
+            sql = self._statements.hold_number
+            row = sql.row(name_=SEQUENCE_ROW, number_=self._reserved)
+            guard = Guard(sql, row, self._statements.lock_number is not None, SequencesTaken)
+            self._block = self._reserved, guard
+        return self._block[1]
 
     def use(self, count: int) -> None:
         """The reserved sequences are taken."""

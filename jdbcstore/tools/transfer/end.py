@@ -11,7 +11,7 @@ from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import SEQUENCE_ROW
 from jdbcstore.database.session import Session
-from jdbcstore.database.statements import RowStatements
+from jdbcstore.database.statements.rows import RowStatements
 from jdbcstore.errors import InvalidMessage
 from jdbcstore.lockers import Mastership, make_locker
 from jdbcstore.stores.jdbc.checkpoint import refuse_pending

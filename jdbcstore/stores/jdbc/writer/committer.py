@@ -14,7 +14,7 @@ from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.sql import Batch, Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
-from jdbcstore.database.statements import Statement
+from jdbcstore.database.statements.builder import Statement
 from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.lockers import Fence
 from jdbcstore.stores.jdbc.acknowledgements import plan_all

@@ -20,9 +20,8 @@ from types import FrameType
 from typing import Any, cast
 
 from jdbcstore.abc import MessageReference, Outcome
-from jdbcstore.database.connection import Connection
+from jdbcstore.database.connection import Connection, StatisticsRefresher
 from jdbcstore.database.session import Session
-from jdbcstore.database.statistics import StatisticsRefresher
 from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.lockers import Fence
 from jdbcstore.stores.jdbc.writer.audited import AuditedCommitter

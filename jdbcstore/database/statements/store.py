@@ -1,11 +1,12 @@
-"""The store's own statements, each built when it is first needed; nothing here runs one.
+"""The statements of the message store: its own, and in their place those that the user has given.
 
-The names are those of ActiveMQ's ``statements`` element where it has the statement. Parameters are
-named after columns; ``after`` and ``limit`` are the keyset page, ``id_`` a message's ID.
+The names are those of ActiveMQ's ``statements`` element where it has the statement. Parameters are named
+after columns; ``after`` and ``limit`` are the keyset page, ``id_`` is a message's ID.
 """
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import (
@@ -33,21 +34,41 @@ from sqlalchemy.sql import ClauseElement, ColumnElement
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.sql import Batch, Sql, WriteStatements
 from jdbcstore.database.schema import JOURNAL_ROWS
-from jdbcstore.database.statements.builder import LOWEST, ONE, ZERO, Builder
-from jdbcstore.database.statements.queries import Statement
+from jdbcstore.database.statements.builder import LOWEST, ONE, ZERO, Lanes, Statement, StatementBuilder
+from jdbcstore.database.statements.given import (
+    GivenStatements,
+    MessageById,
+    MessageByName,
+    OneLane,
+    Pending,
+    PendingCount,
+    Picked,
+    SubscriptionRows,
+)
 from jdbcstore.database.tables import Tables
 
 LISTED = 200
 """Keys that ``find_sizes_by_ids`` takes, ``id_0`` and so on."""
 
 
-class Statements(Builder):
-    """The statements for one set of tables on one vendor; see :class:`Builder`."""
+class Statements(StatementBuilder):
+    """The statements for one set of tables on one vendor; see :class:`StatementBuilder`.
+
+    Those that ``given`` has are run in place of the store's own, under ActiveMQ's contract for each.
+    """
 
     def __init__(
-        self, tables: Tables, adapter: Adapter, dialect: Dialect, *, ours: bool, hinted: bool
+        self,
+        tables: Tables,
+        adapter: Adapter,
+        dialect: Dialect,
+        given: GivenStatements,
+        *,
+        ours: bool,
+        hinted: bool,
     ) -> None:
         super().__init__(tables, adapter, dialect, ours=ours, hinted=hinted)
+        self._given = given
         self._define_messages()
         self._define_pages()
         self._define_totals()
@@ -56,18 +77,16 @@ class Statements(Builder):
         self._define_cleanup()
         self._define_state()
 
-    update_message_by_name: Sql | None = None
-    """A statement of the user's that changes every message of a name."""
-    removes_singly = False
-    """Whether ``remove_message`` takes one row at a time, and no bulk path."""
-
     def arrange(self, batch: Batch) -> Batch:
-        """The batch as these statements can write it."""
-        return batch
-
-    @property
-    def write(self) -> WriteStatements:
-        return WriteStatements(self.add_message, self.update_message, self.remove_message)
+        """The batch as these statements can write it, where :attr:`writes_singly`."""
+        adds, removes, others = batch.adds, batch.removes, [*batch.others]
+        if self.removes_singly and removes:
+            others.insert(0, (self.remove_message, [(id_,) for _, id_ in removes]))
+            removes = []
+        if self._add_columns is not None and adds:
+            others.insert(0, (self.add_message, [self._add_columns(row) for row in adds]))
+            adds = []
+        return Batch(adds, batch.updates, removes, others)
 
     def _define_messages(self) -> None:
         t = self._tables.messages
@@ -79,12 +98,23 @@ class Statements(Builder):
         def by_producer() -> ColumnElement[bool]:
             return self._equal(t.c.msgid_prod, bindparam("msgid_prod"))
 
-        self.add_message = self._insert(t)
+        own = self._insert(t)
+        add = self._given.take("addMessageStatement")
+        self.add_message = add or own
+        self._add_columns = itemgetter(*map(own.names.index, add.names)) if add else None
         self.update_message = self._compile(lambda: update(t).where(one).values(msg=bindparam("blob")))
-        # What a prepared transaction holds is not acknowledged. The key stands last, for lists of keys.
-        self.remove_message = self._compile(
+        self.update_message_by_name = self._given.take("updateMessageStatement", msg="blob")
+        """The user's, which changes every message of a name; None where there is none."""
+        remove = self._given.take("removeMessageStatement", id="id_")
+        # What a prepared transaction holds is not acknowledged. The key comes last, for lists of keys.
+        self.remove_message = remove or self._compile(
             lambda: delete(t).where(t.c.xid.is_(None), self._found_here(t), one)
         )
+        self.removes_singly = remove is not None
+        """Whether :attr:`remove_message` takes one row at a time, and no bulk path."""
+        self.writes_singly = self.removes_singly or add is not None
+        """Whether a batch must be arranged: bulk paths rewrite the store's own text, not the user's."""
+        self.write = WriteStatements(self.add_message, self.update_message, self.remove_message)
         self.find_message_sequence_id: Statement = self._compile(
             lambda: (
                 select(t.c.id, t.c.priority)
@@ -94,6 +124,11 @@ class Statements(Builder):
         )
         self.find_priority_by_id = self._compile(lambda: select(t.c.id, t.c.priority).where(one, here()))
         self.find_message_by_id: Statement = self._compile(lambda: select(t.c.id, t.c.msg).where(one, here()))
+        if find := self._given.take("findMessageSequenceIdStatement"):
+            named = Picked(find, (0, 1), sort=True)
+            self.find_message_sequence_id = MessageByName(named, self.find_priority_by_id)
+        if find := self._given.take("findMessageByIdStatement", id="id_"):
+            self.find_message_by_id = MessageById(self.find_priority_by_id, find)
         self.find_sizes_by_ids = self._compile(
             lambda: select(t.c.id, self._adapter.size(t.c.msg)).where(
                 t.c.id.in_([bindparam(f"id_{number}") for number in range(LISTED)]), here()
@@ -124,8 +159,12 @@ class Statements(Builder):
         def overdue() -> ColumnElement[bool]:
             return and_(t.c.expiration > ZERO, t.c.expiration < bindparam("now_ms"))
 
-        self.find_next_messages: Statement = self._page(lambda: self._by_container(behind(t.c.id, t.c.msg)))
+        self.find_next_messages = self._given.take("findNextMessagesStatement", last_id="after") or (
+            self._page(lambda: self._by_container(behind(t.c.id, t.c.msg)))
+        )
         self.find_next_messages_by_priority = self._lanes(lambda: behind(t.c.id, t.c.msg))
+        if page := self._given.take("findNextMessagesByPriorityStatement"):
+            self.find_next_messages_by_priority = Lanes(OneLane(page), OneLane(page))
         self.find_expired_messages = self._page(lambda: behind(t.c.id, t.c.msg).where(overdue()))
         self.find_in_doubt_messages = self._page(lambda: behind(t.c.id, t.c.msg, in_doubt=True))
         self.find_expired_ids = self._page(lambda: behind(t.c.id).where(overdue()))
@@ -141,7 +180,8 @@ class Statements(Builder):
         def subscribed() -> Select[Any]:
             return select(self._adapter.exact(acks.c.container))
 
-        self.destination_message_count: Statement = self._compile(
+        take = self._given.take
+        self.destination_message_count = take("destinationMessageCountStatement") or self._compile(
             lambda: select(func.count()).select_from(t).where(here())
         )
         self.destination_statistics = self._compile(
@@ -152,13 +192,17 @@ class Statements(Builder):
         self.find_priorities = self._page(
             lambda: self._by_container(select(t.c.priority).where(self._here(t)))
         )
-        self.find_all_destinations: Statement = self._compile(
+        self.find_all_destinations = take("findAllDestinationsStatement") or self._compile(
             lambda: union(select(self._adapter.exact(t.c.container)), subscribed())
         )
         self.find_subscribed_destinations = self._compile(lambda: subscribed().distinct())
-        self.find_last_sequence_id_in_msgs = self._compile(lambda: select(func.max(t.c.id)))
-        self.find_last_sequence_id_in_acks = self._compile(lambda: select(func.max(acks.c.last_acked_id)))
-        self.last_producer_sequence_id = self._compile(
+        self.find_last_sequence_id_in_msgs = take("findLastSequenceIdInMsgsStatement") or self._compile(
+            lambda: select(func.max(t.c.id))
+        )
+        self.find_last_sequence_id_in_acks = take("findLastSequenceIdInAcksStatement") or self._compile(
+            lambda: select(func.max(acks.c.last_acked_id))
+        )
+        self.last_producer_sequence_id = take("lastProducerSequenceIdStatement") or self._compile(
             lambda: select(func.max(t.c.msgid_seq)).where(
                 self._equal(t.c.msgid_prod, bindparam("msgid_prod"))
             )
@@ -166,9 +210,11 @@ class Statements(Builder):
         self.find_all_message_ids: Statement = self._page_of(
             lambda: select(t.c.msgid_prod, t.c.msgid_seq).order_by(t.c.id.desc())
         )
+        if page := take("findAllMessageIdsStatement"):
+            self.find_all_message_ids = Picked(page, (1, 2))
 
     def _define_subscriptions(self) -> None:
-        acks = self._tables.acks
+        acks, take = self._tables.acks, self._given.take
 
         def marks(whose: ColumnElement[bool]) -> Select[Any]:
             subscribed = acks.c.priority.between(ZERO, literal_column("9"))
@@ -178,23 +224,34 @@ class Statements(Builder):
 
         self.find_all_marks = self._compile(lambda: marks(self._here(acks)))
         self.find_all_durable_subs: Statement = self.find_all_marks
+        if find := take("findAllDurableSubsStatement"):
+            # It has SELECTOR, SUB_NAME, CLIENT_ID, SUB_DEST, in no order.
+            self.find_all_durable_subs = Picked(find, (2, 1, None, None, 0, 3), sort=True)
         self.find_marks = self._compile(lambda: marks(self._sub(acks)))
         self.find_durable_sub: Statement = self.find_marks
+        if find := take("findDurableSubStatement"):
+            self.find_durable_sub = SubscriptionRows(self.find_marks, find)
         names = (acks.c.container, acks.c.client_id, acks.c.sub_name)
         self.find_taken_for_it = self._compile(
             lambda: select(*names).where(*(column == bindparam(column.key) for column in names))
         )
-        self.create_durable_sub = self._insert(acks)
-        self.delete_subscription = self._compile(lambda: delete(acks).where(self._sub(acks)))
-        self.delete_destination_subscriptions = self._compile(lambda: delete(acks).where(self._here(acks)))
-        self.update_durable_last_ack = self._compile(
+        self.create_durable_sub = take("createDurableSubStatement") or self._insert(acks)
+        self.delete_subscription = take("deleteSubscriptionStatement") or self._compile(
+            lambda: delete(acks).where(self._sub(acks))
+        )
+        self.delete_destination_subscriptions = take("removeAllSubscriptionsStatement") or self._compile(
+            lambda: delete(acks).where(self._here(acks))
+        )
+        move = self._compile(
             lambda: (
                 update(acks)
                 .where(self._sub(acks), acks.c.priority == bindparam("priority_"))
                 .values(last_acked_id=bindparam("last"))
             )
         )
-        self.update_durable_last_ack_with_priority = self.update_durable_last_ack
+        self.update_durable_last_ack = take("updateDurableLastAckStatement", last_acked_id="last") or move
+        given = take("updateDurableLastAckWithPriorityStatement", last_acked_id="last", priority="priority_")
+        self.update_durable_last_ack_with_priority = given or move
 
     def _define_acknowledgements(self) -> None:
         t, acks, ahead = self._tables.messages, self._tables.acks, self._tables.acknowledged
@@ -219,6 +276,7 @@ class Statements(Builder):
             lambda: select(func.count()).select_from(t).where(behind(), self._not_ahead())
         )
         self.durable_subscriber_message_count_with_priority: Statement = self._compile(count_in_lanes)
+        self._replace_pending()
         self.find_window = self._page(lambda: self._by_container(window()))
         self.find_window_by_priority = self._lanes(window)
         self.add_acknowledged = self._compile(self._insert_acknowledged)
@@ -235,6 +293,49 @@ class Statements(Builder):
         )
         self.remove_all_acknowledged = self._compile(lambda: delete(ahead).where(self._sub(ahead)))
         self.remove_destination_acknowledged = self._compile(lambda: delete(ahead).where(self._here(ahead)))
+
+    def _replace_pending(self) -> None:
+        page = self._given.take("findDurableSubMessagesStatement", last_id="after")
+        if page:
+            self.find_durable_sub_messages = Pending(page, self._still_pending())
+        page = self._given.take("findDurableSubMessagesByPriorityStatement", last_id="after")
+        if page:
+            pending = Pending(page, self._still_pending(by_lane=True))
+            self.find_durable_sub_messages_by_priority = Lanes(pending, pending)
+        if count := self._given.take("durableSubscriberMessageCountStatement"):
+            own = self.durable_subscriber_message_count
+            self.durable_subscriber_message_count = self._count_pending(count, own)
+        if count := self._given.take("durableSubscriberMessageCountStatementWithPriority"):
+            own = self.durable_subscriber_message_count_with_priority
+            self.durable_subscriber_message_count_with_priority = self._count_pending(
+                count, own, by_lane=True
+            )
+
+    def _still_pending(self, *, by_lane: bool = False) -> Sql:
+        t = self._tables.messages
+
+        def pending() -> Select[Any]:
+            between = t.c.id.between(bindparam("after") + ONE, bindparam("up_to"))
+            here = (self._here(t), t.c.xid.is_(None), between)
+            return select(t.c.id).where(*here, self._is_behind_mark(by_lane), self._not_ahead())
+
+        return self._compile(pending)
+
+    def _count_pending(self, given: Sql, own: Statement, *, by_lane: bool = False) -> PendingCount:
+        t = self._tables.messages
+
+        def ahead() -> Select[Any]:
+            count = select(func.count()).select_from(t)
+            return count.where(self._here(t), self._is_behind_mark(by_lane), self._ahead_id() == t.c.id)
+
+        return PendingCount(given, self._compile(ahead), self.find_in_doubt_messages, own)
+
+    def _is_behind_mark(self, by_lane: bool) -> ColumnElement[bool]:
+        t, acks = self._tables.messages, self._tables.acks
+        mark = select(ONE).where(self._sub(acks), self._behind_mark(acks))
+        if by_lane:
+            mark = mark.where(acks.c.priority == self._priority())
+        return exists(mark.correlate(t))
 
     def _insert_acknowledged(self) -> ClauseElement:
         t = self._tables.messages

@@ -1,9 +1,8 @@
-"""The statements of lockers and fences, under ActiveMQ's property names and with its parameters."""
+"""The statements of lockers and of the fence, under ActiveMQ's names and with its parameters."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     BindParameter,
+    Dialect,
     and_,
     bindparam,
     delete,
@@ -22,11 +22,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
-from jdbcstore.database.adapters.compiling import compile_sql
-from jdbcstore.database.adapters.locking import Guard, Guards, TenureGuard
-from jdbcstore.database.adapters.sql import Sql
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.adapters.sql import Guard, Guards, Sql, TenureGuard
 from jdbcstore.database.schema import LOCK_ROW
-from jdbcstore.database.session import Session
+from jdbcstore.database.statements.builder import StatementBuilder
+from jdbcstore.database.statements.given import GivenStatements
+from jdbcstore.database.tables import Tables
 from jdbcstore.errors import ConfigurationError
 
 EPOCH_ROW = "epoch"
@@ -35,17 +36,14 @@ FILE_ROW = "lock_file:"
 NO_ROW = "ACTIVEMQ_LOCK has no row with ID 1, and so nobody can have the lock; run jdbcstore init"
 
 
-class LockStatements:
-    """For one session's ACTIVEMQ_LOCK and JDBCSTORE_STATE."""
+class LockStatements(StatementBuilder):
+    """The statements about ACTIVEMQ_LOCK, and about the master's epoch and lock files in JDBCSTORE_STATE."""
 
-    def __init__(self, session: Session) -> None:
-        self._adapter = adapter = session.adapter
-        self._dialect = session.engine.dialect
-        self._lock, self._state = session.tables.lock, session.tables.state
-        lock, state = self._lock, self._state
+    def __init__(self, tables: Tables, adapter: Adapter, dialect: Dialect, given: GivenStatements) -> None:
+        super().__init__(tables, adapter, dialect, ours=True, hinted=False)
+        lock, state = tables.lock, tables.state
         self._row = lock.c.id == literal_column(str(LOCK_ROW))
         self._epoch = state.c.name == bindparam("epoch_row")
-        given = session.given
         columns = (lock.c.id, lock.c.time, lock.c.broker_name)
         self.own_lock_create = self._compile(lambda: adapter.locked(select(*columns).where(self._row)))
         self.lock_create = given.take("lockCreateStatement") or self.own_lock_create
@@ -87,7 +85,7 @@ class LockStatements:
 
     def guard(self, epoch: int, holder: str | None) -> TenureGuard:
         """That this epoch has not ended; with a holder, that it holds the lock's row, too."""
-        state, lock, touches = self._state, self._lock, self._adapter.touches_to_lock
+        state, lock, touches = self._tables.state, self._tables.lock, self._adapter.touches_to_lock
         in_epoch = and_(self._epoch, state.c.number == bindparam("epoch", type_=BigInteger()))
         held = and_(self._row, lock.c.broker_name == bindparam("holder"))
         values: dict[str, Any] = {"epoch_row": EPOCH_ROW, "epoch": epoch, "holder": holder}
@@ -111,9 +109,6 @@ class LockStatements:
     def _guard(self, statement: ClauseElement, values: dict[str, Any]) -> Guard:
         sql = self._compile(lambda: statement)
         return Guard(sql, sql.row(**values), self._adapter.touches_to_lock)
-
-    def _compile(self, statement: Callable[[], ClauseElement]) -> Sql:
-        return compile_sql(statement, self._dialect)
 
 
 def epoch_ms(now: object) -> int:
