@@ -19,7 +19,7 @@ import jdbcstore
 from benchmarks import ours
 from benchmarks.raw import RawPostgresql, RawSqlite
 from jdbcstore import Store
-from tests.servers.postgresql import PostgresqlServer
+from tests.support.servers.postgresql import PostgresqlServer
 
 _DRAIN = 40_000
 

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import click
 
-from tests.broker.backlog import CHUNK, Drain, produce, resident
-from tests.broker.programs import BrokerProcess
-from tests.databases import PostgresqlDatabase
-from tests.servers.postgresql import PostgresqlServer
+from tests.support.broker.backlog import CHUNK, Drain, produce, resident
+from tests.support.broker.programs import BrokerProcess
+from tests.support.databases import PostgresqlDatabase
+from tests.support.servers.postgresql import PostgresqlServer
 
 POLICY = """
 [[policies]]

@@ -18,13 +18,13 @@ from typing import Any
 import click
 
 import jdbcstore
-from tests.databases import Database, PostgresqlDatabase
-from tests.failover.history import History
-from tests.failover.member import Specification
-from tests.failover.members import Member
-from tests.interop.activemq import Broker, Peer
-from tests.interop.messages import text
-from tests.servers.postgresql import PostgresqlServer
+from tests.support.databases import Database, PostgresqlDatabase
+from tests.support.failover.history import History
+from tests.support.failover.member import Specification
+from tests.support.failover.members import Member
+from tests.support.interop.activemq import Broker, Peer
+from tests.support.interop.messages import text
+from tests.support.servers.postgresql import PostgresqlServer
 
 _WAIT = 120.0
 

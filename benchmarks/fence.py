@@ -19,8 +19,8 @@ from benchmarks.ours import BODY
 from jdbcstore import Configuration, JdbcStore, Message, Store, StoreConfig
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig
-from tests.servers.mariadb import MariadbServer
-from tests.servers.postgresql import PostgresqlServer
+from tests.support.servers.mariadb import MariadbServer
+from tests.support.servers.postgresql import PostgresqlServer
 
 _COMMITS = 400
 

@@ -28,10 +28,10 @@ from benchmarks.journaled import Journaled
 from benchmarks.passing import Passing
 from benchmarks.passing_tasks import PassingTasks
 from jdbcstore import Store
-from tests.databases import PostgresqlDatabase
-from tests.faults.proxy import ProxyLine
-from tests.interop.activemq import Broker, Peer
-from tests.servers.postgresql import PostgresqlServer
+from tests.support.databases import PostgresqlDatabase
+from tests.support.faults.proxy import ProxyLine
+from tests.support.interop.activemq import Broker, Peer
+from tests.support.servers.postgresql import PostgresqlServer
 
 _THREADS = (1, 16, 64)
 _UNDER_WAY = 1000

@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.ours import BODY
 from jdbcstore import JdbcStore, JournaledStore, Message, StoreConfig
 from jdbcstore.config.journal import JournalConfig
-from tests.databases import PostgresqlDatabase
+from tests.support.databases import PostgresqlDatabase
 
 _BATCH = 1_000
 WORK = ("the checkpoint", "reading all of them", "acknowledging nine of ten, and a checkpoint", "closing")

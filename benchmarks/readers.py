@@ -21,8 +21,8 @@ import pymysql
 
 import jdbcstore
 from benchmarks import messages
-from tests.servers.mariadb import MariadbServer
-from tests.servers.postgresql import PostgresqlServer
+from tests.support.servers.mariadb import MariadbServer
+from tests.support.servers.postgresql import PostgresqlServer
 
 READERS = 2
 """As many as Spark has tasks."""

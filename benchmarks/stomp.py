@@ -20,9 +20,9 @@ from typing import Any
 import click
 
 from benchmarks import cpu
-from tests.databases import PostgresqlDatabase
-from tests.interop.activemq import Peer
-from tests.servers.postgresql import PostgresqlServer
+from tests.support.databases import PostgresqlDatabase
+from tests.support.interop.activemq import Peer
+from tests.support.servers.postgresql import PostgresqlServer
 
 _READY = re.compile(r"ready stomp=\S+:(\d+) ")
 _NAMES = {

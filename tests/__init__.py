@@ -1,3 +1,3 @@
 import pytest
 
-pytest.register_assert_rewrite("tests.recordings")
+pytest.register_assert_rewrite("tests.support.recordings")

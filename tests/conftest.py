@@ -27,14 +27,15 @@ from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.stores.memory import MemoryStore
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
 from jdbcstore.util.clock import Clock
-from tests.backends import BACKENDS, FILTERED, MEMORY, VARIED, Backend, Capabilities
-from tests.clock import FakeClock
-from tests.databases import Database, SqliteDatabase
-from tests.polling import wait_until
-from tests.pool import ServerPool, memory
-from tests.require import required, unavailable
-from tests.servers import Server, ServerMissing
-from tests.variants import CHOICE, FILTERED_TOPICS, JOURNALED, WHOLE
+from tests.support import ROOT
+from tests.support.backends import BACKENDS, FILTERED, MEMORY, VARIED, Backend, Capabilities
+from tests.support.clock import FakeClock
+from tests.support.databases import Database, SqliteDatabase
+from tests.support.polling import wait_until
+from tests.support.pool import ServerPool, memory
+from tests.support.require import required, unavailable
+from tests.support.servers import Server, ServerMissing
+from tests.support.variants import CHOICE, FILTERED_TOPICS, JOURNALED, WHOLE
 
 # Time is no matter on a machine that has much else to do. The suite tries the same examples each time;
 # ``--hypothesis-profile=exploring`` tries others.
@@ -42,7 +43,6 @@ settings.register_profile("exploring", deadline=None, suppress_health_check=[Hea
 settings.register_profile("steady", settings.get_profile("exploring"), derandomize=True)
 settings.load_profile("steady")
 
-ROOT = Path(__file__).parent.parent
 NO_CERTIFICATES = {"SSL_CERT_FILE": os.devnull}
 """pymysql reads the machine's certificates for each connection, which takes longer than to connect."""
 SHARING = {"analytics", "interop", "plans", "scale"}
@@ -73,15 +73,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend" not in metafunc.fixturenames:
         return
     backends = [*BACKENDS] if NEEDS_DATABASE & {*metafunc.fixturenames} else [MEMORY, FILTERED, *BACKENDS]
-    if metafunc.module.__package__ == "tests.conformance" and "server" not in metafunc.fixturenames:
+    if metafunc.module.__package__ == "tests.contract" and "server" not in metafunc.fixturenames:
         backends += _varied(metafunc)
     if metafunc.definition.get_closest_marker("one_writer"):
         backends = [one for one in backends if one.capabilities.one_writer or _is_whole(one)]
     if metafunc.definition.get_closest_marker("ours"):
         backends = [one for one in backends if not one.scheme or one.label == "sqlite" or _is_whole(one)]
-    for mark in metafunc.definition.iter_markers("backends"):
-        backends = [backend for backend in backends if backend.id in mark.args]
-    if "conformance" not in metafunc.definition.path.parts:
+    if wanted := metafunc.definition.get_closest_marker("backends"):
+        backends = [backend for backend in backends if backend.id in wanted.args]
+    if "contract" not in metafunc.definition.path.parts:
         backends = [backend for backend in backends if not backend.conformance_only]
     if "server" in metafunc.fixturenames:
         backends = [backend for backend in backends if backend.capabilities.server]

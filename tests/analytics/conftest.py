@@ -13,11 +13,11 @@ from sqlalchemy import text
 import jdbcstore
 from jdbcstore.cli import main
 from jdbcstore.errors import ConfigurationError
-from tests import recordings
-from tests.cli.command_line import Result
-from tests.databases import Database, SqliteDatabase
-from tests.jvm import QUICK
-from tests.require import unavailable
+from tests.support import recordings
+from tests.support.cli.command_line import Result
+from tests.support.databases import Database, SqliteDatabase
+from tests.support.jvm import QUICK
+from tests.support.require import unavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

@@ -17,12 +17,12 @@ from pathlib import Path
 import click
 
 import jdbcstore
-from tests.analytics.application import Application, Checkpoint
-from tests.analytics.streams import LONG, Producers
-from tests.backends import BACKENDS, Backend
-from tests.databases import Database, SqliteDatabase
-from tests.polling import wait_until
-from tests.servers import Server
+from tests.support.analytics.application import Application, Checkpoint
+from tests.support.analytics.streams import LONG, Producers
+from tests.support.backends import BACKENDS, Backend
+from tests.support.databases import Database, SqliteDatabase
+from tests.support.polling import wait_until
+from tests.support.servers import Server
 
 STORED = "SELECT ID FROM ACTIVEMQ_MSGS"
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from jdbcstore import Destination, Message, MessageId, ProducerId
 from jdbcstore.message import openwire
-from tests.databases import Database, MariadbDatabase, PostgresqlDatabase, SqliteDatabase
-from tests.jvm import QUICK
+from tests.support.databases import Database, MariadbDatabase, PostgresqlDatabase, SqliteDatabase
+from tests.support.jvm import QUICK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -339,7 +339,7 @@ def main() -> int:
     parser.add_argument("--only", help="sqlite, c, icu or mariadb")
     options = parser.parse_args()
     from jdbcstore import analytics
-    from tests.servers import MariadbServer, PostgresqlServer
+    from tests.support.servers import MariadbServer, PostgresqlServer
 
     spark = analytics.session(
         "local[2]",

@@ -15,10 +15,10 @@ from jdbcstore.errors import ConfigurationError, NotMaster, StoresDiffer
 from jdbcstore.message.openwire import refer
 from jdbcstore.tools import archive
 from jdbcstore.tools.archive import Archive, Window
-from tests.analytics.archives import BEFORE, OLD, QUEUES, archived, fill, place, stored
-from tests.cli.command_line import Result
 from tests.cli.conftest import invoke  # noqa: F401
-from tests.databases import Database, SqliteDatabase
+from tests.support.analytics.archives import BEFORE, OLD, QUEUES, archived, fill, place, stored
+from tests.support.cli.command_line import Result
+from tests.support.databases import Database, SqliteDatabase
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

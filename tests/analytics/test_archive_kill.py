@@ -13,13 +13,13 @@ import pytest
 
 from jdbcstore.tools import archive
 from jdbcstore.tools.archive import Window
-from tests.analytics.archives import BEFORE, archived, fill, place, stored
-from tests.databases import Database
+from tests.support import ROOT
+from tests.support.analytics.archives import BEFORE, archived, fill, place, stored
+from tests.support.databases import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).parents[2]
 
 # The child is a process of its own that drives the Spark of this one, which takes as long to start as
 # everything else here. When it dies, what it has asked of Spark goes on: worse than when both die.

@@ -19,8 +19,8 @@ from jdbcstore.errors import CorruptMessage  # noqa: E402
 from jdbcstore.message.body import BodyType  # noqa: E402
 from jdbcstore.message.message import Message  # noqa: E402
 from jdbcstore.message.openwire import decode, encode, refer  # noqa: E402
-from tests.openwire.strategies import messages  # noqa: E402
-from tests.recordings import all_messages  # noqa: E402
+from tests.support.openwire.strategies import messages  # noqa: E402
+from tests.support.recordings import all_messages  # noqa: E402
 
 BLOBS = [message.msg for message in all_messages()]
 

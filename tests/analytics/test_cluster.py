@@ -21,12 +21,12 @@ import jdbcstore
 from jdbcstore import Message
 from jdbcstore.analytics.drivers import find_jar
 from jdbcstore.analytics.vendors import VENDORS
-from tests.backends import BACKENDS
 from tests.conftest import new_database
-from tests.databases import Database
-from tests.docs.pages import ROOT
-from tests.pool import ServerPool
-from tests.require import unavailable
+from tests.support import ROOT
+from tests.support.backends import BACKENDS
+from tests.support.databases import Database
+from tests.support.pool import ServerPool
+from tests.support.require import unavailable
 
 EXPECTED = [
     [["queue://FEW", 4], ["queue://MANY", 12]],
@@ -73,7 +73,7 @@ def python(tmp_path: Path) -> Path:
 def application(databases: dict[str, Database], python: Path) -> Iterator[subprocess.Popen[str]]:
     urls = json.dumps({name: database.url for name, database in databases.items()})
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.analytics.cluster", urls],
+        [sys.executable, "-m", "tests.support.analytics.cluster", urls],
         cwd=ROOT,
         env={
             **os.environ,

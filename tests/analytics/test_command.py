@@ -12,10 +12,10 @@ import pyarrow.parquet
 import pytest
 
 from jdbcstore.analytics.named import named
-from tests import recordings
 from tests.analytics.conftest import Invoke
-from tests.cli.command_line import CommandLine, Result
-from tests.jvm import QUICK
+from tests.support import recordings
+from tests.support.cli.command_line import CommandLine, Result
+from tests.support.jvm import QUICK
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ import pytest
 
 from jdbcstore.analytics.drivers import find_jar
 from jdbcstore.analytics.vendors import VENDORS
-from tests.docs.pages import ROOT, Page
-from tests.require import unavailable
+from tests.support import ROOT
+from tests.support.docs.pages import Page
+from tests.support.require import unavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,9 +17,9 @@ from jdbcstore.analytics import drivers, java
 from jdbcstore.analytics.session import _settings
 from jdbcstore.analytics.vendors import VENDORS, vendor_of
 from jdbcstore.errors import ConfigurationError
-from tests.cli.command_line import CommandLine
-from tests.docs.pages import ROOT
-from tests.polling import wait_until
+from tests.support import ROOT
+from tests.support.cli.command_line import CommandLine
+from tests.support.polling import wait_until
 
 pytest.importorskip("pyspark")
 

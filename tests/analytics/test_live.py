@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jdbcstore import JdbcStore, analytics
-from tests.analytics.test_recordings import entry, expected_entry, plain, well_formed
-from tests.databases import Database
 from tests.interop.conftest import StartBroker, activemq, peer
-from tests.interop.messages import ALL, said, specified
-from tests.interop.typed import describe
+from tests.support.analytics.entries import entry, expected_entry, plain, well_formed
+from tests.support.databases import Database
+from tests.support.interop.messages import ALL, said, specified
+from tests.support.interop.typed import describe
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

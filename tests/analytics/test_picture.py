@@ -12,8 +12,8 @@ import pytest
 
 from jdbcstore import Destination, Message, MessageId, ProducerId
 from jdbcstore.message import openwire
-from tests.databases import Database
-from tests.polling import wait_until
+from tests.support.databases import Database
+from tests.support.polling import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import Row

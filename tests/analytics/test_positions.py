@@ -19,7 +19,7 @@ from jdbcstore.analytics.streaming.rows import batch_of
 from jdbcstore.errors import BodyInJournal, ConfigurationError, StoreError
 from jdbcstore.message import openwire
 from jdbcstore.message.openwire import SEQUENCE_AT, refer, set_broker_sequence
-from tests.databases import Database
+from tests.support.databases import Database
 
 every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb")
 QUEUE = Destination.queue("ORDERS")

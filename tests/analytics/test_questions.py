@@ -10,10 +10,10 @@ import pytest
 
 from jdbcstore.errors import ConfigurationError
 from tests.analytics.random_sql import CDatabase, IcuDatabase, Oracle, Question, Questions, fill
-from tests.backends import BACKENDS
-from tests.databases import Database, MariadbDatabase, SqliteDatabase
-from tests.pool import ServerPool, memory
-from tests.require import unavailable
+from tests.support.backends import BACKENDS
+from tests.support.databases import Database, MariadbDatabase, SqliteDatabase
+from tests.support.pool import ServerPool, memory
+from tests.support.require import unavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

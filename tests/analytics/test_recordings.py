@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import math
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,18 +11,14 @@ import pytest
 from jdbcstore.message.body import BodyType
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message, MessageId
-from jdbcstore.message.values import Byte, Char, Float, Long, Short
-from tests import recordings
-from tests.recordings import Sent, check_headers, sent_body, typed
+from tests.support import recordings
+from tests.support.analytics.entries import entry, expected_entry, plain, well_formed
+from tests.support.recordings import Sent, check_headers, sent_body, typed
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
-
-NAMES = {Byte: "byte", Short: "short", int: "int", Long: "long", Float: "float", float: "double",
-         bool: "boolean", Char: "char", str: "string", bytes: "bytes", dict: "map", list: "list",
-         type(None): "null"}  # fmt: skip
 
 
 @pytest.mark.usefixtures("recorded")
@@ -79,65 +72,6 @@ def check_properties(row: Row, sent: Sent) -> None:
     assert {name: entry(row.properties[name].asDict()) for name in expected} == {
         name: entry(expected_entry(value)) for name, value in expected.items()
     }, sent["case"]
-
-
-def expected_entry(value: Any) -> dict[str, Any]:
-    kind = NAMES[type(value)]
-    number = isinstance(value, int) and kind != "boolean"
-    return {
-        "type": kind,
-        "text": text_of(value),
-        "boolean": value if kind == "boolean" else None,
-        "long": int(value) if number else None,
-        "double": float(value) if isinstance(value, float) else None,
-        "bytes": value if isinstance(value, bytes) else None,
-    }
-
-
-def text_of(value: Any) -> str | None:
-    match value:
-        case None:
-            return None
-        case bool():
-            return str(value).lower()
-        case int():
-            return str(int(value))
-        case str():
-            return well_formed(str.__str__(value))
-        case Float() if math.isfinite(value):
-            # Any decimal that is this float again; which one is not promised.
-            return struct.pack(">f", value).hex()
-        case float() | bytes():
-            return str(plain(value))
-    return json.dumps(plain(value))
-
-
-def entry(fields: dict[str, Any]) -> dict[str, Any]:
-    """Comparable, also where it is no number."""
-    if fields["double"] is not None:
-        if fields["type"] == "float" and math.isfinite(fields["double"]):
-            text = fields["text"]
-            packed = text if len(text) == 8 and "." not in text and "e" not in text[1:2] else None
-            fields["text"] = packed or struct.pack(">f", float(text)).hex()
-        fields["double"] = struct.pack(">d", fields["double"])
-    return fields
-
-
-def plain(value: Any) -> Any:
-    """As JSON has it."""
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, Mapping):
-        return {name: plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
-
-
-def well_formed(text: str) -> str:
-    return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace")
 
 
 def check_body(row: Row, sent: Sent) -> None:

@@ -14,10 +14,10 @@ from jdbcstore import Destination, Message
 from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.tools import archive
 from jdbcstore.tools.archive import ArchiveHistory, Window
-from tests.analytics.archives import DAY, NOW, place
-from tests.cli.command_line import Result
 from tests.cli.conftest import invoke  # noqa: F401
-from tests.databases import Database, SqliteDatabase
+from tests.support.analytics.archives import DAY, NOW, place
+from tests.support.cli.command_line import Result
+from tests.support.databases import Database, SqliteDatabase
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import jdbcstore
-from tests.analytics.streams import LONG, Producers, Streaming, batches, check
-from tests.databases import Database
-from tests.polling import wait_until
-from tests.servers import Server
+from tests.support.analytics.streams import LONG, Producers, Streaming, batches, check
+from tests.support.databases import Database
+from tests.support.polling import wait_until
+from tests.support.servers import Server
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

@@ -17,8 +17,8 @@ from jdbcstore.analytics.reading import Reading
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.errors import IN_JOURNAL, ConfigurationError, StoreUnavailable
 from jdbcstore.message.values import Byte, Char, Float, Long, Short
-from tests import recordings
-from tests.databases import Database
+from tests.support import recordings
+from tests.support.databases import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

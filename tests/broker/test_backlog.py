@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.backlog import CHUNK, Drain, Line, produce, resident
-from tests.broker.programs import BrokerProcess
-from tests.databases import Database
+from tests.support.broker.backlog import CHUNK, Drain, Line, produce, resident
+from tests.support.broker.programs import BrokerProcess
+from tests.support.databases import Database
 
 MESSAGES = 25_000
 WARM = 4_000

@@ -15,10 +15,10 @@ from jdbcstore.config.policy import (
     RedeliveryPolicy,
     SharedDeadLetterStrategy,
 )
-from tests.broker.consuming import Recorder, consume, message, quiet, running, send
-from tests.clock import FakeClock
 from tests.conftest import OpenStore
-from tests.polling import wait_until
+from tests.support.broker.consuming import Recorder, consume, message, quiet, running, send
+from tests.support.clock import FakeClock
+from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.backends("memory", "sqlite")
 

@@ -24,12 +24,14 @@ from jdbcstore.errors import (
     SubscriptionInUse,
     SubscriptionNotFound,
 )
-from tests.broker.consuming import PATIENCE, Recorder, consume, message, quiet, running, send
-from tests.clock import FakeClock
 from tests.conftest import OpenStore
-from tests.databases import Database
+from tests.support.broker.consuming import PATIENCE, Recorder, consume, message, quiet, running, send
+from tests.support.clock import FakeClock
+from tests.support.databases import Database
 
 pytestmark = pytest.mark.backends("memory", "sqlite")
+SLOW_WRITES = ("memory", "sqlite", "postgresql")
+"""Also a database whose writes take their time."""
 
 CURSORS = pytest.mark.parametrize(
     "cursor", ["storeDurableSubscriberCursor", "fileDurableSubscriberCursor", "vmDurableCursor"]
@@ -85,6 +87,7 @@ def test_what_comes_while_nobody_consumes_comes_later(store: Store, cursor: str)
     asyncio.run(main())
 
 
+@pytest.mark.backends(*SLOW_WRITES)
 @CURSORS
 def test_after_a_restart_it_goes_on(store: Store, cursor: str) -> None:
     policy = PolicyEntry(topic=">", pending_durable_subscriber_policy=cursor)
@@ -270,6 +273,7 @@ def test_what_the_selector_does_not_want_is_acknowledged_for_it(store: Store) ->
     asyncio.run(main())
 
 
+@pytest.mark.backends(*SLOW_WRITES)
 def test_wildcards_have_a_row_for_each_topic(store: Store) -> None:
     async def rows() -> list[tuple[str, str]]:
         infos = [info for where in store.destinations() for info in store.topic(where).subscriptions()]
@@ -323,6 +327,7 @@ def test_a_retroactive_one_gets_what_is_stored(store: Store) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.backends(*SLOW_WRITES)
 def test_what_is_not_stored_keeps_its_place_behind_what_is(store: Store) -> None:
     async def main() -> None:
         async with running(store) as engine:
@@ -400,6 +405,7 @@ def test_a_transaction_of_sends_and_acknowledgements(store: Store) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.backends(*SLOW_WRITES)
 def test_a_transaction_outlives_its_consumer(store: Store) -> None:
     async def main() -> None:
         async with running(store) as engine:
@@ -426,6 +432,7 @@ def test_a_transaction_outlives_its_consumer(store: Store) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.backends(*SLOW_WRITES)
 def test_what_is_rejected_is_redelivered_and_then_dead(store: Store) -> None:
     policy = PolicyEntry(
         topic=">",
@@ -475,6 +482,7 @@ def test_what_has_expired_is_a_dead_letter_and_acknowledged_for_it(open_store: O
     asyncio.run(main())
 
 
+@pytest.mark.backends(*SLOW_WRITES)
 def test_a_prioritised_topic(store: Store) -> None:
     async def main() -> None:
         async with running(store, PolicyEntry(topic=">", prioritized_messages=True)) as engine:

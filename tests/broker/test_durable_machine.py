@@ -12,7 +12,7 @@ from jdbcstore.broker.api import Delivery
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.topics.durable_subscriber import DurableSubscriber
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
-from tests.broker.consuming import PATIENCE, Recorder, consume, message, quiet, running
+from tests.support.broker.consuming import PATIENCE, Recorder, consume, message, quiet, running
 
 pytestmark = pytest.mark.backends("memory", "sqlite")
 

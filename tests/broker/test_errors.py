@@ -10,10 +10,10 @@ import pytest
 
 from jdbcstore import Message, MessageId
 from jdbcstore.errors import InvalidDestination, InvalidMessage, StoreError
-from tests.broker.consuming import consume, message, quiet, running, send
 from tests.conftest import OpenStore
-from tests.databases import Database
-from tests.faults.blocking import writes_held
+from tests.support.broker.consuming import consume, message, quiet, running, send
+from tests.support.databases import Database
+from tests.support.faults.blocking import writes_held
 
 pytestmark = pytest.mark.backends("sqlite")
 

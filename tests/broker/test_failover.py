@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.programs import WAIT, BrokerProcess, Client
-from tests.cli.command_line import CommandLine
-from tests.databases import Database
-from tests.polling import wait_until
-from tests.servers import Server
+from tests.support.broker.programs import WAIT, BrokerProcess, Client
+from tests.support.cli.command_line import CommandLine
+from tests.support.databases import Database
+from tests.support.polling import wait_until
+from tests.support.servers import Server
 
 LEASE = """
 reconnect_timeout = 0.5

@@ -22,6 +22,7 @@ from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.errors import InvalidMessage, SpillFailed
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message, MessageId
+from tests.support.broker.files import files
 
 HERE = Destination.queue("HERE")
 LIMIT = 200_000
@@ -81,19 +82,6 @@ def drained(cursor: FileCursor) -> Iterator[Entry]:
         taken = cursor.pop()
         assert taken is head
         yield head
-
-
-def files(folder: Path) -> list[int]:
-    """The descriptors of the files that this process has in a folder; they have no names."""
-    found = []
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            place = os.readlink(f"/proc/self/fd/{name}")
-        except FileNotFoundError:
-            continue  # the one that lists them
-        if place.startswith(str(folder)):
-            found.append(int(name))
-    return found
 
 
 @contextmanager

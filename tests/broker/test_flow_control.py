@@ -12,9 +12,9 @@ import pytest
 from jdbcstore import JournaledStore, MemoryStore, Message, Store, StoreConfig
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy, TimedSubscriptionRecoveryPolicy
 from jdbcstore.errors import DestinationFull
-from tests.broker.consuming import PATIENCE, Recorder, consume, message, quiet, running, send
 from tests.conftest import small_journal
-from tests.journaled.world import Behind
+from tests.support.broker.consuming import PATIENCE, Recorder, consume, message, quiet, running, send
+from tests.support.journaled.world import Behind
 
 pytestmark = pytest.mark.backends("memory", "sqlite")
 

@@ -22,7 +22,7 @@ from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
 from jdbcstore.config.io_handler import LeaseLockerIOExceptionHandlerConfig
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreUnavailable
-from tests.broker.frames import Stomp
+from tests.support.broker.frames import Stomp
 
 WAIT = 60.0
 HERE = ConnectorConfig(uri="stomp://127.0.0.1:0")

@@ -19,7 +19,7 @@ from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.options import EngineOptions
 from jdbcstore.broker.policies import Policies
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
-from tests.broker.consuming import PATIENCE, Recorder, consume, message, quiet
+from tests.support.broker.consuming import PATIENCE, Recorder, consume, message, quiet
 
 T = TypeVar("T")
 

@@ -13,10 +13,10 @@ from jdbcstore.broker.engine import Engine
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import DestinationFull
 from jdbcstore.stores.filtered import FilteredStore, Route
-from tests.broker.consuming import PATIENCE, consume, message, quiet, running
 from tests.conftest import OpenStore
-from tests.databases import Database
-from tests.faults.blocking import writes_held
+from tests.support.broker.consuming import PATIENCE, consume, message, quiet, running
+from tests.support.databases import Database
+from tests.support.faults.blocking import writes_held
 
 SMALL = PolicyEntry(queue="Q", memory_limit=1, pending_queue_policy="vmQueueCursor")
 """One message is all that it has room for."""

@@ -14,8 +14,8 @@ from jdbcstore.broker.process.security import Plugins, Principal, make_security
 from jdbcstore.config import Kind, load_file, to_toml
 from jdbcstore.errors import ConfigurationError, NotAuthorized
 from jdbcstore.message.destination import Destination
-from tests.broker.stomp.serving import Client, Served
-from tests.require import unavailable
+from tests.support.broker.stomp.serving import Client, Served
+from tests.support.require import unavailable
 
 SIMPLE = """
 <simpleAuthenticationPlugin {}>

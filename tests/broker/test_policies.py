@@ -1,4 +1,4 @@
-"""Which policy holds for a destination. How patterns are compared is in tests/unit/test_patterns.py."""
+"""The policy of a destination. For patterns see tests/unit/message/test_patterns.py."""
 
 from __future__ import annotations
 

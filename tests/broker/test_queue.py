@@ -8,8 +8,8 @@ import pytest
 
 from jdbcstore import Destination, Store
 from jdbcstore.config.policy import PolicyEntry
-from tests.broker.consuming import consume, message, quiet, running, send
 from tests.conftest import OpenStore
+from tests.support.broker.consuming import consume, message, quiet, running, send
 
 pytestmark = pytest.mark.backends("memory", "sqlite")
 

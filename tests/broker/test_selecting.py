@@ -9,7 +9,7 @@ import pytest
 from jdbcstore import Message, Store
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import InvalidSelector
-from tests.broker.consuming import consume, message, quiet, running, send
+from tests.support.broker.consuming import consume, message, quiet, running, send
 
 pytestmark = pytest.mark.backends("memory", "sqlite")
 

@@ -8,7 +8,7 @@ import pytest
 
 from jdbcstore import Destination, Store
 from jdbcstore.errors import InvalidDestination, InvalidMessage
-from tests.broker.consuming import PATIENCE, consume, message, quiet, running, send
+from tests.support.broker.consuming import PATIENCE, consume, message, quiet, running, send
 
 pytestmark = pytest.mark.backends("memory", "sqlite")
 

@@ -17,10 +17,10 @@ from jdbcstore.config.policy import (
     PolicyEntry,
 )
 from jdbcstore.errors import InvalidDestination, InvalidSelector, SpillFailed
-from tests.broker.consuming import Recorder, consume, message, quiet, running, send
-from tests.broker.test_file_cursor import files
-from tests.clock import FakeClock
 from tests.conftest import OpenStore
+from tests.support.broker.consuming import Recorder, consume, message, quiet, running, send
+from tests.support.broker.files import files
+from tests.support.clock import FakeClock
 
 pytestmark = pytest.mark.backends("memory", "sqlite")
 

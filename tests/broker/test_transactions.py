@@ -8,7 +8,7 @@ import pytest
 
 from jdbcstore import Store
 from jdbcstore.errors import TransactionError
-from tests.broker.consuming import consume, message, quiet, running, send
+from tests.support.broker.consuming import consume, message, quiet, running, send
 
 pytestmark = pytest.mark.backends("memory", "sqlite", "postgresql")
 

@@ -10,7 +10,7 @@ import pytest
 
 from jdbcstore import JdbcStore, StoreConfig
 from jdbcstore.cli import main
-from tests.cli.command_line import CommandLine, Result
+from tests.support.cli.command_line import CommandLine, Result
 
 
 @pytest.fixture

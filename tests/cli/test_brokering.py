@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests.cli.command_line import ROOT
 from tests.cli.conftest import Invoke
+from tests.support import ROOT
 
 STUBBORN = """
 import asyncio

@@ -12,8 +12,8 @@ from jdbcstore import JdbcStore, Message, MessageId, StoreConfig
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.lockers import make_locker
 from jdbcstore.message.destination import Destination
-from tests.cli.command_line import CommandLine
 from tests.cli.conftest import Invoke
+from tests.support.cli.command_line import CommandLine
 
 DLQ = "ActiveMQ.DLQ"
 Fill = Callable[..., None]

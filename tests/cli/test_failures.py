@@ -17,10 +17,11 @@ from sqlalchemy import make_url
 from jdbcstore import JdbcStore, Message
 from jdbcstore.cli.app import commands
 from jdbcstore.cli.failures import ExitCode
-from tests.cli.command_line import CommandLine, Result
 from tests.cli.conftest import Invoke
-from tests.databases import Database
-from tests.polling import wait_until
+from tests.support import ROOT
+from tests.support.cli.command_line import CommandLine, Result
+from tests.support.databases import Database
+from tests.support.polling import wait_until
 
 OpenLocal = Callable[[], JdbcStore]
 SECRET = "hush-hush"
@@ -212,7 +213,7 @@ def test_help_documents_the_exit_codes(invoke: Invoke) -> None:
 
 
 def test_the_documents_name_every_command_and_exit_code() -> None:
-    document = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    document = (ROOT / "docs" / "cli.md").read_text()
 
     for name, command in commands.commands.items():
         assert f"`{name}" in document

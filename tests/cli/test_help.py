@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from jdbcstore.cli.app import commands
-from tests.cli.command_line import CommandLine
 from tests.cli.conftest import Invoke
+from tests.support.cli.command_line import CommandLine
 
 
 @pytest.mark.parametrize("group", [[], ["config"], ["schema"], ["dlq"], ["journal"], ["xa"]])

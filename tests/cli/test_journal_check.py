@@ -19,8 +19,8 @@ from jdbcstore.journal import Journal
 from jdbcstore.journal.directory import live_segments, segment_path
 from jdbcstore.journal.layout import BLOCK
 from tests.cli.conftest import Invoke
-from tests.conformance.messages import content
-from tests.journal.entries import Item, Told
+from tests.support.conformance.messages import content
+from tests.support.journal.entries import Item, Told
 
 OPTIONS = (
     'journal_log_file_size = "64 kb"\npreallocation_scope = "none"\njournal_disk_sync_strategy = "never"\n'

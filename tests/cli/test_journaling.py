@@ -16,8 +16,8 @@ from jdbcstore.journal import segments
 from jdbcstore.journal.directory import live_segments
 from jdbcstore.stores.journaled.operations import encode_removal
 from tests.cli.conftest import Invoke
-from tests.journal.entries import Item, Told, configured, opened
-from tests.transfer.test_journal_replay import file_of, flip, open_store, send
+from tests.support.journal.entries import Item, Told, configured, opened
+from tests.support.tools.journals import file_of, flip, open_store, send
 
 
 @pytest.fixture

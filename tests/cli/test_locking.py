@@ -19,7 +19,7 @@ from jdbcstore.config.locker import (
 from jdbcstore.errors import LockLost, NotMaster
 from jdbcstore.lockers import make_locker
 from tests.cli.conftest import Invoke
-from tests.databases import Database
+from tests.support.databases import Database
 
 LOCKER = '[locker]\ntype = "lease-database-locker"\n'
 

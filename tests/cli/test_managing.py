@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import inspect
 
 from jdbcstore import JdbcStore, Message
-from tests.cli.command_line import CommandLine
 from tests.cli.conftest import Invoke
-from tests.databases import Database
+from tests.support.cli.command_line import CommandLine
+from tests.support.databases import Database
 
 OpenLocal = Callable[[], JdbcStore]
 SUBSCRIPTION = ("--client-id", "c", "--subscription", "s")

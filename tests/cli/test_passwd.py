@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from jdbcstore.broker.process.security import Users
-from tests.cli.command_line import CommandLine
+from tests.support.cli.command_line import CommandLine
 
 SECRET = b"two pints\n"
 

@@ -13,8 +13,8 @@ from sqlalchemy import create_engine, text
 
 from jdbcstore import BodyType, JdbcStore, Message
 from jdbcstore.message.values import Float
-from tests.cli.command_line import CommandLine
 from tests.cli.conftest import Invoke
+from tests.support.cli.command_line import CommandLine
 
 OpenLocal = Callable[[], JdbcStore]
 

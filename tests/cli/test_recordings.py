@@ -14,10 +14,10 @@ import pytest
 from sqlalchemy import inspect, text
 
 import jdbcstore
-from tests import recordings
-from tests.cli.command_line import CommandLine
-from tests.databases import Database
-from tests.recordings import RecordedMessage
+from tests.support import recordings
+from tests.support.cli.command_line import CommandLine
+from tests.support.databases import Database
+from tests.support.recordings import RecordedMessage
 
 ACTIVEMQS_TABLES = {"activemq_msgs", "activemq_acks", "activemq_lock"}
 OUR_TABLES = ("JDBCSTORE_ACKS", "JDBCSTORE_STATE", "JDBCSTORE_VERSION")

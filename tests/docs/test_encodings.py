@@ -7,8 +7,8 @@ import pytest
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.errors import InvalidMessage
-from tests.backends import Backend
-from tests.servers import Server
+from tests.support.backends import Backend
+from tests.support.servers import Server
 
 CREATE = {
     "postgresql": "CREATE DATABASE latin OWNER {user} ENCODING LATIN1 LOCALE 'C' TEMPLATE template0",

@@ -18,7 +18,8 @@ from jdbcstore import errors
 from jdbcstore.config import load_file
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.statements import PROPERTIES
-from tests.docs.pages import PAGES, ROOT, Page, matches
+from tests.support import ROOT
+from tests.support.docs.pages import PAGES, Page, matches
 
 every_page = pytest.mark.parametrize("page", [Page(path) for path in PAGES], ids=lambda page: page.name)
 

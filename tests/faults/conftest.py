@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.backends import Backend
-from tests.faults.driver import DriverLine
-from tests.faults.line import Line
-from tests.faults.proxy import ProxyLine
+from tests.support.backends import Backend
+from tests.support.faults.driver import DriverLine
+from tests.support.faults.line import Line
+from tests.support.faults.proxy import ProxyLine
 
 
 @pytest.fixture

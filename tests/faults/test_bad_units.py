@@ -11,19 +11,11 @@ from jdbcstore import Destination, Message, MessageId, MessageReference, Produce
 from jdbcstore.abc import Store
 from jdbcstore.errors import InvalidMessage, StoreError
 from tests.conftest import OpenStore
-from tests.databases import Database
-from tests.faults.blocking import writes_held
-from tests.faults.effects import WAIT
+from tests.support.databases import Database
+from tests.support.faults.blocking import writes_held
+from tests.support.faults.effects import WAIT
+from tests.support.faults.refusing import refuse_bad
 
-# The store checks messages before they reach the database. These rules are the database's own.
-_REFUSE_BAD = {
-    "sqlite": (
-        "CREATE TRIGGER refuse BEFORE INSERT ON ACTIVEMQ_MSGS WHEN NEW.CONTAINER = 'queue://BAD'"
-        " BEGIN SELECT RAISE(ABORT, 'refused'); END",
-    ),
-    "postgresql": ("ALTER TABLE ACTIVEMQ_MSGS ADD CONSTRAINT refuse CHECK (CONTAINER <> 'queue://BAD')",),
-    "mariadb": ("ALTER TABLE ACTIVEMQ_MSGS ADD CONSTRAINT refuse CHECK (CONTAINER <> 'queue://BAD')",),
-}
 UNSENDABLE = ("half a pair \ud800", "a NUL \0")
 
 
@@ -32,11 +24,6 @@ def store(open_store: OpenStore, database: Database) -> Store:
     store = open_store(cleanup_period=0)
     refuse_bad(database)
     return store
-
-
-def refuse_bad(database: Database) -> None:
-    for statement in _REFUSE_BAD[database.engine.dialect.name]:
-        database.execute(statement)
 
 
 def test_bad_units_among_fifty_good_ones(store: Store, database: Database) -> None:

@@ -10,11 +10,11 @@ import pytest
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
-from tests.backends import Backend
-from tests.databases import Database
-from tests.failover.hole import HoleLine
-from tests.faults.blocking import writes_held
-from tests.polling import wait_until
+from tests.support.backends import Backend
+from tests.support.databases import Database
+from tests.support.failover.hole import HoleLine
+from tests.support.faults.blocking import writes_held
+from tests.support.polling import wait_until
 
 GUARD = 60.0
 SHORT = 3.0

@@ -15,9 +15,9 @@ from sqlalchemy import Connection
 import jdbcstore
 from jdbcstore.abc import MessageReference, Store
 from jdbcstore.errors import StoreUnavailable
-from tests.crash.work import Names
-from tests.faults.effects import Call, Places, stored_places
-from tests.faults.line import Line
+from tests.support.crash.work import Names
+from tests.support.faults.effects import Call, Places, stored_places
+from tests.support.faults.line import Line
 
 HERE, THERE, TOPIC = "queue://HERE", "queue://THERE", "topic://NEWS"
 SUBSCRIPTION = "reader"

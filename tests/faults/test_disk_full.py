@@ -10,7 +10,7 @@ import jdbcstore
 from jdbcstore import Message, MessageReference
 from jdbcstore.database.adapters.sqlite import SqliteAdapter
 from jdbcstore.errors import StoreUnavailable
-from tests.faults.effects import WAIT
+from tests.support.faults.effects import WAIT
 
 PAGES = 120
 

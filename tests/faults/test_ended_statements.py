@@ -17,10 +17,10 @@ from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.adapters.mysql import MysqlAdapter
 from jdbcstore.database.adapters.postgresql import PostgresqlAdapter
 from jdbcstore.errors import InvalidMessage, StoreUnavailable
-from tests.databases import Database
-from tests.faults.line import Break, Line
 from tests.lockers.conftest import LEASE, OpenLocked, open_locked
-from tests.polling import wait_until
+from tests.support.databases import Database
+from tests.support.faults.line import Break, Line
+from tests.support.polling import wait_until
 
 __all__ = ["open_locked"]
 

@@ -19,11 +19,11 @@ import pytest
 import jdbcstore
 from jdbcstore import Message, MessageStore, XATransactionId
 from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
-from tests.databases import Database
-from tests.faults.proxy import ProxyLine, _Pair
 from tests.lockers.conftest import LEASE, OpenLocked, open_locked
-from tests.polling import wait_until
-from tests.servers import Server
+from tests.support.databases import Database
+from tests.support.faults.proxy import ProxyLine, _Pair
+from tests.support.polling import wait_until
+from tests.support.servers import Server
 
 __all__ = ["open_locked"]
 

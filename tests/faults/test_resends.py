@@ -12,11 +12,11 @@ import jdbcstore
 from jdbcstore import Destination, Message, MessageId, ProducerId, Store, XATransactionId
 from jdbcstore.errors import InvalidMessage, StoreUnavailable
 from tests.conftest import OpenStore
-from tests.databases import Database
-from tests.faults.blocking import writes_held
-from tests.faults.effects import WAIT
-from tests.faults.line import Line
-from tests.faults.test_bad_units import refuse_bad
+from tests.support.databases import Database
+from tests.support.faults.blocking import writes_held
+from tests.support.faults.effects import WAIT
+from tests.support.faults.line import Line
+from tests.support.faults.refusing import refuse_bad
 
 NAMES = "SELECT MSGID_SEQ FROM ACTIVEMQ_MSGS ORDER BY MSGID_SEQ"
 PRODUCER = ProducerId("ID:till", 1, 1)

@@ -11,15 +11,15 @@ import jdbcstore
 from jdbcstore import JdbcStore, Message, XATransactionId
 from jdbcstore.abc import Store, pages
 from jdbcstore.lockers.lease import LeaseDatabaseLocker
-from tests.databases import Database
-from tests.faults.effects import WAIT
+from tests.support.databases import Database
+from tests.support.faults.effects import WAIT
 
 BATCHES, SIZE = 60, 200
 """More than one block of sequences for each."""
 
 
 def test_nothing_is_lost_and_no_sequence_given_twice(url: str) -> None:
-    command = [sys.executable, "-m", "tests.faults.adder", url]
+    command = [sys.executable, "-m", "tests.support.faults.adder", url]
     adders = {
         name: subprocess.Popen(
             [*command, name, str(BATCHES), str(SIZE)],

@@ -17,10 +17,10 @@ import pytest
 import jdbcstore
 from jdbcstore import Message, Store, XATransactionId
 from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
-from tests.conformance.messages import content, fill
-from tests.faults.driver import DriverLine
-from tests.faults.line import Line
-from tests.faults.proxy import ProxyLine
+from tests.support.conformance.messages import content, fill
+from tests.support.faults.driver import DriverLine
+from tests.support.faults.line import Line
+from tests.support.faults.proxy import ProxyLine
 
 XID = XATransactionId(86, b"transaction", b"branch")
 PREPARED, COMMITTED, UNTOUCHED = "prepared", "committed", "untouched"

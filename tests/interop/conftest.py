@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.databases import Database
-from tests.interop.activemq import Broker, Peer, PeerMissing
-from tests.require import unavailable
+from tests.support.databases import Database
+from tests.support.interop.activemq import Broker, Peer, PeerMissing
+from tests.support.require import unavailable
 
 if TYPE_CHECKING:
     from jdbcstore.abc import Store

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.databases import Database
-from tests.interop.activemq import PeerMissing
-from tests.interop.pair import LOCKERS, Pair
-from tests.require import unavailable
+from tests.support.databases import Database
+from tests.support.interop.activemq import PeerMissing
+from tests.support.interop.pair import LOCKERS, Pair
+from tests.support.require import unavailable
 
 
 @pytest.mark.backends("postgresql")

@@ -9,11 +9,11 @@ import pytest
 
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message, MessageId, ProducerId
-from tests.databases import Database
-from tests.interop.activemq import Peer
 from tests.interop.conftest import OpenStore, StartBroker
-from tests.interop.messages import ALL, LONG_TEXT, said, specified, text
-from tests.interop.typed import Json, describe, from_json, message_from, to_json
+from tests.support.databases import Database
+from tests.support.interop.activemq import Peer
+from tests.support.interop.messages import ALL, LONG_TEXT, said, specified, text
+from tests.support.interop.typed import Json, describe, from_json, message_from, to_json
 
 pytestmark = pytest.mark.backends("postgresql", "mariadb")
 

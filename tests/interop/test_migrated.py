@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.databases import Database
-from tests.interop.catalogue import catalogue
 from tests.interop.conftest import OpenStore, StartBroker
-from tests.interop.messages import text
-from tests.interop.recorded import recorded_ddl
-from tests.migrations.generations import BEFORE_PRIORITY, BEFORE_XID, LATEST, Generation, rows_of
-from tests.migrations.schemas import differences, migrate, report
-from tests.recordings import postgres
+from tests.support.databases import Database
+from tests.support.interop.catalogue import catalogue
+from tests.support.interop.messages import text
+from tests.support.interop.recorded import recorded_ddl
+from tests.support.migrations.generations import BEFORE_PRIORITY, BEFORE_XID, LATEST, Generation, rows_of
+from tests.support.migrations.schemas import differences, migrate, report
+from tests.support.recordings import postgres
 
 pytestmark = pytest.mark.backends("postgresql", "mariadb")
 SUBSCRIPTION = ("topic://FX.TOPIC", "fx-client", "plain")

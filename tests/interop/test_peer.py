@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.databases import Database
-from tests.interop.catalogue import catalogue
 from tests.interop.conftest import StartBroker
-from tests.interop.messages import ALL, said, specified
-from tests.interop.recorded import drop_tables, recorded_ddl
-from tests.interop.stomp import StompClient
+from tests.support.databases import Database
+from tests.support.interop.catalogue import catalogue
+from tests.support.interop.messages import ALL, said, specified
+from tests.support.interop.recorded import drop_tables, recorded_ddl
+from tests.support.interop.stomp import StompClient
 
 pytestmark = pytest.mark.backends("postgresql", "mariadb")
 

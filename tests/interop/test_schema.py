@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.databases import Database
-from tests.interop.catalogue import catalogue
 from tests.interop.conftest import OpenStore, StartBroker
-from tests.interop.messages import text
-from tests.interop.recorded import drop_tables, recorded_ddl
+from tests.support.databases import Database
+from tests.support.interop.catalogue import catalogue
+from tests.support.interop.messages import text
+from tests.support.interop.recorded import drop_tables, recorded_ddl
 
 pytestmark = pytest.mark.backends("postgresql", "mariadb")
 

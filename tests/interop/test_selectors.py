@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.interop.activemq import Peer
-from tests.interop.typed import describe
-from tests.selector.table import CASES, MESSAGE
+from tests.support.interop.activemq import Peer
+from tests.support.interop.typed import describe
+from tests.support.selector.table import CASES, MESSAGE
 
 
 def test_activemq_differs_where_the_table_says(peer: Peer) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from jdbcstore.message.message import Message
-from tests.databases import Database
-from tests.interop.activemq import Broker
 from tests.interop.conftest import OpenStore, StartBroker
-from tests.interop.messages import text
+from tests.support.databases import Database
+from tests.support.interop.activemq import Broker
+from tests.support.interop.messages import text
 
 pytestmark = pytest.mark.backends("postgresql", "mariadb")
 

@@ -9,9 +9,9 @@ import pytest
 from jdbcstore.message.body import BodyType
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
-from tests.databases import Database
 from tests.interop.conftest import OpenStore, StartBroker
-from tests.interop.stomp import StompClient
+from tests.support.databases import Database
+from tests.support.interop.stomp import StompClient
 
 pytestmark = pytest.mark.backends("postgresql", "mariadb")
 

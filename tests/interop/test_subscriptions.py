@@ -7,10 +7,10 @@ import pytest
 from jdbcstore.errors import SubscriptionExists, SubscriptionNotFound
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
-from tests.databases import Database
-from tests.interop.activemq import PeerError
 from tests.interop.conftest import OpenStore, StartBroker
-from tests.interop.subscriptions import (
+from tests.support.databases import Database
+from tests.support.interop.activemq import PeerError
+from tests.support.interop.subscriptions import (
     CLIENT,
     NAME,
     TOPIC,

@@ -6,10 +6,10 @@ import pytest
 
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
-from tests.databases import Database
 from tests.interop.conftest import ACKS_PRIMARY_KEY, OpenStore, StartBroker
-from tests.interop.messages import text
-from tests.interop.subscriptions import (
+from tests.support.databases import Database
+from tests.support.interop.messages import text
+from tests.support.interop.subscriptions import (
     CLIENT,
     NAME,
     TOPIC,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from jdbcstore.message.message import LocalTransactionId, Message
-from tests.databases import Database
 from tests.interop.conftest import OpenStore, StartBroker
-from tests.interop.messages import text
+from tests.support.databases import Database
+from tests.support.interop.messages import text
 
 pytestmark = pytest.mark.backends("postgresql", "mariadb")
 

@@ -6,9 +6,9 @@ import pytest
 
 from jdbcstore import Message, Store, XATransactionId
 from jdbcstore.errors import TransactionNotFound
-from tests.databases import Database
 from tests.interop.conftest import OpenStore, StartBroker
-from tests.interop.messages import text
+from tests.support.databases import Database
+from tests.support.interop.messages import text
 
 pytestmark = [
     pytest.mark.backends("postgresql", "mariadb"),

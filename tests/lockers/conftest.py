@@ -10,7 +10,7 @@ import pytest
 from jdbcstore import Configuration, JdbcStore, StoreConfig
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig, LockerConfig
-from tests.databases import Database
+from tests.support.databases import Database
 
 OpenLocked = Callable[..., JdbcStore]
 

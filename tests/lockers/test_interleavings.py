@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from jdbcstore.lockers.lease import LeaseDatabaseLocker
-from tests.databases import Database
-from tests.lockers.leases import LEASE, SteppedDatabase, believes
+from tests.support.databases import Database
+from tests.support.lockers.leases import LEASE, SteppedDatabase, believes
 
 LENGTH = 4
 SERVER_LENGTH = 3

@@ -22,12 +22,12 @@ from jdbcstore.config.locker import (
 from jdbcstore.errors import ConfigurationError, LockLost, StoreError
 from jdbcstore.lockers import AbstractLocker
 from jdbcstore.lockers.line import Locked
-from tests.databases import Database
 from tests.faults.conftest import line
-from tests.faults.line import Break, Line
 from tests.lockers.conftest import OpenLocked
-from tests.polling import wait_until
-from tests.servers import Server
+from tests.support.databases import Database
+from tests.support.faults.line import Break, Line
+from tests.support.polling import wait_until
+from tests.support.servers import Server
 
 __all__ = ["line"]
 

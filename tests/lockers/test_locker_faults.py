@@ -20,13 +20,13 @@ from jdbcstore.lockers.lease import LeaseDatabaseLocker
 from jdbcstore.lockers.mastership import Mastership
 from jdbcstore.lockers.shared_file import SharedFileLocker
 from jdbcstore.util.clock import SystemClock
-from tests.backends import Backend
-from tests.clock import FakeClock
-from tests.databases import Database
-from tests.faults.calls import Calls, Fault
 from tests.faults.conftest import line
-from tests.faults.line import Line
-from tests.polling import wait_until
+from tests.support.backends import Backend
+from tests.support.clock import FakeClock
+from tests.support.databases import Database
+from tests.support.faults.calls import Calls, Fault
+from tests.support.faults.line import Line
+from tests.support.polling import wait_until
 
 __all__ = ["line"]
 

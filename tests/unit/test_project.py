@@ -12,8 +12,8 @@ import pytest
 
 import jdbcstore
 from jdbcstore import errors
-from tests.backends import BACKENDS
-from tests.docker import SERVICE_PASSWORD
+from tests.support.backends import BACKENDS
+from tests.support.docker import SERVICE_PASSWORD
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.stomp.serving import PATIENCE, Client
+from tests.support.broker.stomp.serving import PATIENCE, Client
 
 MAXIMUM_CONNECTIONS = 500
 BOUND = 300 * 1024 * 1024

@@ -20,9 +20,10 @@ from jdbcstore.broker.stomp.connection import Connection
 from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.errors import NotAuthorized, ReplySuppressed, StoreError
 from jdbcstore.message.destination import Destination
-from tests.broker.stomp.serving import PATIENCE, Client, Served, talking
-from tests.docs.pages import ROOT, Page
-from tests.polling import wait_until
+from tests.support import ROOT
+from tests.support.broker.stomp.serving import PATIENCE, Client, Served, talking
+from tests.support.docs.pages import Page
+from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.backends("memory")
 

@@ -9,7 +9,7 @@ import pytest
 
 from jdbcstore import Store
 from jdbcstore.broker.stomp.frames import Version
-from tests.broker.stomp.serving import Client, Served
+from tests.support.broker.stomp.serving import Client, Served
 
 pytestmark = pytest.mark.backends("memory")
 

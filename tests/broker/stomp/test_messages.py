@@ -16,7 +16,7 @@ from jdbcstore.message.body import BodyType
 from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.openwire import decode
 from jdbcstore.message.values import Byte, Float, Long, Value
-from tests.recordings import all_messages
+from tests.support.recordings import all_messages
 
 NOW = 1_700_000_000_000
 QUEUE = Destination.queue("Q")

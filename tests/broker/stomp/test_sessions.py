@@ -11,7 +11,7 @@ import pytest
 
 from jdbcstore import Store
 from jdbcstore.broker.stomp.connection import Connection
-from tests.broker.stomp.serving import Client, Served, talking
+from tests.support.broker.stomp.serving import Client, Served, talking
 
 pytestmark = pytest.mark.backends("memory")
 

@@ -11,10 +11,10 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from tests.interop.behaviours.brokers import BROKERS
-from tests.interop.behaviours.clients import LIBRARIES
-from tests.interop.behaviours.conversation import Conversation
-from tests.interop.stomp import Wire
+from tests.support.interop.behaviours.brokers import BROKERS
+from tests.support.interop.behaviours.clients import LIBRARIES
+from tests.support.interop.behaviours.conversation import Conversation
+from tests.support.interop.stomp import Wire
 
 _T = TypeVar("_T")
 _numbers = itertools.count(1)

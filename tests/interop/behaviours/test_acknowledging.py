@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.interop.behaviours.conftest import Connect
-from tests.interop.behaviours.conversation import Conversation, Refused
+from tests.support.interop.behaviours.conversation import Conversation, Refused
 
 PERSISTENT = {"persistent": "true"}
 VERSIONS = pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])

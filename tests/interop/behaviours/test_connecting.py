@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.interop.behaviours.conftest import Connect, OpenWire, RunningBroker
-from tests.interop.behaviours.conversation import Closed, Refused
+from tests.support.interop.behaviours.conversation import Closed, Refused
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.interop.behaviours.brokers import PRIORITISED
 from tests.interop.behaviours.conftest import Connect
-from tests.interop.behaviours.conversation import Refused
+from tests.support.interop.behaviours.brokers import PRIORITISED
+from tests.support.interop.behaviours.conversation import Refused
 
 ONE_AT_A_TIME = {"activemq.prefetchSize": "1"}
 

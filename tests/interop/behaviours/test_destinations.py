@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.interop.behaviours.conftest import Connect
-from tests.interop.behaviours.conversation import Conversation, Refused
+from tests.support.interop.behaviours.conversation import Conversation, Refused
 
 
 @pytest.mark.parametrize("kind", ["queue", "topic"])

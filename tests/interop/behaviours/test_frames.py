@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.interop.behaviours.conftest import OpenWire, RunningBroker
-from tests.interop.stomp import Frame, Wire
+from tests.support.interop.stomp import Frame, Wire
 
 
 def _sent(socket: Wire, queue: str, body: str = "goes on") -> Frame:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.interop.behaviours.conftest import Connect
-from tests.interop.behaviours.conversation import Closed, Refused
+from tests.support.interop.behaviours.conversation import Closed, Refused
 
 ASTRAL = "zażółć 日本語 \U0001f600"
 

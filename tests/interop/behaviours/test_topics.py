@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.interop.behaviours.brokers import REMEMBERED
 from tests.interop.behaviours.conftest import Connect, OpenWire, RunningBroker
-from tests.interop.behaviours.conversation import Conversation, Refused
+from tests.support.interop.behaviours.brokers import REMEMBERED
+from tests.support.interop.behaviours.conversation import Conversation, Refused
 
 PERSISTENT = {"persistent": "true"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.interop.behaviours.conftest import Connect, RunningBroker
-from tests.interop.behaviours.conversation import Refused
+from tests.support.interop.behaviours.conversation import Refused
 
 PERSISTENT = {"persistent": "true"}
 

@@ -1,0 +1,121 @@
+"""Nothing happens behind the back of a conformance case, and no time is lost on making databases."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, inspect
+
+from jdbcstore import Clock, Store
+from tests.conftest import OpenStore, new_database
+from tests.support.backends import BACKENDS, Backend
+from tests.support.databases import Database
+from tests.support.pool import ServerPool
+from tests.support.variants import PLAIN, WHOLE
+
+TABLES = (
+    "ACTIVEMQ_MSGS",
+    "ACTIVEMQ_ACKS",
+    "ACTIVEMQ_LOCK",
+    "JDBCSTORE_ACKS",
+    "JDBCSTORE_STATE",
+    "JDBCSTORE_VERSION",
+)
+
+FEW = [backend.id for backend in BACKENDS if backend.conformance_only]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a case with several parameters, seldom used databases run one, each another one; so do variants."""
+    cases: dict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        backend = _backend_of(item)
+        if backend and (backend.conformance_only or backend.variant is not PLAIN) and not _is_whole(backend):
+            cases[item.nodeid.partition("[")[0], backend.label].append(item)
+    spared: set[pytest.Item] = set()
+    for (_, label), several in cases.items():
+        chosen = several[FEW.index(label) % len(several) if label in FEW else 0]
+        spared.update(one for one in several if one is not chosen)
+    if spared:
+        config.hook.pytest_deselected(items=[*spared])
+        items[:] = [item for item in items if item not in spared]
+
+
+def _is_whole(backend: Backend) -> bool:
+    return WHOLE and not backend.variant.plain and not backend.conformance_only
+
+
+def _backend_of(item: pytest.Item) -> Backend | None:
+    """What a case of these runs on."""
+    if item.path.parent.name != "contract" or not hasattr(item, "callspec"):
+        return None
+    found: Backend | None = item.callspec.params.get("backend")
+    return found
+
+
+@pytest.fixture
+def open_store(open_store: OpenStore) -> OpenStore:
+    """As everywhere, but without cleanup in the background unless a case says otherwise."""
+
+    def open_quietly(*, clock: Clock | None = None, cleanup_period: float = 0, **options: Any) -> Store:
+        return open_store(clock=clock, cleanup_period=cleanup_period, **options)
+
+    return open_quietly
+
+
+@pytest.fixture(scope="session")
+def used_databases() -> Iterator[dict[str, Database]]:
+    """By backend: a database with the tables in it, emptied."""
+    databases: dict[str, Database] = {}
+    yield databases
+    for database in databases.values():
+        database.close()
+
+
+@pytest.fixture
+def database(
+    backend: Backend,
+    server_pool: ServerPool,
+    used_databases: dict[str, Database],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> Iterator[Database]:
+    """An empty database. On a server it is the last case's, emptied: making one takes a third of a second."""
+    reusable = backend.capabilities.server and not (
+        "server" in request.fixturenames or request.node.get_closest_marker("new_database")
+    )
+    database = used_databases.pop(backend.label, None) if reusable else None
+    if database is None:
+        database = new_database(backend, server_pool, tmp_path, request, pooled=reusable)
+    yield database
+    if reusable and _has_been_emptied(database):
+        used_databases[backend.label] = database
+    else:
+        database.close()
+
+
+def _has_been_emptied(database: Database) -> bool:
+    """Whether it has our tables and nothing else; they have only the rows of the beginning then."""
+    with database.engine.connect() as connection:
+        found = sorted(name.upper() for name in inspect(connection).get_table_names())
+        if found != sorted(map(database.spell, TABLES)):
+            return False
+        _empty(connection)
+    return True
+
+
+def empty(database: Database) -> None:
+    """Leave only the rows that new tables have. No store may have written since it was opened."""
+    with database.engine.connect() as connection:
+        _empty(connection)
+
+
+def _empty(connection: Connection) -> None:
+    for table in ("ACTIVEMQ_MSGS", "ACTIVEMQ_ACKS", "JDBCSTORE_ACKS"):
+        connection.exec_driver_sql(f"DELETE FROM {table}")
+    connection.exec_driver_sql("UPDATE ACTIVEMQ_LOCK SET TIME = NULL, BROKER_NAME = NULL")
+    connection.exec_driver_sql("UPDATE JDBCSTORE_STATE SET NUMBER = 0")

@@ -1,0 +1,116 @@
+"""One store in memory that does what several are to do as one: the model of a FilteredStore."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from jdbcstore import Clock, Destination, MemoryStore, Message, MessageReference, StoreConfig
+from jdbcstore.abc import Reference
+from jdbcstore.errors import TransactionError
+from jdbcstore.stores.memory.destinations import MemoryMessageStore
+from jdbcstore.stores.memory.shared import Shared, Write
+from jdbcstore.stores.memory.topics import MemoryTopicMessageStore
+from jdbcstore.stores.memory.transaction import MemoryTransaction, TransactionalQueue, TransactionalTopicStore
+from tests.support.conformance.machine import TWO_PHASES
+
+
+class Model(MemoryStore):
+    """With the differences that are told of: the sequences of each store are its own, and a transaction
+    over several takes no update, and of a topic no acknowledgement for all.
+
+    ``stores`` names the store of each destination.
+    """
+
+    def __init__(self, stores: Mapping[Destination, str], config: StoreConfig, clock: Clock) -> None:
+        super().__init__(config, clock=clock)
+        self.stores = stores
+        self.counting: dict[str, Shared] = {name: replace(self._shared) for name in stores.values()}
+
+    def _queue(self, destination: Destination, prioritized: bool | None) -> MemoryMessageStore:
+        if destination not in self._queues:
+            counting = self.counting[self.stores[destination]]
+            self._queues[destination] = MemoryMessageStore(counting, self._shelf(destination, prioritized))
+        return self._queues[destination]
+
+    def _topic(self, destination: Destination, prioritized: bool | None) -> MemoryTopicMessageStore:
+        if destination not in self._topics:
+            counting = self.counting[self.stores[destination]]
+            shelf = self._shelf(destination, prioritized)
+            self._topics[destination] = MemoryTopicMessageStore(counting, shelf)
+        return self._topics[destination]
+
+    def transaction(self) -> _Transaction:
+        return _Transaction(self, self._shared)
+
+    def last_sequence(self) -> int:
+        return max(shared.last_sequence for shared in self.counting.values())
+
+    def lose(self, name: str) -> None:
+        """All that the store of this name has."""
+        for destination in [one for one, store in self.stores.items() if store == name]:
+            for held in (self._queues, self._topics, self._shelves):
+                held.pop(destination, None)
+        prepared = self._shared.prepared
+        for xid, writes in [*prepared.items()]:
+            writes[:] = [one for one in writes if self.stores[one.what.destination] != name]
+            if not writes:
+                del prepared[xid]
+        if name in self.counting:
+            self.counting[name].last_sequence = 0
+
+
+class _Transaction(MemoryTransaction):
+    _store: Model
+
+    def __init__(self, store: Model, shared: Shared) -> None:
+        super().__init__(store, shared)
+        self._stores: set[str] = set()
+        self._in_one_only = False
+        self._marked: dict[int, Write] = {}
+        """By place in the order: the write with the id that its message has if there are several stores."""
+
+    def queue(self, name: str | Destination) -> _Queue:
+        return _Queue(self, self._store.queue(name))
+
+    def topic(self, name: str | Destination) -> _Topic:
+        return _Topic(self, self._store.topic(name))
+
+    def writes_to(self, destination: Destination, *, in_one_only: bool = False) -> None:
+        self._stores.add(self._store.stores[destination])
+        self._in_one_only |= in_one_only
+
+    def marks(self, write: Write) -> None:
+        self._marked[len(self.writes) - 1] = write
+
+    def commit(self) -> list[MessageReference]:
+        if len(self._stores) > 1:
+            if self._in_one_only:
+                self.rollback()
+                raise TransactionError("this is done in one store only")
+            for at, write in self._marked.items():
+                self.writes[at] = write
+        return super().commit()
+
+
+class _Queue(TransactionalQueue):
+    _transaction: _Transaction
+
+    def add_message(self, message: Message) -> None:
+        super().add_message(message)
+        self._transaction.marks(self._store.adding(message.replace(transaction_id=TWO_PHASES)))
+        self._transaction.writes_to(self.destination)
+
+    def acknowledge(self, *messages: Reference) -> None:
+        super().acknowledge(*messages)
+        self._transaction.writes_to(self.destination, in_one_only=self.destination.is_topic)
+
+    def update_message(self, message: Message) -> None:
+        super().update_message(message)
+        self._transaction.writes_to(self.destination, in_one_only=True)
+
+
+class _Topic(_Queue, TransactionalTopicStore):
+    def acknowledge_subscription(self, client_id: str, subscription_name: str, *messages: Reference) -> None:
+        super().acknowledge_subscription(client_id, subscription_name, *messages)
+        self._transaction.writes_to(self.destination)

@@ -1,0 +1,112 @@
+"""The table of docs/guide/file-stores.md says what the code does, setting by setting."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from jdbcstore.config import Configuration, Kind, StoreConfig, load_config
+from jdbcstore.config.broker import BrokerConfig
+from jdbcstore.config.fields import find_field
+from jdbcstore.config.file_stores import PLACES, REASONS, TAKEN, folder_name
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.errors import ConfigurationError
+from tests.support import ROOT
+
+PAGE = ROOT / "docs" / "guide" / "file-stores.md"
+KINDS = sorted(REASONS)
+
+
+def table(kind: str) -> dict[str, str]:
+    """What the page says of each setting."""
+    section = PAGE.read_text().partition(f"### {kind}\n")[2].partition("\n### ")[0]
+    rows = re.findall(r"^\| (`[^|]+) \| ([^|]+) \|$", section, re.MULTILINE)
+    return {name: text for names, text in rows for name in re.findall(r"`([^`]+)`", names)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_table_is_that_of_the_code(kind: str) -> None:
+    found, taken, reasons = table(kind), TAKEN.get(kind, {}), REASONS[kind]
+
+    assert found.keys() == {*taken, *reasons, *PLACES.get(kind, ())}
+    assert {name: found[name] for name in reasons} == {
+        name: f"nothing: {reason}" for name, reason in reasons.items()
+    }
+    for name, option in taken.items():
+        section, _, last = option.path.rpartition(".")
+        inside = {"journal": "", "broker": " of `[broker]`", "": " of the store"}[section]
+        if last == "broker_name":
+            inside = ""
+        assert found[name] == f"`{last}`{inside}"
+
+
+def test_each_option_is_there() -> None:
+    kinds = {"journal": JournalConfig, "broker": BrokerConfig, "": StoreConfig}
+    for options in TAKEN.values():
+        for option in options.values():
+            section, _, name = option.path.rpartition(".")
+            assert find_field(kinds[section], name) or find_field(Configuration, name), option
+
+
+def load(folder: Path, adapter: str) -> Configuration:
+    path = folder / "activemq.xml"
+    path.write_text(f"<broker>\n<persistenceAdapter>\n{adapter}\n</persistenceAdapter>\n</broker>")
+    return load_config(path, environment={})
+
+
+WRONG = {
+    "sync": ('<kahaDB journalDiskSyncStrategy="SOMETIMES"/>', "always, periodic, never, not 'SOMETIMES'"),
+    "truth": ('<levelDB sync="maybe"/>', "sync must be one of true, false, not 'maybe'"),
+    "size": ('<kahaDB journalMaxFileLength="big"/>', "journal_log_file_size must be a number of bytes"),
+    "element": ("<kahaDB><journalMaxFileLength><a/></journalMaxFileLength></kahaDB>", "a text is needed"),
+    "no store": ("<mKahaDB/>", "no filteredPersistenceAdapters, and so no store"),
+    "two": (
+        '<mKahaDB><filteredPersistenceAdapters><filteredKahaDB/><filteredKahaDB perDestination="true"/>'
+        "</filteredPersistenceAdapters></mKahaDB>",
+        "two stores have neither queue nor topic; put their patterns into one",
+    ),
+    "pattern": (
+        '<mKahaDB><filteredPersistenceAdapters><filteredKahaDB queue=" "/></filteredPersistenceAdapters>'
+        "</mKahaDB>",
+        "a destination needs a name",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_has_a_place_and_a_cure(tmp_path: Path, what: str) -> None:
+    adapter, told = WRONG[what]
+
+    with pytest.raises(ConfigurationError) as raised:
+        load(tmp_path, adapter)
+
+    assert told in str(raised.value)
+    assert str(raised.value).startswith(f"{tmp_path}/activemq.xml:3")
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_old_messages_are_told_of(tmp_path: Path) -> None:
+    (tmp_path / "db.data").touch()
+
+    notes = load(tmp_path, f'<kahaDB directory="{tmp_path}"/>').notes
+
+    [note] = [note for note in notes if note.kind is Kind.DANGEROUS and "another format" in note.text]
+    assert "sending them again" in note.text
+    assert not any("another format" in note.text for note in load(tmp_path, "<kahaDB/>").notes)
+
+
+def test_no_two_names_share_a_folder() -> None:
+    names = [
+        "queue://A.B",
+        "queue://a.b",
+        "queue://A/B",
+        "queue://A_B",
+        "topic://A.B",
+        "queue://" + "x" * 240,
+    ]
+
+    assert len({folder_name(name).lower() for name in names}) == len(names)
+    assert all(len(folder_name(name)) < 90 and "/" not in folder_name(name) for name in names)
+    assert folder_name("queue://ORDERS.EU").startswith("queue_ORDERS.EU-")

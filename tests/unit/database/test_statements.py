@@ -1,0 +1,144 @@
+"""Statements in the user's words: their names, their parameters, and what is wrong with them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from jdbcstore import StoreConfig
+from jdbcstore.config.placeholders import parse, split
+from jdbcstore.config.statements import PROPERTIES, unused_statements
+from jdbcstore.errors import ConfigurationError
+from tests.support.statements import ACTIVEMQ_STATEMENTS
+
+REMOVE = "DELETE FROM ACTIVEMQ_MSGS WHERE ID="
+COUNT = "SELECT COUNT(*) FROM ACTIVEMQ_MSGS WHERE CONTAINER="
+
+
+def test_activemq_s_own_texts_are_taken() -> None:
+    config = StoreConfig(statements=ACTIVEMQ_STATEMENTS)
+
+    misspelt = {"removeMessageStatement": ACTIVEMQ_STATEMENTS["removeMessageStatment"]}
+    given = {name: text for name, text in ACTIVEMQ_STATEMENTS.items() if name != "removeMessageStatment"}
+    assert dict(config.statements) == given | misspelt
+    assert {one.name for one in PROPERTIES if one.kind is str} - {*config.statements} == {
+        "dropAckPKAlterStatementEnd"
+    }
+    assert config.replace() == config
+
+
+@pytest.mark.parametrize(
+    "name", ["removeMessageStatement", "remove_message_statement", "removeMessageStatment"]
+)
+def test_spellings_of_a_name(name: str) -> None:
+    assert dict(StoreConfig(statements={name: REMOVE + "?"}).statements) == {
+        "removeMessageStatement": REMOVE + "?"
+    }
+
+
+def test_names_and_types_are_taken_from_among_them() -> None:
+    config = StoreConfig(
+        message_table_name="M",
+        statements={"tablePrefix": "X_", "messageTableName": "M", "string_id_data_type": "TEXT"},
+    )
+
+    assert (config.table_prefix, config.message_table_name, config.string_id_data_type) == ("X_", "M", "TEXT")
+    assert not config.statements
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (REMOVE + "?", ["id"]),
+        (REMOVE + ":id", ["id"]),
+        (REMOVE + ":id OR :id IS NULL", ["id", "id"]),
+        (REMOVE + "? AND CONTAINER <> '?' -- ?", ["id"]),
+        (REMOVE + "? AND CONTAINER <> 'it''s ?' /* ? :x */", ["id"]),
+        (REMOVE + '? AND "a?b" = `c?d`', ["id"]),
+        (REMOVE + "?::BIGINT AND $a$ ? $a$ <> ''", ["id"]),
+        (REMOVE + "? ; ", ["id"]),
+    ],
+)
+def test_parameters_are_found(text: str, names: list[str]) -> None:
+    template = parse("removeMessageStatement", text, ("id",))
+
+    assert list(template.names) == names
+    assert re.sub(":id", "?", template.render(lambda *_: "?")) == re.sub(":id", "?", text.rstrip("; "))
+
+
+def test_rendering() -> None:
+    template = parse("x", "SELECT '100%' WHERE A = :b AND C = :a", ("a", "b"))
+
+    assert template.names == ("b", "a")
+    assert template.render(lambda number, _: f"${number}") == "SELECT '100%' WHERE A = $1 AND C = $2"
+    assert template.render(lambda *_: "%s", lambda text: text.replace("%", "%%")) == (
+        "SELECT '100%%' WHERE A = %s AND C = %s"
+    )
+
+
+def test_several_statements() -> None:
+    assert split("CREATE TABLE A (B ';') ; -- ; \nCREATE INDEX C;") == [
+        "CREATE TABLE A (B ';')",
+        "-- ; \nCREATE INDEX C",
+    ]
+    given = {"createSchemaStatements": "CREATE TABLE A; CREATE TABLE B"}
+    assert StoreConfig(statements=given).statements["createSchemaStatements"] == (
+        "CREATE TABLE A",
+        "CREATE TABLE B",
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"addMessageStatemnt": "x"}, "has no 'addMessageStatemnt'; did you mean addMessageStatement?"),
+        ({"stringIdDatatyp": "x"}, "did you mean stringIdDataType?"),
+        ({"wireFormat": "x"}, "has no 'wireFormat'; the guide to replacing statements"),
+        ({"removeMessageStatement": REMOVE}, r"takes 1 parameter .*, and has no parameter"),
+        ({"removeMessageStatement": REMOVE + "? + ?"}, r"takes 1 parameter .*, and has 2 times \?"),
+        ({"removeMessageStatement": REMOVE + "? + :id"}, r"mixes \? with :id; use one"),
+        ({"removeMessageStatement": REMOVE + ":ID"}, "and has :ID"),
+        (
+            {"updateMessageStatement": "UPDATE M SET MSG = :msg"},
+            "lacks :msgid_prod, :msgid_seq, :container",
+        ),
+        ({"findAllDestinationsStatement": COUNT + "?"}, r"takes no parameters, and has 1 times \?"),
+        ({"removeMessageStatement": " "}, "must be a text, not ' '"),
+        ({"removeMessageStatement": 7}, "must be a text, not 7"),
+        ({"createSchemaStatements": 7}, "must be a statement or a list of them, not 7"),
+        ({"createSchemaStatements": ["x", " "]}, "has an empty statement"),
+        ({"useLockCreateWhereClause": "perhaps"}, "must be true or false, not 'perhaps'"),
+        ({"useExternalMessageReferences": "true"}, "useExternalMessageReferences cannot be true"),
+        (
+            {"removeMessageStatement": REMOVE + "?", "removeMessageStatment": REMOVE + ":id"},
+            "two different values of removeMessageStatement",
+        ),
+        ({"tablePrefix": "X_", "table_prefix": "Y_"}, "two different values of table_prefix"),
+        ({"tablePrefix": "X Y"}, "gives 'X YACTIVEMQ_MSGS'"),
+        ({"stringIdDataType": "A'B"}, "string_id_data_type must be a column type"),
+    ],
+)
+def test_what_is_wrong_is_told(given: dict[str, object], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        StoreConfig(statements=given)  # type: ignore[arg-type]
+
+
+def test_a_name_given_twice() -> None:
+    with pytest.raises(ConfigurationError, match="table_prefix is 'A_', and in statements 'B_'"):
+        StoreConfig(table_prefix="A_", statements={"tablePrefix": "B_"})
+
+
+def test_an_error_says_which_option_is_to_blame() -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        StoreConfig(statements={"remove_message_statement": "x"})
+
+    assert raised.value.option == "statements.removeMessageStatement"
+
+
+def test_those_that_are_not_run_are_told() -> None:
+    told = dict(unused_statements(StoreConfig(statements=ACTIVEMQ_STATEMENTS).statements))
+
+    assert set(told) == {one.name for one in PROPERTIES if one.unused and one.kind is str}
+    assert "never runs it" in told["nextDurableSubscriberMessageStatement"]
+    assert "addMessageStatement" not in told
