@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 PARENT = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from jdbcstore import Configuration, StoreConfig, archive
+from jdbcstore import Configuration, StoreConfig
+from jdbcstore.tools import archive
 from jdbcstore.tools.archive import Window, layout
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.database.connection import Connection

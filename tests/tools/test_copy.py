@@ -68,7 +68,8 @@ def test_a_second_copy_writes_nothing(new: NewDatabase) -> None:
 
 KILLED = """
 import os, signal, sys
-from jdbcstore import Configuration, transfer
+from jdbcstore import Configuration
+from jdbcstore.tools import transfer
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.tools.transfer import copying, end
 from jdbcstore.database.connection import Connection

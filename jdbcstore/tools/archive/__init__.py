@@ -1,6 +1,7 @@
 """Messages kept as Parquet, outside of the store: written once each, found by Spark, put back.
 
->>> from jdbcstore import analytics, archive, load_config
+>>> from jdbcstore import analytics, load_config
+>>> from jdbcstore.tools import archive
 >>> window = archive.Window.of(older_than=30 * 86400)
 >>> archive.write(analytics.session(), load_config(url="sqlite:///mq.db"), "archive", window)
 """

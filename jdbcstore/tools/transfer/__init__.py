@@ -1,6 +1,7 @@
 """Stores as rows: moving one to another database, and comparing two.
 
->>> from jdbcstore import Configuration, transfer
+>>> from jdbcstore import Configuration
+>>> from jdbcstore.tools import transfer
 >>> from jdbcstore.config import DataSourceConfig
 >>> old, new = (Configuration(data_source=DataSourceConfig(url=url)) for url in (old_url, new_url))
 >>> assert transfer.copy(old, new).comparison.same

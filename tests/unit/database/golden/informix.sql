@@ -1,4 +1,4 @@
--- informix: made by python -m tests.golden, not to be edited
+-- informix: made by python -m tests.unit.database.golden, not to be edited
 
 CREATE TABLE activemq_msgs (
     id INT8 NOT NULL,

@@ -1,4 +1,4 @@
--- maxdb: made by python -m tests.golden, not to be edited
+-- maxdb: made by python -m tests.unit.database.golden, not to be edited
 
 CREATE TABLE "ACTIVEMQ_MSGS" (
     "ID" FIXED(19) NOT NULL,

@@ -1,4 +1,4 @@
--- mysql: made by python -m tests.golden, not to be edited
+-- mysql: made by python -m tests.unit.database.golden, not to be edited
 
 CREATE TABLE `ACTIVEMQ_MSGS` (
     `ID` BIGINT NOT NULL,

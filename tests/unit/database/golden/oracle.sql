@@ -1,4 +1,4 @@
--- oracle: made by python -m tests.golden, not to be edited
+-- oracle: made by python -m tests.unit.database.golden, not to be edited
 
 CREATE TABLE "ACTIVEMQ_MSGS" (
     "ID" NUMBER NOT NULL,

@@ -1,4 +1,4 @@
--- sybase: made by python -m tests.golden, not to be edited
+-- sybase: made by python -m tests.unit.database.golden, not to be edited
 
 CREATE TABLE ACTIVEMQ_MSGS (
     ID DECIMAL NOT NULL,
