@@ -12,12 +12,12 @@ from benchmarks.ours import BODY
 from jdbcstore import JdbcStore, Message, StoreConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.journal import Journal, Record, records
-from jdbcstore.journal.files import OsFiles
 from jdbcstore.journal.layout import space
 from jdbcstore.stores.journaled import JournaledStore
+from jdbcstore.util.files import Files
 
 
-class _CountedFiles(OsFiles):
+class _CountedFiles(Files):
     syncs = 0
 
     def sync(self, file: int) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +10,7 @@ from typing import Any
 
 from jdbcstore.errors import ConfigurationError, InvalidDestination
 from jdbcstore.message.destination import Destination, DestinationKind
+from jdbcstore.util.files import replace_file
 
 EVERYTHING = ("queue://>", "topic://>")
 TEMPORARY = (
@@ -136,16 +135,7 @@ def write_user(
 def _replace(path: Path, text: str) -> None:
     """Write the file whole or not at all, for its owner alone if it is new."""
     try:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as new:
-            try:
-                new.write(text)
-                new.flush()
-                os.fsync(new.fileno())
-                if path.exists():
-                    os.chmod(new.name, path.stat().st_mode & 0o777)
-                os.replace(new.name, path)
-            except BaseException:
-                os.unlink(new.name)
-                raise
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+        replace_file(path, text.encode(), mode=mode)
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error

@@ -7,25 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from jdbcstore.journal.files import Files
 from jdbcstore.journal.layout import SegmentHeader
+from jdbcstore.util.files import UNFINISHED
 
 LOCK = "journal.lock"
-UNFINISHED = ".tmp"
 _SEGMENT = re.compile(r"journal-(\d{10,20})\.log")
 _SPARE = re.compile(r"spare-(\d+)\.log")
 _KEPT = re.compile(r"kept-([0-9a-f]{16})-(\d{10,20})-(\d+)-(\d+)-(\d+)-(\d+)\.log")
-
-
-def make(directory: Path, files: Files) -> None:
-    """Have a directory, and its name durable.
-
-    :raises OSError:
-    """
-    new = [path for path in (directory, *directory.parents) if not path.exists()]
-    directory.mkdir(parents=True, exist_ok=True)
-    for path in new:
-        files.sync_directory(path.parent)
 
 
 def segment_path(directory: Path, number: int) -> Path:

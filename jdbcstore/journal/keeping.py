@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 from pathlib import Path
 
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.journal.directory import UNFINISHED, kept_path, kept_segments, make
-from jdbcstore.journal.files import Files
+from jdbcstore.journal.directory import kept_path, kept_segments
 from jdbcstore.journal.recovery import Segment
 from jdbcstore.journal.spares import Spares
 from jdbcstore.util.clock import Clock
-
-_PIECE = 1 << 20
+from jdbcstore.util.files import UNFINISHED, Files, copy_file, make_directory
 
 
 class Keeping:
@@ -36,7 +33,7 @@ class Keeping:
         """
         :raises OSError:
         """
-        make(self._place, self._files)
+        make_directory(self._place, files=self._files)
         for path in self._place.glob(f"kept-*{UNFINISHED}"):
             self._files.remove(path)
         self.prune()
@@ -62,32 +59,8 @@ class Keeping:
 
     def _move(self, source: Path, target: Path) -> None:
         """To another file system."""
-        making = target.with_suffix(UNFINISHED)
-        if making.exists():
-            # An earlier try could not even remove what it had made.
-            self._files.remove(making)
-        try:
-            self._copy(source, making)
-            self._files.rename(making, target)
-        except OSError:
-            with contextlib.suppress(OSError):
-                self._files.remove(making)
-            raise
-        self._files.sync_directory(self._place)
+        copy_file(source, target, files=self._files)
         self._files.remove(source)
-
-    def _copy(self, source: Path, target: Path) -> None:
-        file = self._files.create(target)
-        try:
-            with source.open("rb") as old:
-                offset = 0
-                while data := old.read(_PIECE):
-                    while data:
-                        written = self._files.write(file, data, offset)
-                        data, offset = data[written:], offset + written
-            self._files.sync(file)
-        finally:
-            self._files.close(file)
 
     def prune(self) -> None:
         """Let go of what was kept long enough, or is too much: the oldest first.

@@ -14,12 +14,12 @@ from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal, JournalFailed, StoreUnavailable
 from jdbcstore.journal import directory as names
 from jdbcstore.journal.api import Span
-from jdbcstore.journal.files import Files
 from jdbcstore.journal.keeping import Keeping
 from jdbcstore.journal.layout import BLOCK, SegmentHeader, Stamp
 from jdbcstore.journal.recovery import Recovered, Segment, Torn
 from jdbcstore.journal.spares import Spares
 from jdbcstore.util.clock import Clock
+from jdbcstore.util.files import Files, write_all
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class Segments:
         # what is written once more is synced.
         offset = BLOCK
         while data := os.pread(self._file, min(_PIECE, current.end - offset), offset):
-            self._write(self._file, data, offset)
+            write_all(self._file, data, offset, self._files)
             offset += len(data)
         self._files.sync(self._file)
 
@@ -167,7 +167,7 @@ class Segments:
         """Write its header, durably, before it has the name of a segment."""
         file = self._files.open(spare)
         try:
-            self._write(file, header.pack(), 0)
+            write_all(file, header.pack(), files=self._files)
             self._files.sync(file)
         except OSError:
             with contextlib.suppress(OSError):
@@ -181,15 +181,7 @@ class Segments:
 
         :raises OSError:
         """
-        self._write(self._file, data, self.current.end)
-
-    def _write(self, file: int, data: bytes, offset: int) -> None:
-        left = memoryview(data)
-        while left:
-            written = self._files.write(file, left, offset)
-            if written <= 0:
-                raise OSError(errno.EIO, "nothing was written")
-            left, offset = left[written:], offset + written
+        write_all(self._file, data, self.current.end, self._files)
 
     def take_back(self) -> None:
         """What was written and does not count must not be there after a crash.

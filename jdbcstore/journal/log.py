@@ -18,8 +18,6 @@ from jdbcstore.errors import (
     StoreUnavailable,
 )
 from jdbcstore.journal.api import Committed, Entry, Failed, Record, Review, Span
-from jdbcstore.journal.directory import make
-from jdbcstore.journal.files import Files, OsFiles
 from jdbcstore.journal.layout import LARGEST
 from jdbcstore.journal.live import Segments
 from jdbcstore.journal.lock import DirectoryLock
@@ -27,6 +25,7 @@ from jdbcstore.journal.output import Output
 from jdbcstore.journal.pending import Pending
 from jdbcstore.journal.recovery import Recovered, recover
 from jdbcstore.util.clock import Clock, SystemClock
+from jdbcstore.util.files import OS_FILES, Files, make_directory
 
 log = logging.getLogger(__name__)
 
@@ -68,10 +67,10 @@ class Journal:
         self._pending = Pending(
             config.journal_max_write_batch_size, config.journal_buffer_timeout, self.check
         )
-        files = files or OsFiles()
+        files = files or OS_FILES
         clock = clock or SystemClock()
         try:
-            make(self._directory, files)
+            make_directory(self._directory, files=files)
         except OSError as error:
             raise StoreUnavailable(
                 f"cannot make the directory {self._directory} for the journal: {error.strerror}"

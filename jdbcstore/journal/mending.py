@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from jdbcstore.errors import StoreUnavailable
 from jdbcstore.journal.api import Record
-from jdbcstore.journal.directory import UNFINISHED, live_segments
-from jdbcstore.journal.files import Files, OsFiles
+from jdbcstore.journal.directory import live_segments
 from jdbcstore.journal.inspection import Damage, Known, journal_of, records, segments
 from jdbcstore.journal.layout import BLOCK, RECORD, SegmentHeader, Stamp, gap
 from jdbcstore.journal.lock import DirectoryLock
 from jdbcstore.journal.reader import SegmentReader
 from jdbcstore.util.clock import Clock, SystemClock
+from jdbcstore.util.files import OS_FILES, Files, copy_file, replace_file, write_all
 
 
 @dataclass(slots=True)
@@ -55,7 +53,7 @@ def repair(
     try:
         lock = DirectoryLock(directory)
         try:
-            return _Repair(directory, known, files or OsFiles(), clock or SystemClock()).run(cut=cut)
+            return _Repair(directory, known, files or OS_FILES, clock or SystemClock()).run(cut=cut)
         finally:
             lock.release()
     except (OSError, ValueError) as error:
@@ -125,7 +123,7 @@ class _Repair:
             return False
         header = self._header(damage.segment, number)
         with self._changed(damage.path) as file:
-            self._write(file, header.pack(), 0)
+            write_all(file, header.pack(), files=self._files)
         return True
 
     def _first_number(self, damage: Damage) -> int:
@@ -148,17 +146,7 @@ class _Repair:
         content = header.pack()
         if damage.next_number is not None and damage.next_number > damage.number:
             content += gap(Stamp.of(header), damage.next_number - 1, b"")
-        making = damage.path.with_suffix(UNFINISHED)
-        with contextlib.suppress(FileNotFoundError):
-            self._files.remove(making)
-        file = self._files.create(making)
-        try:
-            self._write(file, content, 0)
-            self._files.sync(file)
-        finally:
-            self._files.close(file)
-        self._files.rename(making, damage.path)
-        self._files.sync_directory(self._directory)
+        replace_file(damage.path, content, files=self._files)
 
     def _write_gap(self, damage: Damage, last_lost: int) -> None:
         start = damage.offset + RECORD
@@ -167,7 +155,7 @@ class _Repair:
             old.seek(start)
             body = old.read(damage.end - start) if damage.end else b""
         with self._changed(damage.path) as file:
-            self._write(file, gap(Stamp.of(header), last_lost, body), damage.offset)
+            write_all(file, gap(Stamp.of(header), last_lost, body), damage.offset, self._files)
 
     def _truncate(self, path: Path, offset: int) -> None:
         with self._changed(path) as file:
@@ -202,21 +190,12 @@ class _Repair:
         finally:
             self._files.close(file)
 
-    def _write(self, file: int, data: bytes, offset: int) -> None:
-        while data:
-            written = self._files.write(file, data, offset)
-            data, offset = data[written:], offset + written
-
     def _copy(self, path: Path) -> None:
         """As it was before the first change."""
         target = self._copies / path.name
         if target.exists():
             return
         self._copies.mkdir(exist_ok=True)
-        copying = target.with_suffix(UNFINISHED)
-        shutil.copy2(path, copying)
-        with copying.open("rb") as copied:
-            os.fsync(copied.fileno())
-        copying.replace(target)
-        self._files.sync_directory(self._copies)
+        # Past self._files: copies are none of the steps that a test of crashes counts.
+        copy_file(path, target)
         self._files.sync_directory(self._directory)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.journal import directory as names
-from jdbcstore.journal.files import Files
+from jdbcstore.util.files import Files
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from jdbcstore.abc import Store
 from jdbcstore.config.file_stores import folder_name
 from jdbcstore.errors import ConfigurationError, InvalidDestination
 from jdbcstore.message.destination import Destination
+from jdbcstore.util.files import make_directory, replace_file, sync
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class StorePerDestination:
         try:
             # First: a folder without it is nobody's, and an empty store for who uses the name again.
             (folder / _NAME).unlink(missing_ok=True)
-            _sync(folder)
+            sync(folder)
             shutil.rmtree(folder)
         except OSError as error:
             log.warning("the folder of %s cannot be removed: %s", destination, error)
@@ -104,20 +104,5 @@ def _name_folder(folder: Path, name: str) -> None:
     path = folder / _NAME
     if path.exists():
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    with new.open("w", encoding="utf-8") as file:
-        file.write(name)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
-    for one in (folder, folder.parent):
-        _sync(one)
-
-
-def _sync(folder: Path) -> None:
-    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    make_directory(folder)
+    replace_file(path, name.encode())

@@ -7,19 +7,17 @@ and then the message as a record of the journal has it.
 from __future__ import annotations
 
 import json
-import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
 from jdbcstore.errors import CorruptMessage, InvalidMessage, MessageNotFound, StoreError, StoreUnavailable
-from jdbcstore.journal.directory import UNFINISHED
-from jdbcstore.journal.files import OsFiles
 from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
 from jdbcstore.stores.journaled.operations import Writes, decode_writes, encode_writes
 from jdbcstore.stores.shared.encoding import EncodedMessage
+from jdbcstore.util.files import make_directory, replace_file, sync
 
 FOLDER = "refused"
 _SUFFIX = ".message"
@@ -94,7 +92,6 @@ class Refused:
 
     def __init__(self, journal: Path) -> None:
         self._folder = journal / FOLDER
-        self._files = OsFiles()
         self._lock = threading.Lock()
 
     def every(self) -> list[RefusedMessage]:
@@ -144,19 +141,10 @@ class Refused:
             "crc32": crc32(body),
         }
         path = self._path(sequence)
-        making = path.with_suffix(UNFINISHED)
         try:
             with self._lock:
-                is_new = not self._folder.exists()
-                self._folder.mkdir(exist_ok=True)
-                if is_new:
-                    self._files.sync_directory(self._folder.parent)
-                with making.open("wb") as file:
-                    file.write(json.dumps(facts).encode() + b"\n" + body)
-                    file.flush()
-                    os.fsync(file.fileno())
-                making.replace(path)
-                self._files.sync_directory(self._folder)
+                make_directory(self._folder)
+                replace_file(path, json.dumps(facts).encode() + b"\n" + body)
         except OSError as error:
             raise self._unavailable(error) from error
 
@@ -169,7 +157,7 @@ class Refused:
             with self._lock:
                 self._path(sequence).unlink(missing_ok=True)
                 if self._folder.exists():
-                    self._files.sync_directory(self._folder)
+                    sync(self._folder)
         except OSError as error:
             raise self._unavailable(error) from error
 

@@ -33,6 +33,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from jdbcstore.errors import ConfigurationError, NotMaster, StoresDiffer
+from jdbcstore.util.files import replace_file, sync
 
 _FORMAT = 1
 
@@ -161,7 +162,7 @@ class Archive:
             shutil.rmtree(staged)
             return None
         for folder in {path.parent for path in paths} | {staged}:
-            _sync(folder)
+            sync(folder)
         numbers = [manifest.number for manifest in self.manifests()]
         written_ms = time.time_ns() // 1_000_000
         manifest = Manifest(max(numbers, default=0) + 1, staged.name, written_ms, files)
@@ -177,9 +178,9 @@ class Archive:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(source, target)
         for folder in {(self.folder / file.path).parent for file in manifest.files}:
-            _sync(folder)
-            _sync(folder.parent)
-        _sync(self.folder)
+            sync(folder)
+            sync(folder.parent)
+        sync(self.folder)
         shutil.rmtree(staged)
 
     def is_removed(self, manifest: Manifest) -> bool:
@@ -192,13 +193,7 @@ class Archive:
 
     def _write(self, name: str, facts: dict[str, Any]) -> None:
         """A file of the manifest: there with all that is in it, or not there."""
-        temporary = self._manifests / f".{name}.tmp"
-        with temporary.open("w", encoding="utf-8") as stream:
-            json.dump(facts, stream, indent=1)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, self._manifests / name)
-        _sync(self._manifests)
+        replace_file(self._manifests / name, json.dumps(facts, indent=1).encode(), mode=0o644)
 
 
 def refuse_url(folder: str | Path) -> None:
@@ -221,7 +216,7 @@ def _read(path: Path) -> Manifest:
 
 
 def _described(staged: Path, path: Path) -> File:
-    _sync(path)
+    sync(path)
     with pq.ParquetFile(path) as parquet:
         count = parquet.metadata.num_rows
         ids = parquet.read(columns=["id"])["id"]
@@ -240,12 +235,3 @@ def checksum(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    """Have the file, or the names in the folder, on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

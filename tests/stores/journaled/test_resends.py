@@ -24,7 +24,7 @@ from jdbcstore import (
 )
 from jdbcstore.errors import StoreError, StoreUnavailable
 from jdbcstore.journal import Journal
-from jdbcstore.journal.files import OsFiles
+from jdbcstore.util.files import Files
 from jdbcstore.util.futures import StoreFuture
 from tests.conftest import small_journal
 from tests.support.clock import FakeClock
@@ -38,7 +38,7 @@ XID = XATransactionId(86, b"transaction", b"branch")
 WAIT = 60.0
 
 
-class HeldFiles(OsFiles):
+class HeldFiles(Files):
     """Syncs wait while they are held, and fail when they are to."""
 
     def __init__(self) -> None:

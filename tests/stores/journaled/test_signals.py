@@ -14,7 +14,7 @@ import pytest
 
 from jdbcstore import JournaledStore, MemoryStore, Message, StoreConfig
 from jdbcstore.journal import Journal
-from jdbcstore.journal.files import OsFiles
+from jdbcstore.util.files import Files
 from tests.conftest import small_journal
 from tests.support import ROOT
 from tests.support.conformance.messages import content
@@ -24,7 +24,7 @@ class Interrupted(Exception):
     pass
 
 
-class Signalling(OsFiles):
+class Signalling(Files):
     """Files at whose next write or sync the main thread gets a signal."""
 
     at = ""

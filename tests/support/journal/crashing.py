@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from jdbcstore.journal.files import OsFiles
+from jdbcstore.util.files import Files
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class Name(NamedTuple):
             names[self.come] = self.inode
 
 
-class CrashingFiles(OsFiles):
+class CrashingFiles(Files):
     """Files under ``root``, on a disk that has ``state`` and goes down before operation ``stop_at``.
 
     Syncs are not passed on: nothing here is to outlive the process.

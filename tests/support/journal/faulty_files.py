@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from jdbcstore.journal.files import OsFiles
+from jdbcstore.util.files import Files
 
 
-class FaultyFiles(OsFiles):
+class FaultyFiles(Files):
     """Calls ``before[operation]`` first, which may raise, or say how many bytes are written."""
 
     def __init__(self) -> None:

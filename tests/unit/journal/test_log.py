@@ -16,7 +16,7 @@ from jdbcstore.errors import CorruptJournal, JournalInUse, MessageTooLarge, Stor
 from jdbcstore.journal import Journal, Written
 from jdbcstore.journal.api import Appender
 from jdbcstore.journal.directory import live_segments, spares
-from jdbcstore.journal.files import OsFiles
+from jdbcstore.util.files import Files
 from tests.support.journal.entries import Item, Told, configured, opened
 from tests.support.polling import wait_until
 
@@ -272,7 +272,7 @@ def test_a_file_of_another_journal_stops_it(tmp_path: Path) -> None:
 
 
 def test_lazy_writes_are_durable_after_a_sync_and_with_each_new_file(tmp_path: Path) -> None:
-    class Counting(OsFiles):
+    class Counting(Files):
         syncs = 0
 
         def sync(self, file: int) -> None:
