@@ -24,7 +24,7 @@ def passwd(settings: Settings, file: Path, user: str, read: tuple[str, ...], wri
     Asks for the password, or reads the first line of its input. A new user may do everything, unless
     --read or --write says what; a running broker goes by the file at once.
     """
-    from jdbcstore.broker.process.security import hash_password
+    from jdbcstore.broker.security import hash_password
 
     is_new = write_user(file, user, hash_password(_password()), _rights(read), _rights(write))
     if settings.json:

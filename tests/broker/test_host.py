@@ -150,14 +150,14 @@ def test_the_connectors_pause_while_the_database_is_away(tmp_path: Path) -> None
     async def main() -> None:
         async with BrokerHost(configuration(tmp_path)) as host:
             port = port_of(host)
-            tenure = host._tenure
-            assert tenure is not None
+            master = host._master
+            assert master is not None
             async with Stomp(port) as client:
                 await client.send("/queue/A", "first")
                 await client.subscribe("/queue/A", ack="client")
                 assert await client.message() == "first"
                 with pytest.raises(jdbcstore.StoreError, match="connectors are stopped"):
-                    tenure._on_store_error(StoreUnavailable("pulled"))
+                    master._on_store_error(StoreUnavailable("pulled"))
                 await client.closed()
             await host.ready()
             assert port_of(host) == port
@@ -247,9 +247,9 @@ def test_or_makes_it_a_slave(tmp_path: Path) -> None:
 
 
 def _lose(host: BrokerHost) -> None:
-    tenure = host._tenure
-    assert tenure is not None
-    store = tenure._store
+    master = host._master
+    assert master is not None
+    store = master._store
     assert isinstance(store, JdbcStore)
     assert store.fence is not None
     store.fence.lose("another took it")
@@ -294,11 +294,11 @@ def test_an_open_door_to_everybody_is_told(tmp_path: Path, caplog: pytest.LogCap
         run(lambda: main("stomp://127.0.0.1:0"))
         assert caplog.text == ""
         run(lambda: main("stomp://0.0.0.0:0"))
-    assert "whoever reaches stomp://0.0.0.0:0 may log in" in caplog.text
+    assert "anyone who can reach stomp://0.0.0.0:0 may log in" in caplog.text
 
 
 def test_users(tmp_path: Path) -> None:
-    from jdbcstore.broker.process.security import hash_password
+    from jdbcstore.broker.security import hash_password
     from jdbcstore.config.users import write_user
 
     write_user(tmp_path / "users.toml", "alice", hash_password("secret"), write=["A"])

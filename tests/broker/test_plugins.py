@@ -10,7 +10,7 @@ import pytest
 
 from jdbcstore import Store, load_config
 from jdbcstore.broker.process.host import BrokerHost
-from jdbcstore.broker.process.security import Plugins, Principal, make_security
+from jdbcstore.broker.security import Plugins, Principal, make_security
 from jdbcstore.config import Kind, load_file, to_toml
 from jdbcstore.errors import ConfigurationError, NotAuthorized
 from jdbcstore.message.destination import Destination
@@ -333,11 +333,19 @@ def test_a_client_is_held_to_it(store: Store, write: Write) -> None:
             user.send("/queue/USERS.A", "mine")
             user.send("/queue/GUEST.MADE", "there already")
             for command, destination, reason in (
-                ("SEND", "/queue/A", "'user' may not send to queue://A"),
-                ("SEND", "/queue/GUEST.NEW", "'user' may not create queue://GUEST.NEW"),
-                ("SEND", "/queue/USERS.B,/queue/GUEST.NEW", "'user' may not create queue://GUEST.NEW"),
-                ("SUBSCRIBE", "/queue/GUEST.NEW", "'user' may not consume from queue://GUEST.NEW"),
-                ("SUBSCRIBE", "/topic/NEW", "'user' may not create topic://NEW"),
+                ("SEND", "/queue/A", "'user' is not authorized to send to queue://A"),
+                ("SEND", "/queue/GUEST.NEW", "'user' is not authorized to create queue://GUEST.NEW"),
+                (
+                    "SEND",
+                    "/queue/USERS.B,/queue/GUEST.NEW",
+                    "'user' is not authorized to create queue://GUEST.NEW",
+                ),
+                (
+                    "SUBSCRIBE",
+                    "/queue/GUEST.NEW",
+                    "'user' is not authorized to consume from queue://GUEST.NEW",
+                ),
+                ("SUBSCRIBE", "/topic/NEW", "'user' is not authorized to create topic://NEW"),
             ):
                 user.write(command, {"destination": destination, "id": "1"})
                 assert reason in user.expect("ERROR").headers["message"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jdbcstore.broker.process.security import (
+from jdbcstore.broker.security import (
     REMEMBERED,
     OpenDoor,
     Principal,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from jdbcstore.broker.process.security import Users
+from jdbcstore.broker.security import Users
 from tests.support.cli.command_line import CommandLine
 
 SECRET = b"two pints\n"

@@ -1,1 +1,1 @@
-"""The broker as a process: start, mastership, health, security."""
+"""The broker's process: master or slave, its health, and its reaction to failures of the store."""

@@ -1,4 +1,4 @@
-"""Liveness and readiness over HTTP, and nothing else."""
+"""The broker's health over HTTP: ``/live`` and ``/ready``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from aiohttp import web
 from jdbcstore.config.broker import Address
 
 Obstacle = Callable[[], str | None]
-"""Why the broker does not serve now; None if it does."""
+"""Why the broker is not serving; None if it is."""
 
 
 class HealthServer:
-    """``/live`` is 200 while the event loop turns; ``/ready`` while the broker serves, else 503 and why.
+    """``/live`` is 200 while the event loop runs; ``/ready`` while the broker serves, else 503 and why.
 
-    A slave is alive and not ready, so that a load balancer finds the master and nobody restarts the slave.
+    A slave is alive and not ready: a load balancer finds the master, and no supervisor restarts the slave.
     """
 
     def __init__(self, address: Address, obstacle: Obstacle) -> None:
@@ -24,9 +24,9 @@ class HealthServer:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> Address:
-        """Listen; the address, with the port that was chosen.
+        """Listen; returns the address, with the port that was chosen.
 
-        :raises OSError: it cannot
+        :raises OSError: the address cannot be listened at
         """
         application = web.Application()
         application.router.add_get("/live", self._live)

@@ -1,4 +1,4 @@
-"""The process around a broker: it waits until it is the master, serves, and ends or waits again."""
+"""The life of a broker in a process: it waits for the lock, serves as the master, and ends or waits again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from jdbcstore.abc import Store
-from jdbcstore.broker.process.opening import Opening, Recovering
-from jdbcstore.broker.process.security import Security, make_security
-from jdbcstore.broker.process.slave import SlaveConnectors
-from jdbcstore.broker.process.tenure import Tenure
+from jdbcstore.broker.process.master import MasterBroker
+from jdbcstore.broker.process.slave import Opening, Recovering, SlaveConnectors
+from jdbcstore.broker.security import Security, make_security
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
 from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed
@@ -28,18 +27,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Addresses = Sequence[tuple[str, Address]]
-"""Where clients connect: each scheme, ``stomp`` or ``stomp+ssl``, with the port that was chosen."""
+"""The addresses that clients connect to: scheme (``stomp`` or ``stomp+ssl``), and host with actual port."""
 _EXIT = 1
-_PATIENCE = 30.0
-"""How long a store may take to close; what waits to be written then has been told to nobody."""
+_CLOSE_TIMEOUT = 30.0
+"""Seconds for the store to close; no client has been promised what is still pending then."""
 
 
 class BrokerHost:
-    """A broker with its store, its connectors and its health, in an asyncio program.
+    """A broker with its store, its connectors and its health endpoint, in an asyncio program.
 
-    As a context manager it is entered once it serves, however long it is a slave before, and left once its
-    store is closed and the lock given back. It has the locker of the configuration: without one, nothing
-    keeps a second broker away. ``on_waiting`` and ``on_ready`` are called on the loop, each time.
+    As a context manager it is entered once the broker serves, however long it is a slave before, and left
+    once its store is closed and the lock released. The locker is the configuration's: without one, nothing
+    prevents a second broker. ``on_waiting`` and ``on_ready`` are called on the loop, each time it begins to
+    wait for the lock or to serve.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class BrokerHost:
         self._health_address: Address | None = None
         self._opening: Opening | None = None
         self._refusing: SlaveConnectors | None = None
-        self._tenure: Tenure | None = None
+        self._master: MasterBroker | None = None
         self._stopping = False
         self._task: Task[None] | None = None
         self._changed = Event()
@@ -74,21 +74,23 @@ class BrokerHost:
 
     @property
     def addresses(self) -> Addresses:
-        """Where clients connect; nothing while it is no master."""
-        return () if self._tenure is None else self._tenure.addresses
+        """The addresses that clients connect to; none while it is not the master."""
+        return () if self._master is None else self._master.addresses
 
     @property
     def health_address(self) -> Address | None:
         return self._health_address
 
     def obstacle(self) -> str | None:
-        """Why it does not serve now; None if it does."""
-        if self._tenure is not None:
-            return self._tenure.obstacle
+        """Why it is not serving; None if it is."""
+        if self._stopping and self._task is not None and not self._task.done():
+            return "the broker is stopping"
+        if self._master is not None:
+            return self._master.obstacle
         return "waiting for the lock" if self._opening is not None else "the broker is not running"
 
     async def start(self) -> None:
-        """Begin to wait for the lock, and then to serve; returns at once.
+        """Begin to wait for the lock, and to serve once it is acquired; returns at once.
 
         :raises ConfigurationError: the users file cannot be read, or a package is not installed
         :raises OSError: the health address cannot be listened at
@@ -110,7 +112,7 @@ class BrokerHost:
     async def ready(self) -> None:
         """Wait until it serves.
 
-        :raises StoreClosed: it was stopped before
+        :raises StoreClosed: it was stopped before that
         :raises StoreError: it cannot serve, as :func:`jdbcstore.open` says
         :raises OSError: an address cannot be listened at
         """
@@ -123,9 +125,9 @@ class BrokerHost:
     async def ended(self) -> None:
         """Wait for the end.
 
-        :raises StoreError: what ended it, if it was not :meth:`stop`: ``LockLost`` if another is the master
+        :raises StoreError: the error that ended it; ``LockLost`` if another broker is the master
         :raises OSError: an address could not be listened at
-        :raises Exception: a defect of the broker's own; what was stored is in the store
+        :raises Exception: an unexpected error of the broker; no stored message is affected
         """
         if self._task is not None:
             await asyncio.shield(self._task)
@@ -133,12 +135,12 @@ class BrokerHost:
             raise self._failure
 
     async def stop(self) -> None:
-        """Close the clients' connections and the store, and give the lock back. Does nothing once stopped."""
+        """Close the clients' connections and the store, and release the lock. Does nothing once stopped."""
         self._stopping = True
         if self._opening is not None:
-            self._opening.give_up()
-        if self._tenure is not None:
-            self._tenure.end()
+            self._opening.cancel()
+        if self._master is not None:
+            self._master.end()
         if self._task is not None:
             await asyncio.shield(self._task)
 
@@ -165,8 +167,8 @@ class BrokerHost:
             return
         for connector in broker.serving:
             if not connector.address.is_loopback:
-                told = "whoever reaches %s may log in, and do everything: there is no users_file"
-                log.warning(told, connector.uri)
+                text = "anyone who can reach %s may log in and do everything: users_file is not set"
+                log.warning(text, connector.uri)
 
     async def _run(self) -> None:
         try:
@@ -177,7 +179,7 @@ class BrokerHost:
                     return
                 if not self._configuration.broker.become_slave:
                     raise lost
-                log.warning("the broker is a slave from now on, and waits for the lock: %s", lost)
+                log.warning("the broker is a slave now, and waits for the lock: %s", lost)
                 again = True
         except Exception as error:
             self._failure = error
@@ -189,14 +191,14 @@ class BrokerHost:
             log.info("the broker has stopped")
 
     async def _be_master(self, *, patient: bool) -> LockLost | None:
-        """Wait for the lock, and serve; why the lock was lost, None if the broker was stopped.
+        """Wait for the lock, and serve; returns why the lock was lost, None if the broker was stopped.
 
-        :raises StoreError: what else has ended it
+        :raises StoreError: any other error that ended it
         """
         store = await self._open(patient=patient)
         if store is None:
             return None
-        tenure = self._tenure = Tenure(
+        master = self._master = MasterBroker(
             store,
             self._configuration,
             self._security,
@@ -206,11 +208,11 @@ class BrokerHost:
         try:
             if self._stopping:
                 return None
-            # Once it has been a slave it outlives a database that is away.
-            await (tenure.resume() if patient else tenure.start())
-            if tenure.obstacle is None:
-                self._tell_ready()
-            error = await tenure.ended()
+            # A broker that has been a slave waits for a database that does not answer.
+            await (master.resume() if patient else master.start())
+            if master.obstacle is None:
+                self._report_ready()
+            error = await master.ended()
             if error is not None:
                 raise error
             return None
@@ -218,11 +220,11 @@ class BrokerHost:
             return error
         finally:
             self._changed.set()
-            await tenure.stop()
-            self._tenure = None
+            await master.stop()
+            self._master = None
             await self._close(store)
-            if tenure.exits_process:
-                log.error("the process is ended, as the exception handler is told to do")
+            if master.exits_process:
+                log.error("the process exits, as configured for the I/O exception handler")
                 os._exit(_EXIT)
 
     async def _open(self, *, patient: bool) -> Store | None:
@@ -237,10 +239,10 @@ class BrokerHost:
 
     async def _close(self, store: Store) -> None:
         try:
-            await asyncio.to_thread(store.close, _PATIENCE)
+            await asyncio.to_thread(store.close, _CLOSE_TIMEOUT)
         except Exception as error:
-            # What was not written has failed where it was asked for.
-            log.warning("the store did not close in order: %s", error)
+            # Each write that failed has already failed for its caller.
+            log.warning("unclean shutdown of the store: %s", error)
 
     async def _wait_as_slave(self, error: NotMaster) -> None:
         log.info("waiting for the lock: %s", error)
@@ -250,7 +252,7 @@ class BrokerHost:
         if self._on_waiting is not None:
             self._on_waiting(error)
 
-    def _tell_ready(self) -> None:
+    def _report_ready(self) -> None:
         log.info("serving at %s", ", ".join(f"{scheme}://{where}" for scheme, where in self.addresses))
         if self._on_ready is not None:
             self._on_ready(self.addresses)

@@ -1,24 +1,135 @@
-"""What a broker that waits for the lock says to clients, if it is to say anything."""
+"""A broker that waits for the lock, without blocking the event loop: it may wait for days."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import TYPE_CHECKING, cast
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from typing import cast
 
-from jdbcstore.broker.process.security import Principal
+import jdbcstore
+from jdbcstore.abc import Progress, Store
+from jdbcstore.broker.api import Broker
+from jdbcstore.broker.security import Principal
 from jdbcstore.broker.stomp.connector import Connector
 from jdbcstore.broker.stomp.service import Service
+from jdbcstore.config import Configuration
 from jdbcstore.config.broker import BrokerConfig
-from jdbcstore.errors import NotAuthorized
-
-if TYPE_CHECKING:
-    from jdbcstore.broker.api import Broker
+from jdbcstore.errors import NotAuthorized, NotMaster, StoreClosed, StoreUnavailable
+from jdbcstore.util.clock import Clock
 
 log = logging.getLogger(__name__)
 
+Recovering = Callable[[], AbstractContextManager[Progress | None]]
+"""Makes the progress listener for the recovery of a journal; called on the thread that opens the store."""
 
-class _NobodyMay:
-    """Lets nobody in."""
+_RETRY_DELAY = 1.0
+"""Seconds between a slave's attempts to reach a database that does not answer."""
+
+
+class Opening:
+    """Opens the store of a configuration, in daemon threads, once this process is the master."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        clock: Clock | None,
+        on_waiting: Callable[[NotMaster], Awaitable[None]],
+        recovering: Recovering,
+    ) -> None:
+        self._configuration = configuration
+        self._clock = clock
+        self._on_waiting = on_waiting
+        self._recovering = recovering
+        self._cancel = threading.Event()
+        self._cancelled = asyncio.Event()
+
+    def cancel(self) -> None:
+        """Stop waiting for the lock: :meth:`open` returns None."""
+        self._cancel.set()
+        self._cancelled.set()
+
+    async def open(self, *, patient: bool) -> Store | None:
+        """The store, once this process is the master; None if it was cancelled.
+
+        :param patient: whether to wait for a database that does not answer, too; a slave always does
+        :raises StoreError: it cannot be opened
+        """
+        while not self._cancel.is_set():
+            try:
+                return await self._in_thread(lock_timeout=0.0)
+            except NotMaster as error:
+                if getattr(self._configuration.locker, "fail_if_locked", False):
+                    raise
+                await self._on_waiting(error)
+                patient = True
+            except StoreUnavailable:
+                if not patient:
+                    raise
+                await self._pause()
+                continue
+            try:
+                return await self._in_thread(lock_timeout=None)
+            except StoreClosed:
+                break
+            except StoreUnavailable:
+                await self._pause()
+        return None
+
+    async def _pause(self) -> None:
+        try:
+            await asyncio.wait_for(self._cancelled.wait(), _RETRY_DELAY)
+        except TimeoutError:
+            return
+
+    async def _in_thread(self, lock_timeout: float | None) -> Store:
+        loop = asyncio.get_running_loop()
+        opened: asyncio.Future[Store] = loop.create_future()
+
+        def work() -> None:
+            store, failure = None, None
+            try:
+                with self._recovering() as progress:
+                    store = jdbcstore.open(
+                        self._configuration,
+                        clock=self._clock,
+                        lock_timeout=lock_timeout,
+                        give_up=self._cancel,
+                        progress=progress,
+                    )
+            except BaseException as error:
+                failure = error
+            try:
+                loop.call_soon_threadsafe(_settle, opened, store, failure)
+            except RuntimeError:  # the loop is closed
+                _close(store)
+
+        threading.Thread(target=work, name="jdbcstore-opening", daemon=True).start()
+        try:
+            return await opened
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+
+
+def _settle(opened: asyncio.Future[Store], store: Store | None, failure: BaseException | None) -> None:
+    if opened.cancelled():
+        threading.Thread(target=_close, args=(store,), daemon=True).start()
+    elif failure is not None:
+        opened.set_exception(failure)
+    elif store is not None:
+        opened.set_result(store)
+
+
+def _close(store: Store | None) -> None:
+    if store is not None:
+        store.close()
+
+
+class _RefuseAll:
+    """The security of a slave: it refuses every login."""
 
     async def login(self, name: str | None, password: str | None) -> Principal:  # noqa: ARG002
         raise NotAuthorized("this broker is not the master; connect to another, or try again later")
@@ -28,26 +139,26 @@ class _NobodyMay:
 
 
 class _NoBroker:
-    """All that is asked of it by somebody who was not let in."""
+    """The part of a broker that connections which never log in use."""
 
     def disconnected(self, connection_id: str) -> None:
-        """Nothing was its own."""
+        """It had nothing."""
 
 
 class SlaveConnectors:
-    """Takes connections at the broker's addresses, answers each CONNECT with an ERROR, and closes it."""
+    """Connectors at the broker's addresses that answer each CONNECT with an ERROR: this is not the master."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        service = Service(cast("Broker", _NoBroker()), _NobodyMay())
+        service = Service(cast("Broker", _NoBroker()), _RefuseAll())
         self._connectors = [Connector(service, one) for one in config.serving]
 
     async def start(self) -> None:
-        """Begin. An address that cannot be had is refused to clients by itself: the master may have it."""
+        """Listen. An address in use is skipped: the master, on the same machine, may have it."""
         for connector in self._connectors:
             try:
                 await connector.start()
             except OSError as error:
-                log.warning("nobody is told at %s that this is not the master: %s", connector.address, error)
+                log.warning("the slave cannot answer clients at %s: %s", connector.address, error)
 
     async def stop(self) -> None:
         for connector in self._connectors:

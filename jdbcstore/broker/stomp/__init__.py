@@ -1,1 +1,5 @@
-"""STOMP 1.0, 1.1 and 1.2 in ActiveMQ's dialect: a connector for a broker."""
+"""The broker's STOMP connector: 1.0, 1.1 and 1.2, over TCP and TLS.
+
+A ``connector`` accepts connections at an address. Each ``connection`` parses ``frames`` and passes them to
+its ``session``, which calls the broker and writes the ``messages`` of its ``subscriptions``.
+"""

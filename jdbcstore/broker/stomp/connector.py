@@ -1,4 +1,4 @@
-"""Where STOMP clients connect: an address, over TCP or TLS."""
+"""An address that STOMP clients connect to, over TCP or TLS."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import ssl
 from asyncio import BaseTransport, Transport
 from typing import Protocol, cast
 
-from jdbcstore.broker.stomp.connection import Connection
-from jdbcstore.broker.stomp.peers import name_of
+from jdbcstore.broker.stomp.connection import Connection, name_of
 from jdbcstore.broker.stomp.service import Service
 from jdbcstore.config.broker import Address, ConnectorConfig
 from jdbcstore.errors import ConfigurationError
@@ -18,16 +17,16 @@ log = logging.getLogger(__name__)
 
 _BACKLOG = 1024
 _STOP_TIMEOUT = 10.0
-_EARLY = 64 * 1024
+_EARLY_DATA = 64 * 1024
 
 
-class Stranger(Protocol):
-    """A connection, from when it is accepted."""
+class Accepted(Protocol):
+    """A connection that has been accepted; in TLS its handshake comes first."""
 
     @property
     def peer(self) -> str: ...
 
-    def refuse(self, why: str) -> None: ...
+    def refuse(self, reason: str) -> None: ...
 
     def end(self) -> None: ...
 
@@ -35,10 +34,10 @@ class Stranger(Protocol):
 
 
 class Connector:
-    """Takes connections while it is started; to be used on the broker's loop.
+    """Accepts connections between start and stop. To be used on the broker's loop only.
 
-    When there are as many connections as may be, a new one takes the place of the oldest that has not
-    logged in, so that nobody keeps others out by only connecting.
+    At the maximum number of connections, a new one replaces the oldest that has not logged in, so that
+    clients which only connect cannot lock out others.
     """
 
     def __init__(self, service: Service, config: ConnectorConfig) -> None:
@@ -46,14 +45,14 @@ class Connector:
         self._config = config
         self._address = config.address
         self._server: asyncio.Server | None = None
-        self._connections: set[Stranger] = set()
-        self._strangers: dict[Stranger, None] = {}
-        """Those that have not logged in, the oldest first."""
+        self._connections: set[Accepted] = set()
+        self._not_logged_in: dict[Accepted, None] = {}
+        """Connections that have not logged in, the oldest first."""
         self._all_closed = asyncio.Event()
 
     @property
     def address(self) -> Address:
-        """Where it listens; known for sure from the first start on."""
+        """The address that it listens at; a port 0 is replaced by the chosen one at the first start."""
         return self._address
 
     @property
@@ -61,9 +60,9 @@ class Connector:
         return len(self._connections)
 
     async def start(self) -> None:
-        """Take connections, also again after a stop, at the same address.
+        """Accept connections; again at the same address after a stop.
 
-        :raises OSError: the address cannot be had
+        :raises OSError: it cannot listen at the address
         :raises ConfigurationError: the certificate cannot be used
         """
         if self._server is not None:
@@ -77,18 +76,18 @@ class Connector:
             accepted, *self._address, backlog=_BACKLOG
         )
         self._address = Address(self._address.host, self._server.sockets[0].getsockname()[1])
-        log.info("clients connect at %s", self._address)
+        log.info("listening for STOMP clients at %s", self._address)
 
     def abort(self) -> None:
-        """Take no connections, and close all there are at once: nobody is told anything any more."""
+        """Accept no more connections, and close all at once, without another reply."""
         self._stop_listening()
         for connection in [*self._connections]:
             connection.abort()
 
     async def stop(self, timeout: float = _STOP_TIMEOUT) -> None:
-        """Take no connections, let what is under way be answered, and close all.
+        """Accept no more connections, let everything under way be answered, and close all.
 
-        :param timeout: seconds for that; then they are closed as they are
+        :param timeout: seconds to wait for that before :meth:`abort`
         """
         self._stop_listening()
         for connection in [*self._connections]:
@@ -104,45 +103,45 @@ class Connector:
     def make_connection(self) -> Connection:
         return Connection(self._service, self._config, self)
 
-    def opened(self, connection: Stranger) -> None:
+    def opened(self, connection: Accepted) -> None:
         if connection in self._connections:
-            return  # it was counted before it could speak TLS
-        most = self._config.maximum_connections
-        if len(self._connections) >= most:
-            if not self._strangers:
+            return  # counted since its TLS handshake
+        limit = self._config.maximum_connections
+        if len(self._connections) >= limit:
+            if not self._not_logged_in:
                 if self._service.notices.is_news("maximum_connections"):
                     log.warning(
                         "%s is refused: there are %d connections, which is maximum_connections of %s",
-                        *(connection.peer, most, self._config.uri),
+                        *(connection.peer, limit, self._config.uri),
                         extra={"limit": "maximum_connections", "peer": connection.peer},
                     )
                 self._connections.add(connection)
-                connection.refuse(f"there are {most} connections, and no more are taken; try again later")
+                connection.refuse(f"the broker has {limit} connections, the maximum; try again later")
                 return
-            oldest = next(iter(self._strangers))
+            oldest = next(iter(self._not_logged_in))
             self._forget(oldest)
             oldest.abort()
         self._connections.add(connection)
-        self._strangers[connection] = None
+        self._not_logged_in[connection] = None
 
-    def shook_hands(self, handshake: _Handshake, connection: Connection) -> None:
-        """The one goes on as the other, in its place."""
+    def handshake_done(self, handshake: _Handshake, connection: Connection) -> None:
+        """A TLS handshake has succeeded: the connection takes its place."""
         self._connections.remove(handshake)
         self._connections.add(connection)
-        self._strangers = {connection if one is handshake else one: None for one in self._strangers}
+        self._not_logged_in = {connection if one is handshake else one: None for one in self._not_logged_in}
 
     @property
     def handshake_timeout(self) -> float | None:
         return self._config.connect_attempt_timeout or None
 
     def logged_in(self, connection: Connection) -> None:
-        self._strangers.pop(connection, None)
+        self._not_logged_in.pop(connection, None)
 
-    def closed(self, connection: Stranger) -> None:
+    def closed(self, connection: Accepted) -> None:
         self._forget(connection)
 
-    def _forget(self, connection: Stranger) -> None:
-        self._strangers.pop(connection, None)
+    def _forget(self, connection: Accepted) -> None:
+        self._not_logged_in.pop(connection, None)
         self._connections.discard(connection)
         if not self._connections:
             self._all_closed.set()
@@ -154,7 +153,7 @@ class Connector:
 
 
 class _Handshake(asyncio.Protocol):
-    """A connection that does not speak TLS yet, which it has some time for: it counts all the same."""
+    """A connection during its TLS handshake, which counts as one and has a timeout."""
 
     def __init__(self, connector: Connector, context: ssl.SSLContext) -> None:
         self.peer = "?"
@@ -165,13 +164,13 @@ class _Handshake(asyncio.Protocol):
 
     def connection_made(self, transport: BaseTransport) -> None:
         self._transport = cast(Transport, transport)
-        self._transport.pause_reading()  # what comes is the handshake's
+        self._transport.pause_reading()  # start_tls reads the handshake
         self.peer = name_of(transport)
-        self._task = asyncio.get_running_loop().create_task(self._shake_hands())
+        self._task = asyncio.get_running_loop().create_task(self._start_tls())
         self._connector.opened(self)
 
-    async def _shake_hands(self) -> None:
-        connector, loop, early = self._connector, asyncio.get_running_loop(), _Early()
+    async def _start_tls(self) -> None:
+        connector, loop, early = self._connector, asyncio.get_running_loop(), _EarlyData()
         try:
             transport = await loop.start_tls(
                 *(self._transport, early, self._context),
@@ -179,7 +178,7 @@ class _Handshake(asyncio.Protocol):
                 ssl_handshake_timeout=connector.handshake_timeout,
             )
         except (OSError, asyncio.CancelledError) as error:
-            log.debug("%s does not speak TLS: %s", self.peer, error)
+            log.debug("the TLS handshake with %s failed: %s", self.peer, error)
             self._transport.abort()
             connector.closed(self)
             return
@@ -187,12 +186,12 @@ class _Handshake(asyncio.Protocol):
             connector.closed(self)
             return
         connection = connector.make_connection()
-        connector.shook_hands(self, connection)
+        connector.handshake_done(self, connection)
         transport.set_protocol(connection)
         connection.connection_made(transport)
         early.pass_on(connection)
 
-    def refuse(self, why: str) -> None:  # noqa: ARG002 - it could not read it
+    def refuse(self, reason: str) -> None:  # noqa: ARG002 - the client could not read it
         self.abort()
 
     def end(self) -> None:
@@ -204,11 +203,11 @@ class _Handshake(asyncio.Protocol):
             self._task.cancel()
 
 
-class _Early(asyncio.BufferedProtocol):
-    """Keeps what comes in one piece with the end of a handshake, before anybody knows that it has ended."""
+class _EarlyData(asyncio.BufferedProtocol):
+    """A buffer for data that arrives together with the end of a handshake, before start_tls returns."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray(_EARLY)
+        self._buffer = bytearray(_EARLY_DATA)
         self._read: list[bytes] = []
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002
@@ -224,7 +223,7 @@ class _Early(asyncio.BufferedProtocol):
 
 
 def server_context(config: ConnectorConfig) -> ssl.SSLContext:
-    """How the connector speaks TLS.
+    """The TLS context of a connector.
 
     :raises ConfigurationError: a file cannot be read, or is not PEM
     """
@@ -234,7 +233,7 @@ def server_context(config: ConnectorConfig) -> ssl.SSLContext:
         context.load_cert_chain(config.certificate or "", config.private_key)
     except (OSError, ssl.SSLError) as error:
         raise ConfigurationError(
-            f"the certificate {config.certificate} and its key cannot be used: {error}; give PEM"
+            f"the certificate {config.certificate} and its key cannot be used: {error}; provide PEM"
             " files, the key without a passphrase",
             option="certificate",
         ) from error
@@ -243,7 +242,7 @@ def server_context(config: ConnectorConfig) -> ssl.SSLContext:
             context.load_verify_locations(config.trusted_certificates)
         except (OSError, ssl.SSLError) as error:
             raise ConfigurationError(
-                f"the certificates in {config.trusted_certificates} cannot be used: {error}; give a PEM file",
+                f"the certificates in {config.trusted_certificates} cannot be used: {error}; provide PEM",
                 option="trusted_certificates",
             ) from error
         context.verify_mode = ssl.CERT_REQUIRED if config.need_client_auth else ssl.CERT_OPTIONAL

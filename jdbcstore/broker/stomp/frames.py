@@ -1,24 +1,20 @@
-"""STOMP frames: from bytes and to bytes, in versions 1.0, 1.1 and 1.2.
+"""STOMP frames, parsed and encoded, in versions 1.0, 1.1 and 1.2.
 
-The reader is for strangers' bytes: it takes time in proportion to them, and memory within its limits.
+The parser reads untrusted bytes: its time is linear in their number, and its memory is bounded by its limits.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from jdbcstore.errors import ProtocolError
 
 
-def _broken(reason: str) -> ProtocolError:
-    return ProtocolError(reason, fatal=True)
-
-
 class Version(StrEnum):
-    """The versions of the protocol; they compare as they follow each other."""
+    """The versions of the protocol, which compare in their order."""
 
     V1_0 = "1.0"
     V1_1 = "1.1"
@@ -27,19 +23,19 @@ class Version(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How large what a client sends may be, in bytes."""
+    """The maximum size of a frame and of its parts, in bytes."""
 
     head: int = 256 * 1024
     """The command and all headers."""
     line: int = 10 * 1024
     """The command, or one header."""
     headers: int = 1000
-    """How many."""
+    """The number of headers."""
     body: int = 100 * 1024 * 1024
 
 
 class Frame:
-    """A command, its headers, its body. The headers are the reader's caller's to change."""
+    """A command, its headers, its body. The headers belong to the reader's caller, who may change them."""
 
     __slots__ = ("body", "command", "headers")
 
@@ -59,12 +55,13 @@ class Frame:
     __hash__ = None  # type: ignore[assignment]
 
 
-_BETWEEN = re.compile(rb"[\r\n\0]*")
-"""Heart-beats, and what some clients write behind a frame: ActiveMQ skips a NUL there too."""
-_FIRST_OF_BETWEEN = frozenset(b"\r\n\0")
+_PADDING = re.compile(rb"[\r\n\0]*")
+"""Bytes between two frames: heart-beats, and the extra NUL that some clients write after a frame. ActiveMQ
+skips both."""
+_FIRST_OF_PADDING = frozenset(b"\r\n\0")
 _WITH_BODY = frozenset(("SEND", "MESSAGE", "ERROR"))
-"""Only of these does a content-length count, as in ActiveMQ: some clients send others with the headers of the
-message that they are about."""
+"""The commands whose content-length counts, as in ActiveMQ: some clients copy the headers of a message,
+content-length included, into the ACK for it."""
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
 _UNESCAPES = {
@@ -73,83 +70,87 @@ _UNESCAPES = {
 }
 
 
-class FrameReader:
-    """Makes frames of bytes as they arrive.
+def _malformed(reason: str) -> ProtocolError:
+    return ProtocolError(reason, fatal=True)
 
-    ``version`` and ``limits`` may be set between two frames, and hold for all that are not read yet.
+
+class FrameReader:
+    """An incremental parser: it is fed bytes as they arrive, and returns complete frames.
+
+    ``version`` and ``limits`` may be changed between two frames, and apply to all frames not yet read.
     """
 
     def __init__(self, limits: Limits, version: Version = Version.V1_0) -> None:
         self.limits = limits
         self.version = version
         self._data = b""
-        """Whole frames, as far as is known, from ``_at`` on."""
+        """Unparsed bytes, from ``_at`` on, that may hold complete frames."""
         self._at = 0
-        self._waiting = bytearray()
-        """Instead of ``_data``: the beginning of what is not complete."""
+        self._partial = bytearray()
+        """The beginning of a frame that is not complete; ``_data`` is empty then."""
         self._searched = 0
-        """So far there is no end in ``_waiting``, and nobody looks again."""
+        """The length of ``_partial`` that is known not to contain the end, and is not searched again."""
         self._command: str | None = None
-        """Of a frame whose head is read, and whose body is not."""
+        """Of the frame whose head has been parsed and whose body has not."""
         self._headers: dict[str, str] = {}
         self._length: int | None = None
 
     @property
     def held(self) -> int:
-        """How many bytes are kept, of frames that are not read yet."""
-        return len(self._waiting) + len(self._data) - self._at
+        """The number of bytes buffered for frames not yet read."""
+        return len(self._partial) + len(self._data) - self._at
 
     def feed(self, data: bytes) -> None:
-        """More has arrived."""
-        if self._waiting:
-            self._waiting += data
+        """Add bytes that have arrived."""
+        if self._partial:
+            self._partial += data
         elif self._at < len(self._data):
             self._data, self._at = self._data[self._at :] + data, 0
         else:
             self._data, self._at = data, 0
 
     def read(self) -> Frame | None:
-        """The next frame; None if it has not arrived whole.
+        """The next frame; None if it is not complete yet.
 
-        :raises ProtocolError: it is no frame, or beyond the limits; nothing more can be read
+        :raises ProtocolError: it is malformed, or exceeds a limit; nothing more can be read
         """
-        if self._waiting:
-            if not self._is_there():
+        if self._partial:
+            if not self._is_complete():
                 return None
-            self._data, self._at, self._waiting = bytes(self._waiting), 0, bytearray()
+            self._data, self._at, self._partial = bytes(self._partial), 0, bytearray()
         if self._command is None and not self._read_head():
             return None
         return self._read_body()
 
-    def _is_there(self) -> bool:
-        """Whether what is waited for, a head or a body, has come; looks at each byte once."""
-        waiting, length = self._waiting, self._length
+    def _is_complete(self) -> bool:
+        """Whether the head, or the body, that is being waited for has arrived; examines each byte once."""
+        partial, length = self._partial, self._length
         if length is not None:
-            return len(waiting) > length
+            return len(partial) > length
         if self._command is None:
-            if _BLANK_LINE.search(waiting, max(0, self._searched - 2)):
+            if _BLANK_LINE.search(partial, max(0, self._searched - 2)):
                 return True
-            self._check_unfinished_head(waiting, self._searched, len(waiting))
+            self._check_partial_head(partial, self._searched, len(partial))
         else:
-            if waiting.find(0, self._searched) >= 0:
+            if partial.find(0, self._searched) >= 0:
                 return True
-            self._check_body(len(waiting))
-        self._searched = len(waiting)
+            self._check_body(len(partial))
+        self._searched = len(partial)
         return False
 
     def _read_head(self) -> bool:
         data, at = self._data, self._at
-        if at < len(data) and data[at] in _FIRST_OF_BETWEEN:
-            match = _BETWEEN.match(data, at)
+        if at < len(data) and data[at] in _FIRST_OF_PADDING:
+            match = _PADDING.match(data, at)
             at = self._at = match.end() if match else at
         if at == len(data):
             self._data, self._at = b"", 0
             return False
-        # Not beyond the limit: of many frames in one piece, each would be searched to its end.
+        # Not beyond the limit: with many frames in one read, each would be searched to its end.
         blank = _BLANK_LINE.search(data, at, at + self.limits.head + 3)
         if blank is None:
-            self._check_unfinished_head(data, at, len(data) - at)
-            self._wait()
+            self._check_partial_head(data, at, len(data) - at)
+            self._keep_partial()
             return False
         head = data[at : blank.start()]
         self._command, self._headers = self._parse(head)
@@ -165,51 +166,51 @@ class FrameReader:
         else:
             end = start + length if len(data) > start + length else -1
         if end < 0:
-            self._wait()
+            self._keep_partial()
             return None
         if data[end] != 0:
-            raise _broken(
-                f"{length} bytes were read and there was no trailing null byte; make content-length the size"
-                " of the body in bytes"
+            raise _malformed(
+                f"{length} bytes were read and there was no trailing null byte; set content-length to the"
+                " size of the body in bytes"
             )
         frame = Frame(self._command or "", self._headers, data[start:end])
         self._command, self._length = None, None
         self._at = end + 1
         return frame
 
-    def _wait(self) -> None:
-        self._waiting += memoryview(self._data)[self._at :]
+    def _keep_partial(self) -> None:
+        self._partial += memoryview(self._data)[self._at :]
         self._data, self._at = b"", 0
-        self._searched = len(self._waiting)
+        self._searched = len(self._partial)
 
-    def _check_unfinished_head(self, data: bytes | bytearray, start: int, size: int) -> None:
-        """Of a head without end: what can never become one is not waited for."""
+    def _check_partial_head(self, data: bytes | bytearray, start: int, size: int) -> None:
+        """Refuse now the beginning of a head that more bytes cannot make valid."""
         if data.find(0, start) >= 0:
-            raise _broken("a frame ends within its headers; put an empty line behind them")
+            raise _malformed("a frame ends within its headers; end the headers with an empty line")
         if size > self.limits.head:
-            raise _broken(f"the headers of a frame are more than {self.limits.head} bytes; send fewer")
+            raise _malformed(f"the headers of a frame exceed {self.limits.head} bytes; send fewer headers")
 
     def _check_body(self, size: int) -> None:
         if size > self.limits.body:
-            raise _broken(f"a body has more than {self.limits.body} bytes; send it in parts")
+            raise _malformed(f"the body of a frame exceeds {self.limits.body} bytes; split the message")
 
     def _parse(self, head: bytes) -> tuple[str, dict[str, str]]:
         limits, version = self.limits, self.version
         if 0 in head:
-            raise _broken("a frame has a NUL in its headers; put an empty line behind them")
+            raise _malformed("a frame has a NUL in its headers; end the headers with an empty line")
         try:
             text = head.decode()
         except UnicodeDecodeError as error:
-            raise _broken("the headers of a frame are not UTF-8; encode them") from error
+            raise _malformed("the headers of a frame are not UTF-8; encode them as UTF-8") from error
         command, *lines = text.split("\n")
         if "\r" in text:
             command = command.removesuffix("\r")
-            if version is not Version.V1_1:  # which knows no carriage return at a line's end
+            if version is not Version.V1_1:  # in which lines end with a line feed only
                 lines = [line.removesuffix("\r") for line in lines]
         if len(lines) > limits.headers:
-            raise _broken(f"a frame has more than {limits.headers} headers; send fewer")
+            raise _malformed(f"a frame has more than {limits.headers} headers; send fewer headers")
         if len(head) > limits.line and max(map(len, head.split(b"\n"))) > limits.line:
-            raise _broken(f"a header has more than {limits.line} bytes; put it into the body")
+            raise _malformed(f"a header exceeds {limits.line} bytes; send long values in the body")
         return command, _parse_headers(lines, version, escaped="\\" in text)
 
     def _content_length(self) -> int | None:
@@ -218,9 +219,11 @@ class FrameReader:
             return None
         text = text.strip()
         if not (text.isascii() and text.isdigit()):
-            raise _broken(f"the content-length {text[:20]!r} is no number; make it the body's bytes")
-        if len(text) > 18:  # so that nobody makes us convert thousands of digits
-            raise _broken(f"the content-length {text[:20]} is beyond any limit; send the body in parts")
+            raise _malformed(
+                f"the content-length {text[:20]!r} is not a number; set it to the size of the body in bytes"
+            )
+        if len(text) > 18:  # int() of thousands of digits is slow
+            raise _malformed(f"the content-length {text[:20]} exceeds every limit; split the message")
         length = int(text)
         self._check_body(length)
         return length
@@ -229,7 +232,7 @@ class FrameReader:
 def _parse_headers(lines: list[str], version: Version, *, escaped: bool) -> dict[str, str]:
     """As in ActiveMQ, a header without a colon has an empty value."""
     try:
-        # Of a header given twice, the first holds.
+        # Of a repeated header, the first counts.
         headers = dict([line.split(":", 1) for line in lines])
         if len(headers) != len(lines):
             headers = dict([line.split(":", 1) for line in reversed(lines)])
@@ -240,12 +243,12 @@ def _parse_headers(lines: list[str], version: Version, *, escaped: bool) -> dict
     elif escaped:
         headers = {_unescape(name, version): _unescape(value, version) for name, value in headers.items()}
     if "" in headers:
-        raise _broken("a header has no name; write name:value")
+        raise _malformed("a header does not have a name; write name:value")
     return headers
 
 
 def _unescape(text: str, version: Version) -> str:
-    """As in ActiveMQ, what is no escape in this version stays as it is."""
+    """As in ActiveMQ, a sequence that is not an escape in this version is kept as it is."""
     if "\\" not in text:
         return text
     known = _UNESCAPES[version]
@@ -257,7 +260,7 @@ def _unescape(text: str, version: Version) -> str:
 
 
 def escape(text: str, version: Version) -> str:
-    """A header's name or value as it is written. What a version cannot say is written as a blank."""
+    """A header's name or value as it is written. Characters that a version cannot express become blanks."""
     if version is Version.V1_0:
         return text.replace("\n", " ").replace("\r", " ")
     text = text.replace("\\", "\\\\").replace("\n", "\\n").replace(":", "\\c")
@@ -265,7 +268,7 @@ def escape(text: str, version: Version) -> str:
 
 
 def encode(command: str, headers: Iterable[tuple[str, str]], version: Version, body: bytes = b"") -> bytes:
-    """A frame as bytes. Headers of CONNECTED are not escaped: who reads them knows no version yet."""
+    """A frame as bytes. Headers of CONNECTED are not escaped: the client does not know the version yet."""
     if command == "CONNECTED":
         version = Version.V1_0
     lines = "".join([f"{escape(name, version)}:{escape(value, version)}\n" for name, value in headers])
@@ -280,3 +283,30 @@ def encode_head(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return text.encode(errors="replace")
+
+
+def required(headers: Mapping[str, str], name: str, command: str) -> str:
+    """A header that a command cannot do without.
+
+    :raises ProtocolError: it is missing or empty
+    """
+    value = headers.get(name)
+    if not value:
+        raise ProtocolError(f"{command} needs the header {name}; add it")
+    return value
+
+
+def whole_number(name: str, text: str, at_least: int = -(2**63), at_most: int = 2**63 - 1) -> int:
+    """The value of a numeric header.
+
+    :raises ProtocolError: it is not a whole number, or out of bounds
+    """
+    text = text.strip()
+    try:
+        if len(text) <= 20 and text.isascii() and at_least <= (number := int(text)) <= at_most:
+            return number
+    except ValueError:
+        pass
+    raise ProtocolError(
+        f"the header {name} is {text[:20]!r}; it must be a whole number from {at_least} to {at_most}"
+    )

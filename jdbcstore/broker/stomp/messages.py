@@ -1,4 +1,4 @@
-"""Messages as frames, and frames as messages, as ActiveMQ's STOMP connector makes them."""
+"""Messages and destinations as STOMP frames spell them, converted as ActiveMQ's STOMP connector does."""
 
 from __future__ import annotations
 
@@ -9,24 +9,109 @@ from functools import lru_cache
 from typing import Any
 
 from jdbcstore.broker.api import Delivery
-from jdbcstore.broker.stomp.destinations import DestinationNames
-from jdbcstore.broker.stomp.frames import Frame, Version, encode_head, escape
-from jdbcstore.errors import InvalidMessage, ProtocolError
+from jdbcstore.broker.stomp.frames import Frame, Version, encode_head, escape, whole_number
+from jdbcstore.errors import InvalidDestination, InvalidMessage, ProtocolError
 from jdbcstore.message.body import BodyType
-from jdbcstore.message.destination import Destination
+from jdbcstore.message.destination import Destination, DestinationKind, clean_name
 from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import Message
 from jdbcstore.message.values import Float, Value
 
+_PREFIXES = {
+    "/queue/": DestinationKind.QUEUE,
+    "/topic/": DestinationKind.TOPIC,
+    "/remote-temp-queue/": DestinationKind.TEMPORARY_QUEUE,
+    "/remote-temp-topic/": DestinationKind.TEMPORARY_TOPIC,
+}
+_PREFIX_OF = {kind: prefix for prefix, kind in _PREFIXES.items()}
+_TEMPORARY = {
+    "/temp-queue/": DestinationKind.TEMPORARY_QUEUE,
+    "/temp-topic/": DestinationKind.TEMPORARY_TOPIC,
+}
+_MAX_TEMPORARY = 10_000
 _DROPPED = ("message-id", "redelivered", "subscription", "JMSXUserID")
-"""A consumer must be able to rely on these being the broker's."""
-_GIVEN = frozenset({
+"""Headers of SEND that are ignored: consumers rely on the broker having set them."""
+_RESERVED = frozenset({
     *("ack", "browser", "content-length", "correlation-id", "destination", "expires", "message-id"),
     *("original-destination", "persistent", "priority", "redelivered", "reply-to", "subscription"),
     *("timestamp", "type", "JMSXUserID"),
 })  # fmt: skip
-"""Headers of a MESSAGE that no property can stand for."""
-_LONGEST_NUMBER = 19
+"""Headers that the broker sets in a MESSAGE; a property of the same name is not written."""
+
+
+class DestinationNames:
+    """The destination names of one connection: ``/temp-queue/x`` is a different queue for each connection."""
+
+    __slots__ = ("_connection_id", "_names", "_temporary")
+
+    def __init__(self, connection_id: str) -> None:
+        self._connection_id = connection_id
+        self._temporary: dict[str, Destination] = {}
+        self._names: dict[Destination, str] = {}
+
+    def destination(self, text: str, *, strict: bool = False) -> Destination:
+        """The destination that a header names. A list with commas is a composite.
+
+        As in ActiveMQ, a name without a prefix is a queue, unless ``strict``.
+
+        :raises ProtocolError: it does not name a destination
+        """
+        if "/temp-" not in text:
+            return _parse_destination(text, strict)
+        members = [self._member(part, strict) for part in text.strip().split(",")]
+        return members[0] if len(members) == 1 else _composite(members)
+
+    def text(self, destination: Destination) -> str:
+        """The name of a destination for a client of this connection."""
+        return self._names.get(destination) or _destination_text(destination)
+
+    def _member(self, text: str, strict: bool) -> Destination:
+        known = self._temporary.get(text)
+        if known is not None:
+            return known
+        for prefix, kind in _TEMPORARY.items():
+            if text.startswith(prefix):
+                if len(self._temporary) >= _MAX_TEMPORARY:
+                    raise ProtocolError(
+                        f"the connection has {_MAX_TEMPORARY} temporary destinations, the maximum"
+                    )
+                destination = Destination(kind, f"{self._connection_id}:{len(self._temporary) + 1}")
+                self._temporary[text] = destination
+                self._names[destination] = text
+                return destination
+        return _parse_destination(text, strict)
+
+
+@lru_cache(maxsize=4096)
+def _parse_destination(text: str, strict: bool) -> Destination:
+    members = [_parse_member(part, text, strict) for part in text.strip().split(",")]
+    return members[0] if len(members) == 1 else _composite(members)
+
+
+def _parse_member(part: str, text: str, strict: bool) -> Destination:
+    kind, name = DestinationKind.QUEUE, part
+    for prefix, known in _PREFIXES.items():
+        if part.startswith(prefix):
+            kind, name, strict = known, part[len(prefix) :], False
+    if strict:
+        raise ProtocolError(
+            f"Illegal destination name: [{text[:80]}]; start it with /queue/, /topic/ or /temp-queue/"
+        )
+    try:
+        return Destination(kind, clean_name(name))
+    except InvalidDestination as error:
+        raise ProtocolError(f"Illegal destination name: [{text[:80]}]: {error}") from error
+
+
+def _composite(members: list[Destination]) -> Destination:
+    """A composite, spelt as in ActiveMQ: the first member gives the kind, the others name their own."""
+    first, *others = members
+    return Destination(first.kind, ",".join((first.name, *(one.qualified_name for one in others))))
+
+
+@lru_cache(maxsize=4096)
+def _destination_text(destination: Destination) -> str:
+    return _PREFIX_OF[destination.kind] + destination.name
 
 
 def to_message(
@@ -37,11 +122,11 @@ def to_message(
     names: DestinationNames,
     user_id: str | None = None,
 ) -> Message:
-    """The message of a SEND; takes the headers that are not properties out of the frame's.
+    """The message of a SEND; the frame's headers become its properties, less those that are fields.
 
-    Without ``content-length`` it is a text, with it bytes; ``amq-msg-type`` says otherwise.
+    Without ``content-length`` the body is a string, with it bytes, unless ``amq-msg-type`` decides.
 
-    :raises ProtocolError: a header or the body is not what it should be
+    :raises ProtocolError: a header or the body is invalid
     """
     headers = frame.headers
     body = _body(frame)
@@ -50,7 +135,7 @@ def to_message(
     fields: dict[str, Any] = {"timestamp_ms": now_ms, "user_id": user_id}
     fields["persistent"] = headers.pop("persistent", None) == "true"
     if headers:
-        _take_rare(headers, fields, names)
+        _take_optional(headers, fields, names)
     try:
         return Message(body, destination=destination, message_id=message_id, properties=headers, **fields)
     except InvalidMessage as error:
@@ -64,18 +149,18 @@ def _body(frame: Frame) -> str | bytes:
     else:
         is_text = kind.lower() == "text"
         if not is_text and kind.lower() != "bytes":
-            raise ProtocolError(f"Unsupported message type '{kind[:20]}': amq-msg-type is text or bytes")
+            raise ProtocolError(f"Unsupported message type '{kind[:20]}'; set amq-msg-type to text or bytes")
     if not is_text:
         return frame.body
     try:
         return frame.body.decode()
     except UnicodeDecodeError as error:
-        raise ProtocolError("the body is not UTF-8; send it with a content-length, as bytes") from error
+        raise ProtocolError("the body is not UTF-8; add a content-length to send it as bytes") from error
 
 
-def _take_rare(headers: dict[str, str], fields: dict[str, Any], names: DestinationNames) -> None:
-    for header in _RARE.keys() & headers.keys():
-        field, read = _RARE[header]
+def _take_optional(headers: dict[str, str], fields: dict[str, Any], names: DestinationNames) -> None:
+    for header in _OPTIONAL.keys() & headers.keys():
+        field, read = _OPTIONAL[header]
         value = headers.pop(header)
         if read is not None:
             fields[field] = read(header, value)
@@ -84,25 +169,15 @@ def _take_rare(headers: dict[str, str], fields: dict[str, Any], names: Destinati
         try:
             fields["reply_to"] = names.destination(reply_to, strict=True)
         except ProtocolError:
-            return  # stays a property, for clients that have names of their own for where to answer
+            return  # stays a property, for clients with their own names of reply destinations
         del headers["reply-to"]
 
 
-def _number(name: str, text: str) -> int:
-    text = text.strip()
-    try:
-        if len(text) <= _LONGEST_NUMBER and text.isascii():
-            return int(text)
-    except ValueError:
-        pass
-    raise ProtocolError(f"the header {name} is {text[:20]!r}, and should be a whole number")
-
-
 def _priority(name: str, text: str) -> int:
-    return min(9, max(0, _number(name, text)))
+    return min(9, max(0, whole_number(name, text)))
 
 
-def _text(name: str, text: str) -> str:  # noqa: ARG001
+def _string(name: str, text: str) -> str:  # noqa: ARG001
     return text
 
 
@@ -110,19 +185,19 @@ def _is_persistent(name: str, text: str) -> bool:  # noqa: ARG001
     return text.strip() in ("2", "PERSISTENT")
 
 
-_RARE: dict[str, tuple[str, Callable[[str, str], Any] | None]] = {
+_OPTIONAL: dict[str, tuple[str, Callable[[str, str], Any] | None]] = {
     "JMSDeliveryMode": ("persistent", _is_persistent),
     "JMSXDeliveryCount": ("", None),
     "JMSRedelivered": ("", None),
-    "JMSXGroupID": ("group_id", _text),
-    "JMSXGroupSeq": ("group_sequence", _number),
-    **dict.fromkeys(("correlation-id", "JMSCorrelationID"), ("correlation_id", _text)),
-    **dict.fromkeys(("type", "JMSType"), ("jms_type", _text)),
-    **dict.fromkeys(("expires", "JMSExpiration"), ("expiration_ms", _number)),
-    **dict.fromkeys(("timestamp", "JMSTimestamp"), ("timestamp_ms", _number)),
+    "JMSXGroupID": ("group_id", _string),
+    "JMSXGroupSeq": ("group_sequence", whole_number),
+    **dict.fromkeys(("correlation-id", "JMSCorrelationID"), ("correlation_id", _string)),
+    **dict.fromkeys(("type", "JMSType"), ("jms_type", _string)),
+    **dict.fromkeys(("expires", "JMSExpiration"), ("expiration_ms", whole_number)),
+    **dict.fromkeys(("timestamp", "JMSTimestamp"), ("timestamp_ms", whole_number)),
     **dict.fromkeys(("priority", "JMSPriority"), ("priority", _priority)),
 }
-"""What becomes of headers that are not properties; ActiveMQ knows some by their JMS names too."""
+"""Headers that set a field, or nothing, and not a property; ActiveMQ accepts some by their JMS names too."""
 
 
 class MessageFrames:
@@ -133,14 +208,14 @@ class MessageFrames:
     def __init__(self, names: DestinationNames, version: Version) -> None:
         self._names = names
         self._version = version
-        # Those of the message before, which are often those of the next.
+        # Of the previous message, which the next one often shares.
         self._producer_id: ProducerId | None = None
         self._producer_text = ""
         self._destination: Destination | None = None
         self._destination_text = ""
 
     def encode(self, delivery: Delivery, subscription: str, ack: str = "") -> bytes:
-        """A MESSAGE. ``subscription`` and ``ack`` are lines, made as they are to be by :meth:`line`."""
+        """A MESSAGE. ``subscription`` and ``ack`` are complete header lines, as :meth:`line` makes them."""
         message, destination = delivery.message, delivery.destination
         content, size = _content(message)
         if destination is not self._destination:
@@ -151,17 +226,17 @@ class MessageFrames:
             f"message-id:{self._message_id(message.message_id)}\n"
             f"destination:{self._destination_text}\n"
             f"timestamp:{message.timestamp_ms or 0}\nexpires:{message.expiration_ms}\n"
-            f"priority:{message.priority}\n{self._more(message, delivery.redelivered, size)}\n"
+            f"priority:{message.priority}\n{self._optional_headers(message, delivery.redelivered, size)}\n"
         )
         return b"".join((encode_head(head), content, b"\0\n"))
 
     def end_of_browser(self, subscription: str, destination: Destination) -> bytes:
-        """What ActiveMQ sends when a browser has seen everything."""
+        """The MESSAGE that ends a browser's messages, as ActiveMQ sends it."""
         name = self.line("destination", self._names.text(destination))
         return encode_head(f"MESSAGE\n{subscription}message-id:0\nbrowser:end\n{name}\n") + b"\0\n"
 
     def line(self, name: str, value: str | None) -> str:
-        """A header, or nothing."""
+        """A header line; empty if there is no value."""
         return "" if value is None else f"{name}:{escape(value, self._version)}\n"
 
     def _message_id(self, message_id: MessageId | None) -> str:
@@ -174,8 +249,8 @@ class MessageFrames:
             self._producer_text = escape(f"{message_id.producer_id}:", self._version)
         return f"{self._producer_text}{message_id.producer_sequence}"
 
-    def _more(self, message: Message, redelivered: bool, size: int | None) -> str:
-        """The headers that only some messages have."""
+    def _optional_headers(self, message: Message, redelivered: bool, size: int | None) -> str:
+        """The lines of headers that not every message has."""
         lines = []
         if size is not None:
             lines.append(f"content-length:{size}\n")
@@ -194,7 +269,7 @@ class MessageFrames:
             if given is not None:
                 lines.append(f"{name}:{escape(given, self._version)}\n")
         for name, value in message.properties.items():
-            if name not in _GIVEN or (name == "reply-to" and reply_to is None):
+            if name not in _RESERVED or (name == "reply-to" and reply_to is None):
                 text = value if type(value) is str else java_text(value)
                 lines.append(f"{_escaped(name, self._version)}:{escape(text, self._version)}\n")
         return "".join(lines)
@@ -206,13 +281,13 @@ def _escaped(text: str, version: Version) -> str:
 
 
 def _content(message: Message) -> tuple[bytes, int | None]:
-    """The body, and its content-length if it has one: bytes do, a text only if a NUL would end it, or if
-    its producer wanted it so."""
+    """The body, and its content-length if it has one: bytes do; a string does if it contains a NUL, or if its
+    producer set one."""
     body = message.body
     if isinstance(body, str):
         try:
             content = body.encode()
-        except UnicodeEncodeError:  # half a surrogate pair, as Java can have it
+        except UnicodeEncodeError:  # half a surrogate pair, which a Java string may hold
             content = body.encode(errors="replace")
         has_size = b"\0" in content or "content-length" in message.properties
         return content, len(content) if has_size else None
@@ -252,7 +327,7 @@ def _java_float(value: float) -> str:
 
 
 def _shortest(value: Float) -> str:
-    """The fewest digits that make the same 32 bits."""
+    """The fewest digits that parse to the same 32 bits."""
     texts = (f"{value:.{digits}g}" for digits in range(6, 10))
     text = next((text for text in texts if Float(float(text)).bits == value.bits), repr(float(value)))
     return f"{Decimal(text):f}" if 1e-3 <= abs(value) < 1e7 else text

@@ -1,4 +1,4 @@
-"""What all connections of a broker's STOMP connectors share."""
+"""State shared by all STOMP connections of a broker: client ids, limits on memory, throttled logs."""
 
 from __future__ import annotations
 
@@ -7,34 +7,126 @@ import logging
 import os
 import secrets
 import socket
+from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
+from typing import Protocol
 
 from jdbcstore.broker.api import Broker
 from jdbcstore.broker.notices import BoundedLog, Notices
-from jdbcstore.broker.process.security import Security
-from jdbcstore.broker.stomp.inflow import Inflow
+from jdbcstore.broker.security import Security
 from jdbcstore.errors import NotAuthorized, StoreError
 from jdbcstore.util.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
 
+SMALL = 64 * 1024
+"""Bytes that each client may be sending, however much the others send."""
+_INFLOW_LIMIT = 256 * 1024 * 1024
+_TURN = 2.0
+"""Seconds without data after which a client loses its turn."""
 _LONGEST_HOST = 64
 _READ_BUFFER = 128 * 1024
 
 
-def answer_with(error: StoreError) -> None:
-    """What becomes of a store's error without a host that decides: the client is told."""
+class Sender(Protocol):
+    """A connection, as the inflow sees it."""
+
+    @property
+    def read_at(self) -> float:
+        """The time of the loop at which data was last received."""
+
+    def update_reading(self) -> None:
+        """Resume reading if it is allowed again."""
+
+
+class Inflow:
+    """The number of bytes that all clients together are sending: the memory for them is limited.
+
+    Beyond the limit, clients with large frames are not read, except one, whose turn it is: its frame can
+    complete, and frees its memory. No client is disconnected. To be used on the broker's loop only.
+    """
+
+    def __init__(self, notices: Notices, limit: int = _INFLOW_LIMIT) -> None:
+        self.limit = limit
+        self.held = 0
+        """Bytes of incomplete frames."""
+        self.under_way = 0
+        """Bytes of messages passed to the broker that have not been accepted yet. Sessions change it, and
+        call :meth:`notify` if it falls while connections are ``waiting``."""
+        self.waiting: dict[Sender, None] = {}
+        """Connections that are not read."""
+        self._notices = notices
+        self._large: dict[Sender, None] = {}
+        """Connections that have begun a large frame, the one whose turn is next first."""
+        self._loop: AbstractEventLoop | None = None
+
+    def is_over(self) -> bool:
+        return self.held + self.under_way > self.limit
+
+    def hold(self, sender: Sender, before: int, now: int) -> None:
+        """Change the number of bytes that a connection holds of incomplete frames."""
+        self.held += now - before
+        if now > SMALL:
+            self._large.setdefault(sender)
+        elif before > SMALL:
+            self._large.pop(sender, None)
+            self.waiting.pop(sender, None)
+        if now < before:
+            self.notify()
+
+    def may_read(self, sender: Sender, loop: AbstractEventLoop) -> bool:
+        """Whether to read from a connection that holds more than ``SMALL``; else it is notified later."""
+        if not self.is_over():
+            return True
+        if sender is next(iter(self._large), None) and self.under_way < self.limit:
+            return True
+        if self._notices.is_news("inflow"):
+            log.warning(
+                "clients are sending more than %d bytes at once: those with large messages take turns",
+                self.limit,
+                extra={"limit": "inflow", "clients": len(self._large)},
+            )
+        self.waiting[sender] = None
+        if self._loop is None:
+            self._loop = loop
+            loop.call_later(_TURN, self._check_turn)
+        return False
+
+    def notify(self) -> None:
+        """Have the waiting connections check again whether they may be read."""
+        if self.waiting:
+            waiting, self.waiting = self.waiting, {}
+            for sender in waiting:
+                sender.update_reading()
+
+    def _check_turn(self) -> None:
+        """Give the turn to the next connection if the first does not use it."""
+        loop, self._loop = self._loop, None
+        first = next(iter(self._large), None)
+        if loop is None or first is None or not self.waiting:
+            return
+        if loop.time() - first.read_at >= _TURN:
+            del self._large[first]
+            self._large[first] = None
+        self.notify()
+        if self.waiting and self._loop is None:
+            self._loop = loop
+            loop.call_later(_TURN, self._check_turn)
+
+
+def reply_with(error: StoreError) -> None:
+    """The default of ``on_store_error``: the client receives every error."""
     raise error
 
 
 class Service:
-    """The broker as its connectors have it: theirs to share, so that a client id is used once among all.
+    """The broker, its security and the limits that the connections of all its STOMP connectors share.
 
-    :param server: what CONNECTED says as ``server``; None is jdbcstore with its version
-    :param populate_user_id: whether messages say in JMSXUserID whose login has sent them
+    :param server: the header ``server`` of CONNECTED; None is jdbcstore with its version
+    :param populate_user_id: whether messages carry the sender's login in JMSXUserID
     :param on_store_error: decides about an error of the broker by raising: ``ReplySuppressed`` closes the
-        client's connection without an answer, everything else it is told
+        client's connection without a reply, any other error is sent to the client
     """
 
     def __init__(
@@ -45,7 +137,7 @@ class Service:
         server: str | None = None,
         populate_user_id: bool = False,
         clock: Clock | None = None,
-        on_store_error: Callable[[StoreError], None] = answer_with,
+        on_store_error: Callable[[StoreError], None] = reply_with,
     ) -> None:
         self.broker = broker
         self.security = security
@@ -56,41 +148,41 @@ class Service:
         self.read_buffer = memoryview(bytearray(_READ_BUFFER))
         self.notices = Notices()
         self.refusals = BoundedLog("refused logins")
-        self.answers = BoundedLog("errors that clients are told of")
-        self.comings = BoundedLog("logins and ends of connections", 1000)
+        self.errors = BoundedLog("errors sent to clients")
+        self.logins = BoundedLog("logins and closed connections", 1000)
         self.subscribing = BoundedLog("subscriptions", 1000)
         self.inflow = Inflow(self.notices)
         self._client_ids: set[str] = set()
-        self._noted: set[str] = set()
+        self._warned: set[str] = set()
         host = (socket.gethostname().replace(":", "-") or "localhost")[:_LONGEST_HOST]
         self._prefix = f"ID:{host}-{os.getpid()}-{self.clock.now_ms()}-{secrets.randbelow(10**9)}"
         self._numbers = itertools.count(1)
 
     def next_connection_id(self) -> str:
-        """As ActiveMQ names connections; never given twice, also not by another process."""
+        """A connection id as ActiveMQ makes them; unique among all processes."""
         return f"{self._prefix}:{next(self._numbers)}"
 
-    def take_client_id(self, client_id: str) -> None:
-        """Keep a client id for one connection.
+    def acquire_client_id(self, client_id: str) -> None:
+        """Reserve a client id for one connection.
 
-        :raises NotAuthorized: another has it
+        :raises NotAuthorized: another connection has it
         """
         if client_id in self._client_ids:
-            raise NotAuthorized(f"a client {client_id!r} is connected already; choose another client-id")
+            raise NotAuthorized(f"a client {client_id!r} is already connected; choose another client-id")
         self._client_ids.add(client_id)
 
-    def note_once(self, text: str) -> None:
-        """Log what the clients cannot know, the first time that one of them would have to."""
-        if text not in self._noted:
-            self._noted.add(text)
-            log.warning("%s", text)
-
-    def give_back_client_id(self, client_id: str) -> None:
+    def release_client_id(self, client_id: str) -> None:
         self._client_ids.discard(client_id)
+
+    def warn_once(self, text: str) -> None:
+        """Log that a client uses a feature which jdbcstore does not have, the first time one does."""
+        if text not in self._warned:
+            self._warned.add(text)
+            log.warning("%s", text)
 
 
 def _name_and_version() -> str:
-    """Some clients choose the headers that they send by it: they look for ActiveMQ in it."""
+    """Contains "ActiveMQ", by which some clients choose the headers that they send."""
     try:
         return f"jdbcstore/{version('jdbcstore')} (ActiveMQ)"
     except PackageNotFoundError:

@@ -1,56 +1,300 @@
-"""The subscriptions of one connection, under the names that the client has for them."""
+"""The subscriptions of one STOMP connection, and the messages in flight on each."""
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import logging
-from collections.abc import Iterator
+from asyncio import Future
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Protocol
 
-from jdbcstore.broker.stomp.consumer import StompConsumer
-from jdbcstore.broker.stomp.frames import Frame, Version
-from jdbcstore.broker.stomp.requests import required
-from jdbcstore.errors import ProtocolError
+from jdbcstore.broker.api import Delivery, Subscription, SubscriptionRequest
+from jdbcstore.broker.stomp.frames import Frame, Version, required, whole_number
+from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames
+from jdbcstore.errors import CorruptMessage, ProtocolError
 from jdbcstore.message.destination import Destination
 
 log = logging.getLogger(__name__)
 
+_CONVERT_STRINGS = "convert_string_expressions:"
+"""The prefix of a selector for which numbers in string properties compare as numbers, as in ActiveMQ."""
+
+Acked = list[tuple[str, Delivery]]
+"""Deliveries that the client has acknowledged, each with the key that it is acknowledged by."""
+
+
+class AckMode(StrEnum):
+    """How a client acknowledges: not at all, cumulatively, or one by one."""
+
+    AUTO = "auto"
+    CLIENT = "client"
+    INDIVIDUAL = "client-individual"
+
+
+def ack_mode(headers: Mapping[str, str]) -> AckMode:
+    """As in ActiveMQ, an unknown mode is ``auto``."""
+    try:
+        return AckMode(headers.get("ack", AckMode.AUTO))
+    except ValueError:
+        return AckMode.AUTO
+
+
+def subscription_request(
+    headers: Mapping[str, str],
+    names: DestinationNames,
+    version: Version,
+    connection_id: str,
+    client_id: str | None,
+) -> SubscriptionRequest:
+    """The request that the headers of a SUBSCRIBE make.
+
+    :raises ProtocolError: a header is invalid
+    """
+    destination = names.destination(headers["destination"])
+    name = headers.get("activemq.subscriptionName")
+    if name is not None and not destination.is_topic:
+        raise ProtocolError(
+            f"Invalid Subscription: cannot durably subscribe to a Queue destination: {destination}"
+        )
+    if name is not None and client_id is None:
+        raise ProtocolError("a durable subscription belongs to a client id; set client-id in CONNECT")
+    browser = headers.get("browser") == "true"
+    if browser and version is Version.V1_0:
+        raise ProtocolError("browsers need STOMP 1.1 or 1.2; accept one of these in CONNECT")
+    if browser and destination.is_topic:
+        raise ProtocolError(f"only queues can be browsed, and {destination} is a topic")
+    selector = headers.get("selector")
+    prefetch, priority = headers.get("activemq.prefetchSize"), headers.get("activemq.priority", "0")
+    return SubscriptionRequest(
+        destination=destination,
+        connection_id=connection_id,
+        prefetch=None if prefetch is None else whole_number("activemq.prefetchSize", prefetch, 0, 2**31 - 1),
+        selector=None if selector is None else _CONVERT_STRINGS + selector,
+        browser=browser,
+        client_id=None if name is None else client_id,
+        subscription_name=name,
+        retroactive=_flag(headers, "activemq.retroactive"),
+        no_local=_flag(headers, "activemq.noLocal"),
+        exclusive=_flag(headers, "activemq.exclusive"),
+        priority=whole_number("activemq.priority", priority, -128, 127),
+    )
+
+
+def _flag(headers: Mapping[str, str], name: str) -> bool:
+    return headers.get(name, "").strip().lower() == "true"
+
+
+class Owner(Protocol):
+    """The session, as its consumers see it."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether the client does not read its socket."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def written(self, consumer: StompConsumer) -> None:
+        """Have :meth:`StompConsumer.flushed` called once the output has been passed to the transport."""
+
+    def forget(self, consumer: StompConsumer, error: Exception) -> None:
+        """Remove a subscription that the broker has ended."""
+
+
+class StompConsumer:
+    """One subscription of a client: the broker's :class:`~jdbcstore.broker.api.Consumer`.
+
+    :param ack_prefix: the first part of the keys that the client acknowledges by, in version 1.2
+    """
+
+    __slots__ = (
+        "_auto", "_frames", "_in_transaction", "_line", "_numbers", "_owner", "_pending",
+        "_subscription", "_version", "ack_prefix", "mode", "request", "subscription_id",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        owner: Owner,
+        request: SubscriptionRequest,
+        mode: AckMode,
+        subscription_id: str | None,
+        frames: MessageFrames,
+        version: Version,
+        ack_prefix: str,
+    ) -> None:
+        self.request = request
+        self.mode = mode
+        self.subscription_id = subscription_id
+        self._owner = owner
+        self._frames = frames
+        self._version = version
+        self.ack_prefix = ack_prefix
+        self._line = frames.line("subscription", subscription_id)
+        self._numbers = itertools.count(1)
+        self._subscription: Subscription | None = None
+        self._pending: OrderedDict[str, Delivery] = OrderedDict()
+        """Unacknowledged deliveries by their keys, in delivery order."""
+        self._in_transaction: dict[str, str] = {}
+        """By key, the open transaction that has acknowledged a delivery."""
+        self._auto: list[Delivery] = []
+        """Deliveries in mode ``auto`` that have not been passed to the transport yet."""
+
+    @property
+    def keeps_messages(self) -> bool:
+        """False: a message has been encoded when ``deliver`` returns."""
+        return False
+
+    @property
+    def subscription(self) -> Subscription:
+        """The broker's end, set by :meth:`open`; nothing is delivered before."""
+        if self._subscription is None:
+            raise AssertionError("a consumer was used before it had subscribed")
+        return self._subscription
+
+    def open(self, subscription: Subscription) -> None:
+        """The broker has accepted the subscription: deliveries follow."""
+        self._subscription = subscription
+        if self._owner.paused:
+            subscription.pause()
+
+    def deliver(self, delivery: Delivery) -> None:
+        try:
+            self._deliver(delivery)
+        except CorruptMessage as error:
+            # A body is decoded late. One that cannot be decoded must not block the messages behind it.
+            log.error("a message of %s is rejected: %s", delivery.destination, error)
+            asyncio.get_running_loop().call_soon(self._reject, delivery)
+
+    def _reject(self, delivery: Delivery) -> None:
+        if self._subscription is not None:
+            self._subscription.reject([delivery])
+
+    def _deliver(self, delivery: Delivery) -> None:
+        if self.mode is AckMode.AUTO:
+            self._owner.write(self._frames.encode(delivery, self._line))
+            if not self._auto:
+                self._owner.written(self)
+            self._auto.append(delivery)
+            return
+        if self._version is Version.V1_2:
+            key = str(next(self._numbers))
+            ack = f"ack:{self.ack_prefix}{key}\n"
+        else:
+            key, ack = str(delivery.message.message_id), ""
+        self._owner.write(self._frames.encode(delivery, self._line, ack))
+        self._pending[key] = delivery
+
+    def browsed(self) -> None:
+        self._owner.write(self._frames.end_of_browser(self._line, self.request.destination))
+
+    def end(self, error: Exception) -> None:
+        # Not in this call: the broker is in the middle of its work.
+        asyncio.get_running_loop().call_soon(self._owner.forget, self, error)
+
+    def flushed(self) -> Future[None] | None:
+        """Acknowledge the deliveries in mode ``auto``: they have been passed to the transport."""
+        deliveries, self._auto = self._auto, []
+        return self.subscription.acknowledge(deliveries) if deliveries else None
+
+    def has(self, key: str, transaction: str | None = None) -> bool:
+        """Whether a delivery can be acknowledged: it has not been, or only in this transaction."""
+        return key in self._pending or (
+            transaction is not None and self._in_transaction.get(key) == transaction
+        )
+
+    def take(self, key: str) -> Acked:
+        """Remove and return the deliveries that an ACK covers; in mode ``client`` these are all up to it."""
+        pending = self._pending
+        if key not in pending:
+            return []
+        if self.mode is not AckMode.CLIENT:
+            return [(key, pending.pop(key))]
+        taken = []
+        while True:
+            one = pending.popitem(last=False)
+            taken.append(one)
+            if one[0] == key:
+                return taken
+
+    def take_one(self, key: str) -> Delivery:
+        """Remove and return the delivery that a NACK rejects."""
+        if self.request.browser:
+            raise ProtocolError("Cannot NACK a message of a browser, which does not consume messages")
+        return self._pending.pop(key)
+
+    def acked_in(self, transaction: str, acked: Acked) -> None:
+        """Remember that a transaction, which may be rolled back, has acknowledged these."""
+        self._in_transaction.update((key, transaction) for key, _ in acked)
+
+    def settle(self, acked: Acked) -> None:
+        """Forget these: their transaction has ended."""
+        for key, _ in acked:
+            self._in_transaction.pop(key, None)
+
+    def put_back(self, acked: Acked) -> None:
+        """Make these unacknowledged again, before the others: their transaction was rolled back."""
+        self.settle(acked)
+        for key, delivery in reversed(acked):
+            self._pending[key] = delivery
+            self._pending.move_to_end(key, last=False)
+
+    def pause(self) -> None:
+        if self._subscription is not None:
+            self._subscription.pause()
+
+    def resume(self) -> None:
+        if self._subscription is not None:
+            self._subscription.resume()
+
+    def close(self) -> None:
+        """Return to the broker the deliveries that the client has not acknowledged."""
+        self._pending.clear()
+        self._auto = []
+        if self._subscription is not None:
+            self._subscription.close()
+
 
 class Subscriptions:
-    """All that are open, in their order."""
+    """The open subscriptions of one connection, in the order of their SUBSCRIBE frames."""
 
-    def __init__(self, connection_id: str, most: int) -> None:
+    def __init__(self, connection_id: str, limit: int) -> None:
         self._connection_id = connection_id.replace(":", "-")
-        self._most = most
+        self._limit = limit
         self._numbered = 0
-        self._told = False
+        self._warned = False
         self._consumers: dict[str, StompConsumer] = {}
-        """By what begins the names to acknowledge by, in version 1.2."""
+        """By their ``ack_prefix``."""
         self._by_id: dict[str, StompConsumer] = {}
 
     def __iter__(self) -> Iterator[StompConsumer]:
         return iter(self._consumers.values())
 
     def next_prefix(self) -> str:
-        """What is to begin the names to acknowledge by, in which nothing has to be escaped.
+        """A new ``ack_prefix``, without characters that need an escape.
 
-        They are of this connection alone: a client that comes back and acknowledges what it got before
-        must not hit another message.
+        It is unique to this connection: a client that reconnects and acknowledges a message of its
+        previous connection must not hit another message.
 
-        :raises ProtocolError: there are too many
+        :raises ProtocolError: there are too many subscriptions
         """
-        if len(self._consumers) >= self._most:
-            if not self._told:
-                self._told = True
+        if len(self._consumers) >= self._limit:
+            if not self._warned:
+                self._warned = True
                 log.warning(
                     "connection %s has %d subscriptions, which is max_subscriptions: more are refused",
-                    *(self._connection_id, self._most),
+                    *(self._connection_id, self._limit),
                     extra={"limit": "max_subscriptions", "connection": self._connection_id},
                 )
-            raise ProtocolError(f"a connection has {self._most} subscriptions at most; open another")
+            raise ProtocolError(
+                f"the connection has {self._limit} subscriptions, the maximum; open another connection"
+            )
         self._numbered += 1
         return f"{self._connection_id}-{self._numbered}-"
 
     def add(self, consumer: StompConsumer) -> None:
-        """As in ActiveMQ, an id may be used twice; it is then the later one's."""
+        """As in ActiveMQ, an id may be used twice, and then names the later subscription."""
         self._consumers[consumer.ack_prefix] = consumer
         if consumer.subscription_id is not None:
             self._by_id[consumer.subscription_id] = consumer
@@ -60,27 +304,27 @@ class Subscriptions:
         if consumer.subscription_id is not None and self._by_id.get(consumer.subscription_id) is consumer:
             del self._by_id[consumer.subscription_id]
 
-    def take_all(self) -> list[StompConsumer]:
-        taken = [*self._consumers.values()]
+    def remove_all(self) -> list[StompConsumer]:
+        removed = [*self._consumers.values()]
         self._consumers, self._by_id = {}, {}
-        return taken
+        return removed
 
     def with_id(self, subscription_id: str) -> StompConsumer | None:
         return self._by_id.get(subscription_id)
 
     def of(self, destination: Destination) -> StompConsumer | None:
-        """The first one of a destination: version 1.0 knows subscriptions without an id."""
+        """The first one of a destination: in version 1.0 a subscription may have no id."""
         matching = (one for one in self._consumers.values() if one.request.destination == destination)
         return next(matching, None)
 
     def acknowledged(
         self, frame: Frame, version: Version, transaction: str | None = None
     ) -> tuple[StompConsumer, str]:
-        """Whose message an ACK or NACK is for, and what the consumer calls it.
+        """The consumer, and the key of its delivery, that an ACK or NACK names.
 
-        It may be one that the same transaction has acknowledged already, with a later one in mode ``client``.
+        The same transaction may have acknowledged it already, by a later one in mode ``client``.
 
-        :raises ProtocolError: nobody's, or it does not say
+        :raises ProtocolError: it does not name a delivery that can be acknowledged
         """
         headers, command = frame.headers, frame.command
         if version is Version.V1_2:
@@ -93,7 +337,7 @@ class Subscriptions:
             if subscription_id is not None:
                 consumer = self._by_id.get(subscription_id)
             elif version is Version.V1_1:
-                raise ProtocolError(f"{command} needs the subscription; add the header")
+                raise ProtocolError(f"{command} needs the header subscription; add it")
             else:
                 consumer = next((one for one in self._consumers.values() if one.has(key, transaction)), None)
         if consumer is None or not consumer.has(key, transaction):

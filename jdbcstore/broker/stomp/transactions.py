@@ -1,4 +1,4 @@
-"""The transactions that one connection has open, under the client's names for them."""
+"""The open transactions of one STOMP connection, by the names that the client gave them."""
 
 from __future__ import annotations
 
@@ -7,50 +7,50 @@ from asyncio import Future
 from functools import partial
 
 from jdbcstore.broker.api import Broker, BrokerTransaction
-from jdbcstore.broker.stomp.consumer import StompConsumer, Taken
+from jdbcstore.broker.stomp.subscriptions import Acked, StompConsumer
 from jdbcstore.errors import ProtocolError
 from jdbcstore.message.message import Message
 
-_MOST = 1000
+_MAX_OPEN = 1000
 
 
-class _Open:
-    """A transaction, and what it has taken from consumers."""
+class _Transaction:
+    """The broker's transaction, and the deliveries that it has acknowledged."""
 
-    __slots__ = ("acknowledged", "broker", "doom")
+    __slots__ = ("acknowledged", "broker", "failure")
 
     def __init__(self, broker: BrokerTransaction) -> None:
         self.broker = broker
-        self.acknowledged: list[tuple[StompConsumer, Taken]] = []
-        self.doom: BaseException | None = None
-        """Why it cannot be committed any more: the broker's is rolled back already."""
+        self.acknowledged: list[tuple[StompConsumer, Acked]] = []
+        self.failure: BaseException | None = None
+        """Why it can only be rolled back, as the broker's already has been."""
 
     def put_back(self) -> None:
-        for consumer, taken in reversed(self.acknowledged):
-            consumer.put_back(taken)
+        for consumer, acked in reversed(self.acknowledged):
+            consumer.put_back(acked)
 
 
 class Transactions:
-    """Begun, and ended in one way or the other.
+    """Begins transactions, adds sends and acknowledgements to them, and commits or rolls them back.
 
-    :raises ProtocolError: from each method, there is no such transaction, or there is one already
+    :raises ProtocolError: from each method: there is no transaction of that name, or there is one already
     """
 
     def __init__(self, broker: Broker, connection_id: str) -> None:
         self._broker = broker
         self._connection_id = connection_id
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _Transaction] = {}
 
     def begin(self, name: str) -> None:
         if name in self._open:
             raise ProtocolError(f"The transaction was already started: {name[:80]}")
-        if len(self._open) >= _MOST:
-            raise ProtocolError(f"a connection has {_MOST} transactions open at most; end some")
-        self._open[name] = _Open(self._broker.begin(self._connection_id))
+        if len(self._open) >= _MAX_OPEN:
+            raise ProtocolError(f"the connection has {_MAX_OPEN} open transactions, the maximum; end some")
+        self._open[name] = _Transaction(self._broker.begin(self._connection_id))
 
     def send(self, name: str, message: Message) -> Future[None]:
         transaction = self._find(name)
-        if transaction.doom is not None:
+        if transaction.failure is not None:
             done: Future[None] = asyncio.get_running_loop().create_future()
             done.set_result(None)
             return done
@@ -61,50 +61,50 @@ class Transactions:
             self._sent(transaction, done)
         return done
 
-    def _sent(self, transaction: _Open, done: Future[None]) -> None:
+    def _sent(self, transaction: _Transaction, done: Future[None]) -> None:
         error = None if done.cancelled() else done.exception()
         if error is not None and transaction in self._open.values():
-            self._doom(transaction, error)
+            self._fail(transaction, error)
 
-    def acknowledge(self, name: str, consumer: StompConsumer, taken: Taken) -> None:
+    def acknowledge(self, name: str, consumer: StompConsumer, acked: Acked) -> None:
         transaction = self._find(name)
-        consumer.lend(taken, name)
-        transaction.acknowledged.append((consumer, taken))
-        if transaction.doom is None:
-            transaction.broker.acknowledge(consumer.subscription, [delivery for _, delivery in taken])
+        consumer.acked_in(name, acked)
+        transaction.acknowledged.append((consumer, acked))
+        if transaction.failure is None:
+            transaction.broker.acknowledge(consumer.subscription, [delivery for _, delivery in acked])
 
-    def doom(self, name: str, error: BaseException) -> None:
-        """Something of a transaction, if there is one of this name, was refused: nothing of it happens."""
+    def fail(self, name: str, error: BaseException) -> None:
+        """Make a transaction, if there is one of this name, one that can only be rolled back."""
         transaction = self._open.get(name)
         if transaction is not None:
-            self._doom(transaction, error)
+            self._fail(transaction, error)
 
-    def _doom(self, transaction: _Open, error: BaseException) -> None:
-        if transaction.doom is None:
-            transaction.doom = error
+    def _fail(self, transaction: _Transaction, error: BaseException) -> None:
+        if transaction.failure is None:
+            transaction.failure = error
             transaction.broker.rollback()
 
     def commit(self, name: str) -> Future[None]:
         """Done once it is durable.
 
-        :raises ProtocolError: also if something of it was refused; it is rolled back
+        :raises ProtocolError: also if a part of it was refused; it is rolled back
         """
         transaction = self._find(name)
         del self._open[name]
-        if transaction.doom is not None:
+        if transaction.failure is not None:
             transaction.put_back()
             raise ProtocolError(
-                f"The transaction {name[:80]} is rolled back, for a part of it was refused:"
-                f" {transaction.doom}"
+                f"The transaction {name[:80]} is rolled back, because a part of it was refused:"
+                f" {transaction.failure}"
             )
-        for consumer, taken in transaction.acknowledged:
-            consumer.settle(taken)
+        for consumer, acked in transaction.acknowledged:
+            consumer.settle(acked)
         return transaction.broker.commit()
 
     def rollback(self, name: str) -> None:
         transaction = self._find(name)
         del self._open[name]
-        if transaction.doom is None:
+        if transaction.failure is None:
             transaction.broker.rollback()
         transaction.put_back()
 
@@ -113,10 +113,10 @@ class Transactions:
             self.rollback(name)
 
     def check(self, name: str) -> None:
-        """Only make sure that it has begun."""
+        """Only check that there is such a transaction."""
         self._find(name)
 
-    def _find(self, name: str) -> _Open:
+    def _find(self, name: str) -> _Transaction:
         try:
             return self._open[name]
         except KeyError:

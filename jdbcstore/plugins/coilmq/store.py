@@ -17,8 +17,7 @@ from coilmq.util.frames import MESSAGE, Frame
 import jdbcstore
 from jdbcstore.abc import Cursor, MessageStore, Store
 from jdbcstore.broker.stomp import frames as stomp
-from jdbcstore.broker.stomp.destinations import DestinationNames
-from jdbcstore.broker.stomp.messages import MessageFrames, to_message
+from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames, to_message
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import MessageId, ProducerId

@@ -181,7 +181,7 @@ def test_reading_is_linear_in_what_arrives() -> None:
     reader = FrameReader(Limits(), Version.V1_2)
     reader.feed(b"SEND\n\nx")
     assert reader.read() is None
-    reader._waiting = Counting(reader._waiting)
+    reader._partial = Counting(reader._partial)
     for _ in range(5000):
         reader.feed(b"x")
         assert reader.read() is None

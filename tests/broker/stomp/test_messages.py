@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from jdbcstore import Destination, Message
-from jdbcstore.broker.stomp.destinations import DestinationNames
 from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits, Version
-from jdbcstore.broker.stomp.messages import MessageFrames, java_text, to_message
+from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames, java_text, to_message
 from jdbcstore.errors import ProtocolError
 from jdbcstore.message.body import BodyType
 from jdbcstore.message.ids import MessageId, ProducerId

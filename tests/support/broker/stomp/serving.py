@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from jdbcstore import Store
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.policies import Policies
-from jdbcstore.broker.process.security import OpenDoor, Security
+from jdbcstore.broker.security import OpenDoor, Security
 from jdbcstore.broker.stomp.connector import Connector
 from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits, Version, encode
 from jdbcstore.broker.stomp.service import Service

@@ -1,4 +1,4 @@
-"""One time as the master: engine and connectors over an open store, and what its failures do to them."""
+"""A broker that is the master, and serves clients from an open store until a failure or the host ends it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jdbcstore.abc import Store
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.options import EngineOptions
 from jdbcstore.broker.policies import Policies
-from jdbcstore.broker.process.security import Security
+from jdbcstore.broker.security import Security
 from jdbcstore.broker.stomp.connector import Connector
 from jdbcstore.broker.stomp.service import Service
 from jdbcstore.config import Configuration
@@ -24,15 +24,15 @@ from jdbcstore.util.clock import Clock
 
 log = logging.getLogger(__name__)
 
-_PAUSE = 1.0
-"""Between attempts to serve from a database that comes and goes."""
+_RETRY_DELAY = 1.0
+"""Seconds between attempts to serve from a database that does not answer."""
 
 
-class Tenure:
-    """Serves a store until it is told to stop, or its handler says so.
+class MasterBroker:
+    """Engine and connectors over an open store, for one epoch.
 
-    Make, start and stop it on one loop, which ``on_serving`` is called on, too, each time when it serves
-    from then on. The store stays the caller's.
+    Create, start and stop it on one loop, on which ``on_serving`` is called, too, each time it begins to
+    serve. The caller keeps the store, and closes it.
     """
 
     def __init__(
@@ -57,16 +57,16 @@ class Tenure:
         self._ended: Future[Exception | None] = self._loop.create_future()
         self._stopped = False
         self.obstacle: str | None = "the broker is starting"
-        """Why it does not serve now."""
+        """Why it is not serving; None if it is."""
         self.exits_process = False
-        """Whether the handler says that the process is to end with it."""
+        """Whether the I/O exception handler is configured to end the process."""
         self._handler: IOExceptionHandler | None = None
         if isinstance(store, GuardedStore):
             host = _FromThreads(self, self._loop)
             self._handler = IOExceptionHandler(host, store, configuration.io_exception_handler)
 
     async def start(self) -> None:
-        """Serve clients from now on.
+        """Begin to serve clients.
 
         :raises StoreError: the store cannot be read
         :raises OSError: an address cannot be listened at
@@ -76,7 +76,7 @@ class Tenure:
 
     @property
     def addresses(self) -> list[tuple[str, Address]]:
-        """Where clients connect: each scheme, with the port that was chosen."""
+        """The addresses that clients connect to: each scheme, with the port that was chosen."""
         serving = self._configuration.broker.serving
         return [
             (one.scheme, connector.address)
@@ -84,18 +84,19 @@ class Tenure:
         ]
 
     async def ended(self) -> Exception | None:
-        """Wait for the end; what ended it, None if it was :meth:`end`."""
+        """Wait for the end; returns the error that caused it, None if it was :meth:`end`."""
         return await asyncio.shield(self._ended)
 
     def end(self, error: Exception | None = None) -> None:
-        """Have :meth:`ended` return."""
+        """Report not ready from now on, and have :meth:`ended` return."""
+        self.obstacle = "the broker is stopping"
         if not self._ended.done():
             self._ended.set_result(error)
 
     async def stop(self) -> None:
-        """Close the clients' connections, and wait for what is under way.
+        """Close the clients' connections, and wait for everything under way.
 
-        If it has failed, nobody is answered any more: the clients are to look for the next master.
+        After a failure connections are closed without a reply: clients are to connect to the next master.
         """
         self._stopped = True
         failed = self._ended.done() and self._ended.result() is not None
@@ -106,14 +107,14 @@ class Tenure:
             await self._stop_serving("the broker is stopped", at_once=failed)
 
     async def pause(self) -> None:
-        """Close the clients' connections, take no more, and forget what the engine knew."""
+        """Close the clients' connections, accept no more, and discard the engine's state."""
         async with self._changing:
             await self._stop_serving("the database does not answer", at_once=True)
 
     async def resume(self) -> None:
-        """Serve again, from what the store holds: what was out is given out again.
+        """Serve again from the contents of the store; messages that were in flight are redelivered.
 
-        A database that is gone again is waited for, until the lock is lost.
+        Waits for a database that stops answering again, until the lock is lost.
         """
         while not self._ended.done() and not self._has_lost_the_lock():
             async with self._changing:
@@ -123,8 +124,8 @@ class Tenure:
                     await self._serve()
                     break
                 except StoreUnavailable as error:
-                    log.warning("the database does not answer again: %s", error)
-            await asyncio.sleep(_PAUSE)
+                    log.warning("the database has stopped answering again: %s", error)
+            await asyncio.sleep(_RETRY_DELAY)
 
     def _has_lost_the_lock(self) -> bool:
         fence = self._store.fence if isinstance(self._store, GuardedStore) else None
@@ -140,7 +141,7 @@ class Tenure:
             concurrent_store_and_dispatch_queues=broker.concurrent_store_and_dispatch_queues,
         )
         policies = Policies(self._configuration.policies)
-        # After a defect the next master, or the next start, finds everything in the store.
+        # After an unexpected error the next master, or the next start, finds everything in the store.
         engine = Engine(self._store, policies, options=options, clock=self._clock, on_defect=self.end)
         self._engine = engine
         self._connect(engine)
@@ -149,9 +150,10 @@ class Tenure:
             for connector in self._connectors:
                 await connector.start()
         except BaseException as error:
-            await self._stop_serving(f"it could not be started: {error}", at_once=True)
+            await self._stop_serving(f"the broker could not be started: {error}", at_once=True)
             raise
-        self.obstacle = None
+        if not self._ended.done():
+            self.obstacle = None
         self._on_serving()
 
     def _connect(self, engine: Engine) -> None:
@@ -167,8 +169,7 @@ class Tenure:
             clock=self._clock,
             on_store_error=self._on_store_error,
         )
-        connectors = broker.serving
-        self._connectors = [Connector(self._service, one) for one in connectors]
+        self._connectors = [Connector(self._service, one) for one in broker.serving]
 
     async def _stop_serving(self, reason: str, *, at_once: bool = False) -> None:
         self.obstacle = reason
@@ -179,7 +180,7 @@ class Tenure:
                 await connector.stop()
         engine, self._engine = self._engine, None
         if engine is not None:
-            # To its end: a write that was given up on here and commits later would be news to nobody.
+            # Without a timeout: a write abandoned here could commit later, unnoticed.
             await engine.stop()
 
     def _on_store_error(self, error: StoreError) -> NoReturn:
@@ -189,21 +190,21 @@ class Tenure:
 
 
 class _FromThreads:
-    """The tenure, to its handler: called by a thread, done by the loop."""
+    """The master for its I/O exception handler: called by a thread, executed on the loop."""
 
-    def __init__(self, tenure: Tenure, loop: AbstractEventLoop) -> None:
-        self._tenure = tenure
+    def __init__(self, master: MasterBroker, loop: AbstractEventLoop) -> None:
+        self._master = master
         self._loop = loop
 
     def stop_connectors(self) -> None:
-        self._do(self._tenure.pause())
+        self._run(self._master.pause())
 
     def start_connectors(self) -> None:
-        self._do(self._tenure.resume())
+        self._run(self._master.resume())
 
     def stop(self, error: StoreError, *, exit_process: bool) -> None:
-        self._tenure.exits_process = exit_process
-        self._loop.call_soon_threadsafe(self._tenure.end, error)
+        self._master.exits_process = exit_process
+        self._loop.call_soon_threadsafe(self._master.end, error)
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result()
