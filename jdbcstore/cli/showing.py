@@ -47,8 +47,7 @@ def demo(
     """
     if find_spec("stomp") is None:
         raise ConfigurationError("the clients of the demo are stomp.py; run: pip install 'jdbcstore[demo]'")
-    from jdbcstore.cli.demo.processes import ProcessFailed
-    from jdbcstore.cli.demo.scenario import Plan, run
+    from jdbcstore.cli.demo.scenario import Plan, ProcessFailed, run
 
     folder = DEFAULT_FILE.parent / time.strftime(f"demo-%Y%m%d-%H%M%S-{os.getpid()}")
     make_folder(folder)
@@ -102,9 +101,9 @@ def _print_outcome(outcome: Outcome, plan: Plan) -> None:
 
 
 def _browse(recording: Path, database: Path) -> None:
-    from jdbcstore.cli.demo.recording import load
+    from jdbcstore.cli.demo.epilogue import load_recording
 
-    url = load(recording, database)
+    url = load_recording(recording, database)
     write_line(f"\nRows written by a real ActiveMQ, from {recording}, in {url}:\n")
     sys.stdout.flush()
     printer = TablePrinter(with_destination=True)
@@ -116,7 +115,7 @@ def _browse(recording: Path, database: Path) -> None:
 
 def _ask(moved: Path) -> None:
     """Three answers about the messages; where Spark cannot run, the sentence that says why."""
-    from jdbcstore.cli.demo.questions import QUESTIONS
+    from jdbcstore.cli.demo.epilogue import QUESTIONS
 
     url = f"sqlite:///{moved}"
     write_line(f"\nThree questions to Spark SQL, of every delivery, in {url}")

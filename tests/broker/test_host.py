@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
 from jdbcstore.config.io_handler import LeaseLockerIOExceptionHandlerConfig
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreUnavailable
+from jdbcstore.lockers.io_exceptions import IOExceptionHandler
 from tests.support.broker.frames import Stomp
 
 WAIT = 60.0
@@ -75,6 +77,27 @@ def test_it_serves_and_gives_the_lock_back(tmp_path: Path) -> None:
     run(main)
     with jdbcstore.open(configuration(tmp_path), lock_timeout=0.0) as store:
         assert [message.body for message in store.queue("A").recover()] == ["two pints"]
+
+
+def test_it_is_not_ready_once_a_stop_has_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+    close = IOExceptionHandler.close
+
+    def hanging(handler: IOExceptionHandler) -> None:
+        released.wait(WAIT)
+        close(handler)
+
+    monkeypatch.setattr(IOExceptionHandler, "close", hanging)
+
+    async def main() -> None:
+        async with BrokerHost(configuration(tmp_path)) as host:
+            stopping = asyncio.create_task(host.stop())
+            await asyncio.sleep(0)
+            assert await readiness(host) == (503, "the broker is stopping")
+            released.set()
+            await stopping
+
+    run(main)
 
 
 def test_a_slave_waits_and_follows(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""The main job: messages survive the death of the broker that stores them.
+"""The demo: persistent messages survive a broker that is killed again and again.
 
-Several producers and a consumer, each a process with a stock STOMP client, work through a broker, which
-alone opens the store. :func:`~jdbcstore.cli.demo.scenario.run` kills it with SIGKILL in mid-flight, again and
-again, and starts it anew. Who sent, acknowledged and received what is kept in a ledger on disk by those who
-did it; the outcome is computed from that ledger and from the store, after everybody has ended.
+Producers and a consumer, each a process with a stock STOMP client, exchange messages through one broker, the
+only process that opens the store. :func:`~jdbcstore.cli.demo.scenario.run` kills it with SIGKILL while
+messages are in flight, and starts a new one. Each process records what it sent, and what was acknowledged or
+received, in a ledger on disk. The outcome is computed from the ledger and the store after all have ended.
 """

@@ -1,4 +1,4 @@
-"""A stock client of STOMP, stomp.py, that connects again to a broker that was killed."""
+"""A STOMP client that reconnects to a restarted broker, on top of the stock client stomp.py."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Any, Self
 import stomp
 from stomp.exception import StompException
 
-_GONE = (StompException, OSError)
-"""What stomp.py raises when a connection ends under it."""
-_GIVE_UP = 60.0
-_ANSWER_WITHIN = 60.0
+_LOST = (StompException, OSError)
+"""Raised by stomp.py when a connection is lost."""
+_CONNECT_TIMEOUT = 60.0
+_RECEIPT_TIMEOUT = 60.0
 
 Delivery = tuple[dict[str, str], str]
 """Headers and body of a message."""
 
 
 class ConnectionLost(Exception):
-    """The broker died before it answered: what was asked was done, or it was not."""
+    """The broker died before it replied: the request may or may not have been executed."""
 
 
-class _Line(stomp.ConnectionListener):  # type: ignore[misc]
-    """One connection, and what has come on it, which a thread of stomp.py puts here."""
+class _Connection(stomp.ConnectionListener):  # type: ignore[misc]
+    """One connection, with queues that a thread of stomp.py fills with what it receives."""
 
     def __init__(self, port: int) -> None:
         self.messages: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
         self.receipts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        # Without a content-length a body is text, and not bytes.
+        # Without a content-length the body is a string, not bytes.
         self.connection = stomp.Connection12(
             [("127.0.0.1", port)], auto_content_length=False, reconnect_attempts_max=1
         )
@@ -49,16 +49,16 @@ class _Line(stomp.ConnectionListener):  # type: ignore[misc]
 
 
 class Client:
-    """One connection at a time to the broker at a port of this machine, whichever process that is now."""
+    """One connection at a time to the broker at a local port, whichever process that is now."""
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._line: _Line | None = None
+        self._current: _Connection | None = None
         self._subscription: dict[str, str] | None = None
-        self._asked = 0
+        self._requests = 0
 
     def subscribe(self, destination: str, prefetch: int) -> None:
-        """Consume from now on, on every connection; what is not acknowledged comes again."""
+        """Subscribe, on this and every later connection; unacknowledged messages are redelivered."""
         self._subscription = {
             "destination": destination,
             "id": "1",
@@ -67,71 +67,71 @@ class Client:
         }
 
     def send(self, destination: str, body: str, headers: dict[str, str]) -> None:
-        """Send a message, and wait for the receipt that says that it is stored.
+        """Send a message, and wait for the RECEIPT, which confirms that it is stored.
 
-        :raises ConnectionLost: nobody will know from here whether it was
+        :raises ConnectionLost: it may or may not be stored
         """
-        self._ask(lambda connection, more: connection.send(destination, body, headers=headers, **more))
+        self._request(lambda connection, more: connection.send(destination, body, headers=headers, **more))
 
-    def take(self, timeout: float) -> Delivery | None:
-        """The next message; None if none came in ``timeout`` seconds.
+    def receive(self, timeout: float) -> Delivery | None:
+        """The next message; None if there is none within ``timeout`` seconds.
 
-        :raises ConnectionLost: what was given out and not acknowledged comes again
+        :raises ConnectionLost: unacknowledged messages will be redelivered
         """
         try:
             found = self._connected().messages.get(timeout=timeout)
         except queue.Empty:
             return None
         if found is None:
-            self._line = None
-            raise ConnectionLost("the broker is gone")
+            self._current = None
+            raise ConnectionLost("the connection to the broker was lost")
         return found
 
     def acknowledge(self, deliveries: list[Delivery]) -> None:
-        """Acknowledge messages, and wait until the broker has done it.
+        """Acknowledge messages, and wait for the RECEIPT.
 
-        :raises ConnectionLost: some come again, perhaps
+        :raises ConnectionLost: some may be redelivered
         """
-        *most, last = [headers["ack"] for headers, _ in deliveries]
+        *others, last = [headers["ack"] for headers, _ in deliveries]
 
-        def ask(connection: Any, more: dict[str, str]) -> None:
-            for one in most:
+        def send_acks(connection: Any, more: dict[str, str]) -> None:
+            for one in others:
                 connection.ack(one)
             connection.ack(last, **more)
 
-        self._ask(ask)
+        self._request(send_acks)
 
-    def _ask(self, ask: Callable[[Any, dict[str, str]], None]) -> None:
-        line = self._connected()
-        self._asked += 1
-        receipt = str(self._asked)
+    def _request(self, request: Callable[[Any, dict[str, str]], None]) -> None:
+        current = self._connected()
+        self._requests += 1
+        receipt = str(self._requests)
         try:
-            ask(line.connection, {"receipt": receipt})
-            answer = line.receipts.get(timeout=_ANSWER_WITHIN)
-        except _GONE:
+            request(current.connection, {"receipt": receipt})
+            answer = current.receipts.get(timeout=_RECEIPT_TIMEOUT)
+        except _LOST:
             answer = None
         if answer != receipt:
-            self._line = None
-            raise ConnectionLost("the broker is gone")
+            self._current = None
+            raise ConnectionLost("the connection to the broker was lost")
 
-    def _connected(self) -> _Line:
-        deadline = time.monotonic() + _GIVE_UP
-        while self._line is None:
+    def _connected(self) -> _Connection:
+        deadline = time.monotonic() + _CONNECT_TIMEOUT
+        while self._current is None:
             try:
-                self._line = _Line(self._port)
-            except _GONE:  # after a pause of stomp.py's own
+                self._current = _Connection(self._port)
+            except _LOST:  # after a pause of stomp.py's own
                 if time.monotonic() > deadline:
                     raise
             else:
                 if self._subscription is not None:
-                    self._line.connection.subscribe(**self._subscription)
-        return self._line
+                    self._current.connection.subscribe(**self._subscription)
+        return self._current
 
     def close(self) -> None:
-        """Disconnect; everything was confirmed before."""
-        if self._line is not None:
-            with suppress(*_GONE):
-                self._line.connection.disconnect()
+        """Disconnect; every request has been confirmed."""
+        if self._current is not None:
+            with suppress(*_LOST):
+                self._current.connection.disconnect()
 
     def __enter__(self) -> Self:
         return self

@@ -1,6 +1,6 @@
-"""What each process did, in an SQLite file of the demo's own: the witness beside the store.
+"""The record of everything that was sent, acknowledged and received, in an SQLite file of its own.
 
-Its SQL is here because the store must not take part in its own trial.
+It does not use the store, which is on trial.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CREATE INDEX IF NOT EXISTS received_message ON received (message_id, delivery);
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How far everybody is."""
+    """The progress of all processes."""
 
     sent: int
     acknowledged: int
@@ -38,7 +38,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of the messages; read from the files that the processes left."""
+    """The final counts of messages, read from the files that the processes left."""
 
     sent: int
     retried: int
@@ -53,7 +53,7 @@ class Outcome:
 
     @property
     def kept_the_promise(self) -> bool:
-        """Whether every acknowledged message came exactly once, or again and marked so."""
+        """Whether every acknowledged message was received, and every duplicate marked as redelivered."""
         wrong = self.unmarked + self.damaged + self.lost + self.unknown + self.left_in_store
         return wrong == 0 and self.sent == self.acknowledged == self.received
 
@@ -64,7 +64,7 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode=WAL")
-        # Those who write here are not killed, and a machine that stops ends the demo.
+        # Its writers are not killed, and a crash of the machine ends the demo.
         self._connection.execute("PRAGMA synchronous=OFF")
 
     @classmethod
@@ -74,14 +74,14 @@ class Ledger:
         return ledger
 
     def sending(self, message_id: str, acknowledged: str | None) -> None:
-        """This message is sent now; that one, before, was acknowledged."""
+        """Record that a message is about to be sent, and that the previous one was acknowledged."""
         with self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
             if acknowledged is not None:
                 self.acknowledged(acknowledged)
             self._connection.execute("INSERT INTO sent (message_id) VALUES (?)", (message_id,))
 
-    def sending_again(self, message_id: str) -> None:
+    def resending(self, message_id: str) -> None:
         self._connection.execute(
             "UPDATE sent SET attempts = attempts + 1 WHERE message_id = ?", (message_id,)
         )
@@ -90,7 +90,7 @@ class Ledger:
         self._connection.execute("UPDATE sent SET acknowledged = 1 WHERE message_id = ?", (message_id,))
 
     def received(self, deliveries: Iterable[tuple[str, int, bool]]) -> None:
-        """Message id, redelivery counter, and whether the body is what was sent."""
+        """Record deliveries: message id, redelivery counter, and whether the body is intact."""
         with self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.executemany(
@@ -122,7 +122,7 @@ SELECT COUNT(*), COALESCE(SUM(acknowledged), 0), (SELECT COUNT(DISTINCT message_
 FROM sent
 """
 
-# Every delivery of a message behind its first must say that it is not the first.
+# Every delivery of a message after its first must be marked as redelivered.
 _OUTCOME = """
 SELECT
     (SELECT COUNT(*) FROM sent),

@@ -1,27 +1,97 @@
-"""The course of the demo: start everybody, kill the broker, judge what is left."""
+"""The scenario of the demo: start all processes, kill the broker repeatedly, and compute the outcome."""
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Self
 
 from jdbcstore import JdbcStore
 from jdbcstore.cli.demo.ledger import Counts, Ledger, Outcome
-from jdbcstore.cli.demo.processes import Process, ProcessFailed
 
-_LOOK = 0.02
-_STUCK = 90.0
+_INTERVAL = 0.02
+_STALLED = 90.0
 _LONGEST_AIM = 0.05
+
+
+class ProcessFailed(Exception):
+    """A process of the demo ended unexpectedly, or the run stalled."""
+
+
+class Process:
+    """A worker in a process of its own.
+
+    It ends when its standard input does, so it does not outlive the process that started it.
+    """
+
+    def __init__(self, role: str, *arguments: object, log: IO[bytes], url: str = "") -> None:
+        self.role = role
+        self._popen = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-m", "jdbcstore.cli.demo.workers", role, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=_environment(url),
+            # Ctrl-C in the terminal is for the demo, which ends the others.
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    def ended(self) -> bool:
+        """Whether it has ended successfully.
+
+        :raises ProcessFailed: it has failed
+        """
+        code = self._popen.poll()
+        if code:
+            raise ProcessFailed(f"the {self.role} process {self.pid} ended with exit code {code}")
+        return code == 0
+
+    def end_input(self) -> None:
+        """Close its standard input: it is to end."""
+        if self._popen.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._popen.stdin.close()
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL, which it cannot handle."""
+        self._popen.send_signal(signal.SIGKILL)
+        self._popen.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.kill()
+        self.end_input()
+
+
+def _environment(url: str) -> dict[str, str]:
+    """This process's environment plus the store's URL, which must not appear in the list of processes."""
+    package = str(Path(__file__).parents[3])
+    path = os.environ.get("PYTHONPATH")
+    return {
+        **os.environ,
+        "JDBCSTORE_URL": url,
+        "PYTHONPATH": f"{package}{os.pathsep}{path}" if path else package,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What the demo does. ``folder`` is a fresh one; ``url`` a store whose ``queue`` is empty."""
+    """The parameters of a run: ``folder`` is a new one, ``url`` a store whose ``queue`` is empty."""
 
     folder: Path
     url: str
@@ -36,41 +106,41 @@ class Plan:
 
     @property
     def moved(self) -> Path:
-        """The consumer's own store: every delivery, of which Spark is asked."""
+        """The consumer's own store: every delivery, for Spark SQL."""
         return self.folder / "moved.db"
 
     @property
     def shares(self) -> list[int]:
-        """How many messages each producer sends."""
+        """The number of messages that each producer sends."""
         each, more = divmod(self.messages, self.producers)
         return [each + (number < more) for number in range(self.producers)]
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who wants to know what happens while it does."""
+    """Callbacks that report progress."""
 
     counts: Callable[[Counts], None]
     killed: Callable[[int, int, Counts], None]
-    """The number of the kill, the process that is gone, and how far everybody was."""
+    """Called with the number of the kill, the id of the killed process, and the progress so far."""
 
 
 def run(plan: Plan, listener: Listener) -> Outcome:
-    """Play it through, and read the outcome from the disk.
+    """Run the scenario, and read the outcome from disk.
 
-    :raises ProcessFailed: a process ended by itself, or nothing moved for a long time
+    :raises ProcessFailed: a process ended unexpectedly, or there was no progress for 90 seconds
     """
     Ledger.create(plan.ledger).close()
     with ExitStack() as stack:
-        _Course(plan, listener, stack).run()
+        _Run(plan, listener, stack).run()
     with JdbcStore(plan.url, read_only=True) as store:
         left = store.queue(plan.queue).message_count()
     with Ledger(plan.ledger) as ledger:
         return ledger.outcome(left)
 
 
-class _Course:
-    """One run; everything it starts and opens ends with ``stack``."""
+class _Run:
+    """One run; everything that it starts and opens is closed with ``stack``."""
 
     def __init__(self, plan: Plan, listener: Listener, stack: ExitStack) -> None:
         self._plan = plan
@@ -101,23 +171,23 @@ class _Course:
         self._watch_until(self._broker.ended)
 
     def _watch_until(self, condition: Callable[[], bool]) -> None:
-        moved = time.monotonic()
+        progressed = time.monotonic()
         while not condition():
             counts = self._ledger.counts()
             if counts != self._counts:
                 self._counts = counts
                 self._listener.counts(counts)
-                moved = time.monotonic()
-            elif time.monotonic() > moved + _STUCK:
-                raise ProcessFailed(f"nothing moved for {_STUCK:.0f} seconds")
+                progressed = time.monotonic()
+            elif time.monotonic() > progressed + _STALLED:
+                raise ProcessFailed(f"there was no progress for {_STALLED:.0f} seconds")
             self._broker.ended()
             if self._kills < self._plan.kills and counts.acknowledged >= self._next_kill():
                 self._kill()
-            time.sleep(_LOOK)
+            time.sleep(_INTERVAL)
         self._listener.counts(self._ledger.counts())
 
     def _next_kill(self) -> int:
-        """After how many acknowledged messages: the kills are spread over the whole course."""
+        """The number of acknowledged messages at the next kill: kills are spread over the whole run."""
         return self._plan.messages * (self._kills + 1) // (self._plan.kills + 1)
 
     def _kill(self) -> None:
@@ -128,14 +198,14 @@ class _Course:
         self._broker = self._start_broker()
 
     def _start_broker(self) -> Process:
-        return self._start("serving", self._port, self._plan.folder, url=self._plan.url)
+        return self._start("broker", self._port, self._plan.folder, url=self._plan.url)
 
-    def _start(self, module: str, *arguments: object, url: str = "") -> Process:
-        return self._stack.enter_context(Process(module, *arguments, log=self._log, url=url))
+    def _start(self, role: str, *arguments: object, url: str = "") -> Process:
+        return self._stack.enter_context(Process(role, *arguments, log=self._log, url=url))
 
 
 def _free_port() -> int:
-    """A port of this machine that nobody uses, for all brokers of this course."""
+    """A free local port, for all brokers of this run."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
         return port

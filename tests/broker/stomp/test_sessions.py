@@ -248,7 +248,7 @@ def test_groups_and_virtual_topics_are_logged_once(store: Store, caplog: pytest.
             one.send("/topic/VirtualTopic.PRICES", "")
             one.subscribe("/queue/Consumer.A.VirtualTopic.PRICES")
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert [text.partition(",")[0] for text in told] == [
+    assert [text.partition(":")[0] for text in told] == [
         "a client sends messages with JMSXGroupID",
         "a client uses VirtualTopic.>",
     ]

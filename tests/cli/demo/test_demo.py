@@ -66,7 +66,7 @@ def test_a_broker_that_cannot_start(local: CommandLine) -> None:
     result = local.run("demo", "--url", "sqlite:///nowhere/store.db", "--messages", "10")
 
     assert result.code == 1
-    assert "the serving process" in result.err
+    assert "the broker process" in result.err
     (log,) = local.folder.glob("activemq-data/demo-*/processes.log")
     assert "the folder nowhere of the SQLite file does not exist" in log.read_text()
     assert str(log.relative_to(local.folder)) in result.err
@@ -89,7 +89,7 @@ def test_what_is_no_recording(local: CommandLine) -> None:
     result = local.run("demo", "--messages", "10", "--kills", "0", "--recording", "rubbish")
 
     assert result.code == 3
-    assert "rubbish is no recording" in result.err
+    assert "rubbish is not a recording" in result.err
 
 
 @pytest.mark.backends("postgresql", "mariadb")

@@ -34,7 +34,7 @@ def test_once_each(ledger: Ledger) -> None:
 
 def test_again_and_marked(ledger: Ledger) -> None:
     ledger.sending("a", acknowledged=None)
-    ledger.sending_again("a")
+    ledger.resending("a")
     ledger.sending("b", acknowledged="a")
     ledger.acknowledged("b")
     ledger.received([("a", 0, True), ("b", 0, True), ("a", 1, True), ("a", 2, True)])
