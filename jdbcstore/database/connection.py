@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.adapters.sql import UNGUARDED, Batch, Guard, Guards, Key, Row, Sql, TenureGuard
+from jdbcstore.database.adapters.sql import UNGUARDED, Batch, EpochGuard, Guard, Guards, Key, Row, Sql
 from jdbcstore.database.statements.builder import Query, Statement
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.errors import StoreError
@@ -33,7 +33,7 @@ class Connection:
         self._driver_errors = driver_errors
         self._raw = raw
         self.cursor = adapter.cursor(raw)
-        self.tenure: TenureGuard | None = None
+        self.tenure: EpochGuard | None = None
         """What must hold whenever this connection writes."""
         self.session: Row | None = None
         """What another connection knows it by, once it was asked for; see :meth:`identify`."""

@@ -11,8 +11,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchTableError, SQLAlche
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jdbcstore.config import StoreConfig
-from jdbcstore.database.adapters import adapter_for, without_secrets
 from jdbcstore.database.adapters.base import Failure
+from jdbcstore.database.adapters.registry import adapter_for
+from jdbcstore.database.adapters.urls import without_secrets
 from jdbcstore.database.tables import define_tables
 from jdbcstore.errors import (
     AuthenticationFailed,

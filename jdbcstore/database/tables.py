@@ -18,8 +18,7 @@ from sqlalchemy.sql import quoted_name
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config import StoreConfig
-from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.adapters.types import Worded
+from jdbcstore.database.adapters.base import Adapter, Worded
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from jdbcstore.database.adapters.sql import TenureGuard
+from jdbcstore.database.adapters.sql import EpochGuard
 from jdbcstore.errors import LockLost
 from jdbcstore.util.clock import Clock
 
@@ -21,7 +21,7 @@ class Fence:
     """
 
     def __init__(
-        self, guard: TenureGuard, epoch: int, held_until: Callable[[], float], clock: Clock, *, silence: float
+        self, guard: EpochGuard, epoch: int, held_until: Callable[[], float], clock: Clock, *, silence: float
     ) -> None:
         self.guard = guard
         self.epoch = epoch

@@ -12,9 +12,8 @@ from pathlib import Path
 from jdbcstore.analytics import drivers, java
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.config import Configuration
-from jdbcstore.database.adapters import adapter_class
 from jdbcstore.database.adapters.jdbc.jvm import JARS, find_jar, usual_jars
-from jdbcstore.database.adapters.registry import BUILT_IN, GENERIC
+from jdbcstore.database.adapters.registry import BUILT_IN, GENERIC, adapter_class
 from jdbcstore.database.engine import Database
 from jdbcstore.errors import ConfigurationError, SchemaError, StoreError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jpype
 from sqlalchemy import URL, Engine, NullPool, QueuePool, create_engine
 
-from jdbcstore.database.adapters import adapter_for
+from jdbcstore.database.adapters.registry import adapter_for
 from tests.support.jvm import QUICK
 
 FORMS = {

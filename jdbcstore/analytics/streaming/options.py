@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from jdbcstore.analytics.streaming.vendors import WRITERS
 from jdbcstore.analytics.vendors import vendor_of
 from jdbcstore.config import StoreConfig, load_config
-from jdbcstore.database.adapters import adapter_for
+from jdbcstore.database.adapters.registry import adapter_for
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import Destination
 

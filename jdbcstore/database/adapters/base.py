@@ -1,4 +1,4 @@
-"""What an adapter is: the facts of one vendor that SQLAlchemy does not know."""
+"""The adapter base class: the facts of one vendor that SQLAlchemy does not know, and its way of writing."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from sqlalchemy import URL, BigInteger, Connection, Dialect, LargeBinary, Select, String, func
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ColumnElement
-from sqlalchemy.types import TypeEngine
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from jdbcstore.config.placeholders import Template
 from jdbcstore.database.adapters.sql import (
@@ -30,19 +31,61 @@ from jdbcstore.errors import ConfigurationError, MissingDriver
 class Failure(enum.Enum):
     """What a driver's error means to the store."""
 
-    DISCONNECTED = "the connection is gone, or could not be made"
+    DISCONNECTED = "the connection is lost, or could not be opened"
     REFUSED = "the login was refused"
-    TRANSIENT = "a deadlock or serialisation failure: the same work may succeed at once"
+    TRANSIENT = "a deadlock or serialization failure: the same work may succeed if tried again"
     DUPLICATE = "a unique key exists"
     BAD_VALUE = "this row cannot be stored"
     TOO_LARGE = "this row is beyond a size limit"
-    FULL = "the database has no room left"
-    NO_TABLE = "a table or column is absent"
+    FULL = "the database has no space left"
+    NO_TABLE = "a table or column does not exist"
     OTHER = "anything else"
 
 
+_STATES = {
+    "23505": Failure.DUPLICATE,
+    "22001": Failure.BAD_VALUE,
+    **dict.fromkeys(("42P01", "42703", "42S02", "42S22", "42704"), Failure.NO_TABLE),
+    "57011": Failure.FULL,
+    "HYT00": Failure.TRANSIENT,  # lock timeout
+}
+_STATE_CLASSES = {
+    "08": Failure.DISCONNECTED,
+    "22": Failure.BAD_VALUE,
+    "23": Failure.BAD_VALUE,
+    "28": Failure.REFUSED,
+    "40": Failure.TRANSIENT,
+    "53": Failure.FULL,
+    "54": Failure.TOO_LARGE,
+}
+
+
+def failure_of(state: str | None) -> Failure:
+    """The meaning of a SQLSTATE, for errors that no vendor's own number explains better."""
+    if not state:
+        return Failure.OTHER
+    return _STATES.get(state) or _STATE_CLASSES.get(state[:2], Failure.OTHER)
+
+
+class Worded(TypeDecorator[Any]):
+    """A column type that is written literally in CREATE TABLE, and is the base type everywhere else."""
+
+    impl: TypeEngine[Any] | type[TypeEngine[Any]] = String
+    cache_ok = True
+
+    def __init__(self, base: TypeEngine[Any], text: str) -> None:
+        super().__init__()
+        self.impl = base
+        self.text = text
+
+
+@compiles(Worded)
+def _write(type_: Worded, _compiler: Any, **_options: Any) -> str:
+    return type_.text
+
+
 class Adapter:
-    """The vendor-neutral behaviour; each vendor's page overrides what differs.
+    """The vendor-neutral behaviour; a vendor's module overrides what differs.
 
     Connections are in autocommit mode, so that work of one statement costs one round trip;
     everything longer is framed by :meth:`begin` and :meth:`commit`.
@@ -52,39 +95,12 @@ class Adapter:
     drivers: ClassVar[dict[str, tuple[str, str]]]
     """SQLAlchemy driver name -> Python module, extra that installs it; the first is the default."""
     jdbc_subprotocols: ClassVar[tuple[str, ...]]
+
+    # Names and types of the tables
     fold_upper: ClassVar[bool] = True
     """Whether ACTIVEMQ_MSGS unquoted stays upper-case on this vendor."""
-    acks_key_has_priority: ClassVar[bool] = True
-    """Whether a fresh ActiveMQ leaves PRIORITY in the primary key of ACTIVEMQ_ACKS."""
-    acks_key_is_named: ClassVar[bool] = False
-    drop_acks_key: ClassVar[str] = "DROP PRIMARY KEY"
-    """What follows ALTER TABLE to drop a primary key; ``{name}`` is its quoted name."""
-    alters_by_copy: ClassVar[bool] = False
-    """Whether a table takes new columns only: for any other change it is copied."""
-    joins_alterations: ClassVar[bool] = False
-    """Whether one ALTER TABLE may say several things, separated by commas."""
-    transactional_ddl: ClassVar[bool] = False
-    """Whether a transaction holds changes of the schema too."""
-    lock_migrations: ClassVar[str] = ""
-    """A statement that waits until no other migration runs here; until the transaction or session ends."""
-    can_forbid_null: ClassVar[bool] = False
-    """Whether a column that is indexed can be altered so that it takes no NULL."""
-    statement_end: ClassVar[str] = ";"
-    """What ends a statement in a script for the vendor's own client."""
-    has_users: ClassVar[bool] = True
-    owner_grants: ClassVar[tuple[str, ...]] = ()
-    """What ``{owner}`` needs to create and migrate tables."""
-    make_transactional: ClassVar[str] = ""
-    """What follows ALTER TABLE, so that a table that has no transactions gets them."""
-    small_binary_types: ClassVar[frozenset[str]] = frozenset()
-    """Types that an ActiveMQ which mistook the vendor gave MSG, too small for what messages are."""
     quotes_names: ClassVar[bool] = True
-    """Whether names are quoted; not where that would change what they mean."""
-    begin_statement: ClassVar[str] = "BEGIN"
-    guards_insert: ClassVar[bool] = False
-    """Whether an INSERT of what a SELECT finds keeps that locked, as the SELECT alone does."""
-    now_ms: ClassVar[str]
-    """An expression for the database's clock in epoch milliseconds; empty where it has none."""
+    """Whether names are quoted; False where that would change their meaning."""
     sequence_type: ClassVar[TypeEngine[Any]] = BigInteger()
     long_type: ClassVar[TypeEngine[Any]] = BigInteger()
     binary_type: ClassVar[TypeEngine[Any]] = LargeBinary()
@@ -92,45 +108,83 @@ class Adapter:
     msg_id_type: ClassVar[TypeEngine[Any]] = String(250)
     string_id_type: ClassVar[TypeEngine[Any]] = String(250)
     own_name_type: ClassVar[TypeEngine[Any] | None] = None
-    """Of names in the tables that ActiveMQ has none of, where the others compare without regard to case."""
+    """The type of names in jdbcstore's own tables, where ActiveMQ's compare regardless of case."""
     table_options: ClassVar[dict[str, Any]] = {}
     key_options: ClassVar[dict[str, Any]] = {}
-    """Of a primary key of several names."""
-    limit_clause: ClassVar[str] = ""
-    """What goes before a number behind a query, so that it finds no more rows."""
-    index_hint: ClassVar[str] = ""
-    """What follows a table's name so that a query takes ``{index}``, where the planner would not."""
+    """Options of a primary key of several names."""
+    small_binary_types: ClassVar[frozenset[str]] = frozenset()
+    """Types too small for messages, which an ActiveMQ with the wrong adapter gave MSG."""
+    acks_key_has_priority: ClassVar[bool] = True
+    """Whether a fresh ActiveMQ leaves PRIORITY in the primary key of ACTIVEMQ_ACKS."""
+    acks_key_is_named: ClassVar[bool] = False
 
+    # Changes of the schema
+    drop_acks_key: ClassVar[str] = "DROP PRIMARY KEY"
+    """The ALTER TABLE clause that drops a primary key; ``{name}`` is its quoted name."""
+    alters_by_copy: ClassVar[bool] = False
+    """Whether only new columns can be added to a table: for any other change it is copied."""
+    joins_alterations: ClassVar[bool] = False
+    """Whether one ALTER TABLE takes several clauses, separated by commas."""
+    transactional_ddl: ClassVar[bool] = False
+    """Whether changes of the schema are part of the transaction."""
+    lock_migrations: ClassVar[str] = ""
+    """A statement that waits for other migrations here; its lock ends with the transaction or session."""
+    can_forbid_null: ClassVar[bool] = False
+    """Whether an indexed column can be altered to NOT NULL."""
+    make_transactional: ClassVar[str] = ""
+    """The ALTER TABLE clause that moves a table to an engine with transactions."""
+    statement_end: ClassVar[str] = ";"
+    """The end of a statement in a script for the vendor's own client."""
+    has_users: ClassVar[bool] = True
+    owner_grants: ClassVar[tuple[str, ...]] = ()
+    """The rights that ``{owner}`` needs to create and migrate tables."""
+
+    # Statements
+    begin_statement: ClassVar[str] = "BEGIN"
+    now_ms: ClassVar[str]
+    """An expression for the database's clock in epoch milliseconds; empty if there is none."""
+    size_function: ClassVar[str] = "length"
+    """The function that returns the length of a binary column in bytes."""
+    limit_clause: ClassVar[str] = ""
+    """The keyword, after a query and before a number, that limits its rows; empty if there is none."""
+    index_hint: ClassVar[str] = ""
+    """The hint, after a table's name, to use ``{index}``; for planners that would not."""
+    guards_insert: ClassVar[bool] = False
+    """Whether INSERT ... SELECT keeps the rows that it reads locked, as the SELECT alone does."""
     touches_to_lock: ClassVar[bool] = False
-    """Whether a row is locked by an UPDATE that changes nothing, because no SELECT here does it for good."""
+    """Whether a row is locked by an UPDATE that changes nothing, because a SELECT cannot lock it."""
     locks_rows: ClassVar[bool] = True
     """Whether one row can be locked while others are written."""
+    max_blob: ClassVar[int] = 2**31 - 1
+    """The largest MSG in bytes, where no setting of the server limits it."""
+
+    # Where the database is
 
     def lock_directory(self, url: URL) -> str | None:  # noqa: ARG002
-        """Where the lock of a database is that is a file of this machine; None for a server's."""
+        """The directory of the lock file, for a database that is a file of this machine; else None."""
         return None
 
     def is_local(self, url: URL) -> bool:
-        """Whether the database is a file of this machine, which no broker on another one reaches."""
+        """Whether the database is a file of this machine, out of reach for brokers on other machines."""
         return self.lock_directory(url) is not None
 
     @classmethod
     def url_from_jdbc(cls, text: str) -> URL:
-        """What to connect to, for a JDBC URL of this vendor.
+        """The SQLAlchemy URL for a JDBC URL of this vendor.
 
-        :raises ConfigurationError: the text is no JDBC URL
+        :raises ConfigurationError: the text is not a JDBC URL
         """
         return from_jdbc(text, next(iter(cls.drivers)))
 
     @classmethod
     def with_driver(cls, url: URL) -> URL:
-        """The URL with the vendor's usual driver, where it names none.
+        """The URL with the vendor's default driver, if it does not name one.
 
         :raises ConfigurationError: it names one that this adapter cannot use
         """
         dialect, _, driver = url.drivername.partition("+")
         if dialect != cls.name:
-            return url  # a dialect that is like this vendor's, chosen together with the adapter
+            return url  # a dialect like this vendor's, chosen together with the adapter
         drivername = url.drivername if driver else next(iter(cls.drivers))
         if drivername not in cls.drivers:
             raise ConfigurationError(
@@ -139,9 +193,9 @@ class Adapter:
         return url.set(drivername=drivername)
 
     def check_driver(self, url: URL) -> None:
-        """Whether the driver is there.
+        """Make sure that the driver is installed.
 
-        :raises MissingDriver: it is not installed
+        :raises MissingDriver: it is not
         """
         module, extra = self.drivers.get(url.drivername, ("", ""))
         if module and importlib.util.find_spec(module) is None:
@@ -157,106 +211,53 @@ class Adapter:
         return url
 
     def check_exists(self, url: URL) -> None:
-        """Refuse a database that connecting would create; asked before one is only read.
+        """Refuse a database that connecting would create; called before one is opened for reading only.
 
-        :raises SchemaError: there is none
+        :raises SchemaError: it does not exist
         """
+
+    # Connections
 
     def engine_options(self, url: URL) -> dict[str, Any]:
         """Keyword arguments of ``create_engine`` beyond the common ones."""
         raise NotImplementedError
 
-    def on_connect(self, connection: Any) -> None:
-        """Prepare a fresh DBAPI connection."""
+    def network_arguments(self, url: URL, seconds: float) -> dict[str, Any]:  # noqa: ARG002
+        """Arguments of the driver's ``connect`` that end a wait for the server after this time.
 
-    def cursor(self, connection: Any) -> Any:
-        """A cursor that hands over binary columns as bytes without detours."""
-        return connection.cursor()
-
-    def exact(self, column: ColumnElement[str]) -> ColumnElement[str]:
-        """The column such that two texts are equal only if every character is."""
-        return column
-
-    def size(self, column: ColumnElement[bytes]) -> ColumnElement[int]:
-        """The length of a binary column in bytes."""
-        return func.length(column)
-
-    def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:  # noqa: ARG002
-        """Let the database prepare a statement, and run nothing; how many columns it would return.
-
-        A driver's error says why it cannot be run. Here nothing is asked, and None is nothing known.
+        The error is :attr:`Failure.DISCONNECTED`. Arguments in the URL itself take precedence.
         """
-        return None
-
-    def max_message_size(self, cursor: Any) -> int:
-        """The largest MSG this server takes, in bytes; asked once, when the store opens."""
-        raise NotImplementedError
-
-    def sent_size(self, blob: bytes) -> int:
-        """The bytes that MSG takes on its way, to be held against :meth:`max_message_size`."""
-        return len(blob)
-
-    def without_transactions(
-        self,
-        connection: Connection,  # noqa: ARG002
-        tables: Sequence[str],  # noqa: ARG002
-    ) -> dict[str, str]:
-        """Those of the tables that the server keeps without transactions, and by which engine."""
         return {}
 
-    def refresh_statistics(self, cursor: Any, table: str, *, changed: bool) -> None:
-        """Let the planner know a table that has changed much, or may have.
+    def on_connect(self, connection: Any) -> None:
+        """Prepare a new DBAPI connection."""
 
-        Nothing where the vendor notices by itself.
-        """
+    def limit_answers(self, connection: Any, seconds: float) -> None:
+        """The same limit as :meth:`network_arguments`, for drivers that take it after connecting."""
 
-    def classify(self, error: BaseException) -> Failure:
-        """What a driver's error means."""
-        raise NotImplementedError
-
-    def locked(self, query: Select[Any]) -> Select[Any]:
-        """The query such that the row it finds is locked until the transaction ends."""
-        return query if self.touches_to_lock else query.with_for_update()
-
-    def shared(self, query: Select[Any]) -> Select[Any]:
-        """The query such that nobody changes the rows it finds until the transaction ends."""
-        return self.locked(query)
+    def limit_query(self, connection: Any, seconds: float) -> None:
+        """Cancel statements that run longer, as a :attr:`Failure.TRANSIENT` error; where supported."""
 
     def limit_lock_wait(self, cursor: Any, seconds: float) -> None:
-        """Let a wait for a row's lock end after so long, as a :attr:`Failure.TRANSIENT` error.
+        """End a wait for a row lock after this time, as a :attr:`Failure.TRANSIENT` error.
 
-        Nothing where the server has a limit of its own, or none at all.
+        Does nothing where the server has a fixed limit or none.
         """
 
     def limit_silence(self, cursor: Any, seconds: float) -> None:
-        """Let the server end this connection when a transaction is open, and it is silent for so long.
+        """Have the server close this connection, if it is silent for so long within a transaction.
 
-        What it has locked is free then. Nothing where the server cannot be told.
+        That releases its locks. Does nothing where the server does not support it.
         """
 
-    def limit_query(self, connection: Any, seconds: float) -> None:
-        """Let a statement end after so long, as a :attr:`Failure.TRANSIENT` error.
-
-        Nothing where it cannot.
-        """
-
-    def network_arguments(self, url: URL, seconds: float) -> dict[str, Any]:  # noqa: ARG002
-        """Arguments of the driver's ``connect`` with which what is not answered for so long is given up.
-
-        As :attr:`Failure.DISCONNECTED`. What the URL says itself is not among them.
-        """
-        return {}
-
-    def limit_answers(self, connection: Any, seconds: float) -> None:
-        """The same for a connection that is there, where the driver cannot be told before.
-
-        Nothing where it cannot be told at all.
-        """
+    def cursor(self, connection: Any) -> Any:
+        """A cursor that returns binary columns as bytes without conversions."""
+        return connection.cursor()
 
     def session_of(self, cursor: Any) -> Row | None:  # noqa: ARG002
-        """What tells this connection from every other one that the server has, ever had or will have.
+        """The server's identifier of this connection, unlike that of any other, past or future.
 
-        None where another connection can neither see it nor end it.
+        None where another connection can neither see nor end it.
         """
         return None
 
@@ -268,30 +269,76 @@ class Adapter:
         """Ask the server to end a connection; it may take a while, or be refused by a driver's error."""
 
     def wait_replicated(self, cursor: Any) -> None:
-        """Return when what other connections have committed is as safe as what this one commits.
+        """Wait until commits of other connections that are visible here are as durable as one's own.
 
-        Nothing where what is seen is safe.
+        Does nothing where whatever is visible is durable.
         """
 
     def abort(self, connection: Any) -> None:
-        """End what another thread may be waiting for on a connection, which then gets an error.
+        """Interrupt a statement that another thread is waiting for, which then gets an error.
 
-        The connection is that thread's to close: under a statement that runs, some drivers crash.
-        Nothing where the driver has no such call.
+        That thread must close the connection: closed during a statement, some drivers crash.
+        Does nothing where the driver does not support it.
         """
         cancel = getattr(connection, "cancel", None)
         if cancel is not None:
             cancel()
 
-    def check(self, cursor: Any, guard: Guard) -> None:
-        """Make sure that the guard holds until the transaction ends.
+    def classify(self, error: BaseException) -> Failure:
+        """The meaning of a driver's error."""
+        raise NotImplementedError
 
-        :raises StoreError: it does not
+    # The server
+
+    def max_message_size(self, cursor: Any) -> int:  # noqa: ARG002
+        """The largest MSG that this server takes, in bytes; read once, when the store opens."""
+        return self.max_blob
+
+    def sent_size(self, blob: bytes) -> int:
+        """The bytes that MSG takes in transit, to compare with :meth:`max_message_size`."""
+        return len(blob)
+
+    def without_transactions(
+        self,
+        connection: Connection,  # noqa: ARG002
+        tables: Sequence[str],  # noqa: ARG002
+    ) -> dict[str, str]:
+        """Those of the tables whose storage engine has no transactions, with that engine's name."""
+        return {}
+
+    def refresh_statistics(self, cursor: Any, table: str, *, changed: bool) -> None:
+        """Update the planner's statistics of a table that has changed much, or (not ``changed``) may have.
+
+        Does nothing where the vendor keeps them up to date by itself.
         """
-        cursor.execute(guard.sql.text, guard.values)
-        held = cursor.rowcount == 1 if guard.touches else bool(cursor.fetchall())
-        if not held:
-            raise guard.refusal()
+
+    def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:  # noqa: ARG002
+        """Have the database prepare a statement without running it; the number of columns it would return.
+
+        A driver's error says why it cannot be run. None where the number is not known.
+        """
+        return None
+
+    # SQL expressions
+
+    def exact(self, column: ColumnElement[str]) -> ColumnElement[str]:
+        """The column such that two strings are equal only if every character is."""
+        return column
+
+    def size(self, column: ColumnElement[bytes]) -> ColumnElement[int]:
+        """The length of a binary column in bytes."""
+        size: ColumnElement[int] = getattr(func, self.size_function)(column)
+        return size
+
+    def locked(self, query: Select[Any]) -> Select[Any]:
+        """The query such that the row it finds is locked until the transaction ends."""
+        return query if self.touches_to_lock else query.with_for_update()
+
+    def shared(self, query: Select[Any]) -> Select[Any]:
+        """The query such that nobody changes the rows it finds until the transaction ends."""
+        return self.locked(query)
+
+    # Writing
 
     def write(
         self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
@@ -317,15 +364,26 @@ class Adapter:
             self.check(cursor, guard)
         self.commit(cursor)
 
+    def check(self, cursor: Any, guard: Guard) -> None:
+        """Make sure that the guard holds until the transaction ends.
+
+        :raises StoreError: it does not
+        """
+        cursor.execute(guard.sql.text, guard.values)
+        held = cursor.rowcount == 1 if guard.touches else bool(cursor.fetchall())
+        if not held:
+            raise guard.refusal()
+
     def begin(self, cursor: Any) -> None:
         """Start a transaction on the cursor's connection."""
         cursor.execute(self.begin_statement)
 
     def commit(self, cursor: Any) -> None:
+        """Commit the open transaction."""
         cursor.execute("COMMIT")
 
     def rollback(self, cursor: Any) -> None:
-        """Leave whatever transaction is open; nothing where none is."""
+        """Roll back the open transaction, if there is one."""
         cursor.execute("ROLLBACK")
 
     @staticmethod
@@ -357,15 +415,31 @@ class Adapter:
         """The vendor's fastest way to delete many rows by their keys."""
         self.execute_many(cursor, sql, [sql.row(container=container, id_=id_) for container, id_ in keys])
 
-    def check_done(self, cursor: Any, text: str, row: Sequence[Any]) -> None:
-        """Make sure that a statement that has just been run, and said so, was.
-
-        :raises StoreUnavailable: it was not
-        """
-
     def execute_many(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
         """One statement for each row."""
         if len(rows) == 1:
             cursor.execute(sql.text, rows[0])
         else:
             cursor.executemany(sql.text, rows)
+
+    def check_done(self, cursor: Any, text: str, row: Sequence[Any]) -> None:
+        """Make sure that a statement took effect, for servers that may report success without.
+
+        :raises StoreUnavailable: it did not
+        """
+
+
+class SwitchedAdapter(Adapter):
+    """A vendor without BEGIN: a transaction is framed by the driver's ``autocommit`` attribute."""
+
+    def begin(self, cursor: Any) -> None:
+        cursor.connection.autocommit = False
+
+    def commit(self, cursor: Any) -> None:
+        cursor.connection.commit()
+        cursor.connection.autocommit = True
+
+    def rollback(self, cursor: Any) -> None:
+        if not cursor.connection.autocommit:
+            cursor.connection.rollback()
+            cursor.connection.autocommit = True

@@ -1,28 +1,227 @@
-"""For a database that has no adapter: neutral SQL through any SQLAlchemy dialect or any JDBC driver.
+"""Databases without an adapter class of their own: vendors known by a table of facts, and any other.
 
-They differ in the type of MSG. Nothing is known of the vendor, so they take no short cuts: one statement
-for each row, and errors judged by SQLSTATE and by what SQLAlchemy's dialect says.
+They are reached through any JDBC driver, or any SQLAlchemy dialect.
 """
 
 from __future__ import annotations
 
+import logging
+from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, ClassVar
 
-from sqlalchemy import URL, LargeBinary
-from sqlalchemy.dialects.postgresql.base import PGDialect
+from sqlalchemy import URL, BigInteger, LargeBinary, String
+from sqlalchemy.dialects import registry
 from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.types import TypeEngine
 
-from jdbcstore.database.adapters.base import Adapter, Failure
-from jdbcstore.database.adapters.bridged import BRIDGE
-from jdbcstore.database.adapters.sqlstate import failure_of
-from jdbcstore.database.adapters.types import Worded
-from jdbcstore.database.adapters.urls import bridged
+from jdbcstore.config.placeholders import Template
+from jdbcstore.database.adapters.base import Adapter, Failure, SwitchedAdapter, Worded, failure_of
+from jdbcstore.database.adapters.urls import URL_PROPERTY, bridged
 from jdbcstore.errors import ConfigurationError
+
+log = logging.getLogger(__name__)
+
+for _name, _dialect in {
+    "derby": "DerbyDialect",
+    "db2": "Db2Dialect",
+    "h2": "LimitDialect",
+    "hsqldb": "LimitDialect",
+    "sybase": "SybaseDialect",
+    "any": "JdbcDialect",
+}.items():
+    registry.register(f"jdbc.{_name}", "jdbcstore.database.adapters.jdbc.dialect", _dialect)
+
+BRIDGE = ("jpype", "jdbc")
+"""Python module and extra."""
+
+
+class JdbcAdapter(SwitchedAdapter):
+    """A vendor reached through its JDBC driver, in this process's Java machine; errors judged by SQLSTATE."""
+
+    failures: ClassVar[dict[str | int, Failure]] = {}
+    """The meaning of this vendor's own SQLSTATEs and error numbers."""
+    binary_type: ClassVar[TypeEngine[Any]] = Worded(LargeBinary(), "BLOB")
+    write_at_once: ClassVar[str] = ""
+    """A statement, for administrators, that makes the server flush a commit before it acknowledges it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._warned = False
+
+    @classmethod
+    def url_from_jdbc(cls, text: str) -> URL:
+        return bridged(text, next(iter(cls.drivers)))
+
+    @classmethod
+    def with_driver(cls, url: URL) -> URL:
+        if URL_PROPERTY in url.query:
+            return url
+        raise ConfigurationError(f"{cls.name} is reached through its JDBC driver; write a URL jdbc:...")
+
+    def engine_options(self, url: URL) -> dict[str, Any]:  # noqa: ARG002
+        return {}
+
+    def on_connect(self, connection: Any) -> None:
+        connection.read_committed()
+        if self.write_at_once:
+            self._write_at_once(connection)
+
+    def _write_at_once(self, connection: Any) -> None:
+        from jpype.dbapi2 import Error
+
+        cursor = connection.cursor()
+        try:
+            cursor.execute(self.write_at_once)
+        except Error as error:
+            if self._warned:
+                return
+            self._warned = True
+            log.warning(
+                "%s may acknowledge a commit before it is on disk, unless an administrator has run %s: %s",
+                self.name,
+                self.write_at_once,
+                error,
+            )
+        finally:
+            cursor.close()
+
+    def limit_answers(self, connection: Any, seconds: float) -> None:
+        connection.limit_answers(seconds)
+
+    def limit_query(self, connection: Any, seconds: float) -> None:
+        connection.limit_query(seconds)
+
+    def abort(self, connection: Any) -> None:
+        connection.abort()
+
+    def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:
+        found: int | None = cursor.connection.describe(template.render(lambda *_: "?"))
+        return found if reads else None
+
+    def classify(self, error: BaseException) -> Failure:
+        from jdbcstore.database.adapters.jdbc.dbapi import states
+
+        for state, number in states(error):
+            failure = self.failures.get(state) or self.failures.get(number) or failure_of(state)
+            if failure is not Failure.OTHER:
+                return failure
+        return Failure.OTHER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VendorFacts:
+    """The attributes of :class:`JdbcAdapter` in which a vendor differs from it."""
+
+    jdbc_subprotocols: tuple[str, ...]
+    drivers: dict[str, tuple[str, str]] = field(default_factory=lambda: {"jdbc+any": BRIDGE})
+    now_ms: str = ""
+    binary_type: TypeEngine[Any] = JdbcAdapter.binary_type
+    sequence_type: TypeEngine[Any] = JdbcAdapter.sequence_type
+    long_type: TypeEngine[Any] = JdbcAdapter.long_type
+    container_name_type: TypeEngine[Any] = JdbcAdapter.container_name_type
+    string_id_type: TypeEngine[Any] = JdbcAdapter.string_id_type
+    fold_upper: bool = JdbcAdapter.fold_upper
+    quotes_names: bool = JdbcAdapter.quotes_names
+    touches_to_lock: bool = True
+    acks_key_is_named: bool = JdbcAdapter.acks_key_is_named
+    drop_acks_key: str = JdbcAdapter.drop_acks_key
+    statement_end: str = JdbcAdapter.statement_end
+    size_function: str = JdbcAdapter.size_function
+    max_blob: int = JdbcAdapter.max_blob
+    failures: dict[str | int, Failure] = field(default_factory=dict)
+
+
+UNTRIED = {
+    # DB2 LUW 11. BLOB alone would be BLOB(1M), which is what ActiveMQ makes.
+    "db2": VendorFacts(
+        jdbc_subprotocols=("db2",),
+        drivers={"jdbc+db2": BRIDGE},
+        now_ms=(
+            "((BIGINT(DAYS(CURRENT TIMESTAMP - CURRENT TIMEZONE)) - DAYS('1970-01-01')) * 86400000"
+            " + BIGINT(MIDNIGHT_SECONDS(CURRENT TIMESTAMP - CURRENT TIMEZONE)) * 1000"
+            " + MICROSECOND(CURRENT TIMESTAMP) / 1000)"
+        ),
+        binary_type=Worded(LargeBinary(), "BLOB(1G)"),
+        touches_to_lock=False,
+        max_blob=2**30,
+        failures={-4499: Failure.DISCONNECTED, -4214: Failure.REFUSED},
+    ),
+    # Informix 12. Quotes mean a string here, and three names of more than 150 characters exceed a key.
+    "informix": VendorFacts(
+        jdbc_subprotocols=("informix-sqli",),
+        fold_upper=False,
+        quotes_names=False,
+        now_ms="CAST(DBINFO('utc_current') AS BIGINT) * 1000",
+        sequence_type=Worded(BigInteger(), "INT8"),
+        long_type=Worded(BigInteger(), "INT8"),
+        binary_type=Worded(LargeBinary(), "BYTE"),
+        container_name_type=String(150),
+        string_id_type=String(150),
+        drop_acks_key="DROP CONSTRAINT {name}",
+        failures={
+            **dict.fromkeys((-239, -268), Failure.DUPLICATE),
+            **dict.fromkeys((-143, -144, -107, -113), Failure.TRANSIENT),
+            **dict.fromkeys((-206, -217), Failure.NO_TABLE),
+            **dict.fromkeys((-908, -25580, -79716, -79730), Failure.DISCONNECTED),
+            -951: Failure.REFUSED,
+        },
+    ),
+    # Sybase ASE 15, through jConnect or jTDS. Its dialect says NULL for columns that may be.
+    "sybase": VendorFacts(
+        jdbc_subprotocols=("sybase",),
+        drivers={"jdbc+sybase": BRIDGE},
+        quotes_names=False,
+        statement_end="\nGO",
+        acks_key_is_named=True,
+        drop_acks_key="DROP CONSTRAINT {name}",
+        now_ms="CAST(DATEDIFF(SS, '19700101', GETUTCDATE()) AS BIGINT) * 1000",
+        sequence_type=Worded(BigInteger(), "DECIMAL"),
+        long_type=Worded(BigInteger(), "DECIMAL"),
+        binary_type=Worded(LargeBinary(), "IMAGE"),
+        size_function="datalength",
+        failures={
+            **dict.fromkeys((2601, 2615), Failure.DUPLICATE),
+            1205: Failure.TRANSIENT,
+            **dict.fromkeys((207, 208), Failure.NO_TABLE),
+            1105: Failure.FULL,
+            4002: Failure.REFUSED,
+        },
+    ),
+    # MaxDB. ActiveMQ's INTEGER has 32 bits here, too few for a time in milliseconds.
+    "maxdb": VendorFacts(
+        jdbc_subprotocols=("sapdb",),
+        sequence_type=Worded(BigInteger(), "FIXED(19)"),
+        long_type=Worded(BigInteger(), "FIXED(19)"),
+        binary_type=Worded(LargeBinary(), "LONG BYTE"),
+        container_name_type=Worded(String(250), "VARCHAR(250) ASCII"),
+        string_id_type=Worded(String(250), "VARCHAR(250) ASCII"),
+        failures={
+            **dict.fromkeys((200, 250), Failure.DUPLICATE),
+            **dict.fromkeys((500, 600), Failure.TRANSIENT),
+            **dict.fromkeys((-4004, -4005), Failure.NO_TABLE),
+            -4008: Failure.REFUSED,
+        },
+    ),
+    # Axion, a database inside one program, which ActiveMQ itself dropped in 6.2.
+    "axion": VendorFacts(jdbc_subprotocols=("axiondb",), quotes_names=False),
+}
+"""Vendors whose SQL is compiled and compared with golden files, and was never run against a server."""
+
+
+@cache
+def untried_adapter(name: str) -> type[JdbcAdapter]:
+    """The adapter class of a vendor in :data:`UNTRIED`."""
+    facts = UNTRIED[name]
+    attributes = {one.name: getattr(facts, one.name) for one in fields(facts)}
+    return type(f"{name.capitalize()}Adapter", (JdbcAdapter,), {"name": name, **attributes})
 
 
 class DefaultAdapter(Adapter):
-    """MSG is BLOB. On MySQL and its kin that ends at 64 KB: choose their own adapter there."""
+    """Any SQLAlchemy dialect or JDBC driver. One statement for each row, and errors judged by SQLSTATE.
+
+    MSG is BLOB. On MySQL and its relatives that ends at 64 KB: use their own adapter there.
+    """
 
     name = "default"
     drivers: ClassVar = {"jdbc+any": BRIDGE}
@@ -57,7 +256,9 @@ class DefaultAdapter(Adapter):
                 f"the driver of {url.drivername} cannot be loaded: {error}; install it, or name another"
                 " driver in the URL"
             ) from error
-        # Written without quotes, names are what this vendor makes of them, as ActiveMQ's are.
+        # Without quotes the vendor folds names to its own case, as it does ActiveMQ's.
+        from sqlalchemy.dialects.postgresql.base import PGDialect
+
         self.fold_upper = not isinstance(self._dialect, PGDialect)  # type: ignore[misc]
         return url
 
@@ -78,9 +279,6 @@ class DefaultAdapter(Adapter):
         cursor.connection.rollback()
         self._dialect.set_isolation_level(cursor.connection, "AUTOCOMMIT")
 
-    def max_message_size(self, cursor: Any) -> int:  # noqa: ARG002
-        return 2**31 - 1
-
     def classify(self, error: BaseException) -> Failure:
         failure = failure_of(_state_of(error))
         if failure is not Failure.OTHER:
@@ -95,11 +293,11 @@ _BY_CLASS = {
     "IntegrityError": Failure.DUPLICATE,
     "InterfaceError": Failure.DISCONNECTED,
 }
-"""What the DBAPI's classes of errors say, where there is no SQLSTATE."""
+"""By the DBAPI's error class, where there is no SQLSTATE."""
 
 
 def _state_of(error: BaseException) -> str | None:
-    """The SQLSTATE, where the driver has put it: an attribute, or ODBC's first argument, or Java's."""
+    """The SQLSTATE, wherever the driver keeps it: an attribute, ODBC's first argument, or Java's."""
     if hasattr(error, "getSQLState"):
         return str(error.getSQLState() or "")
     state = getattr(error, "sqlstate", None) or (error.args[0] if error.args else None)
@@ -107,20 +305,20 @@ def _state_of(error: BaseException) -> str | None:
 
 
 class BlobAdapter(DefaultAdapter):
-    """As the default; ActiveMQ's writes in two steps, which no driver needs any more."""
+    """The default; ActiveMQ's writes in two steps, which drivers no longer need."""
 
     name = "blob"
 
 
 class BytesAdapter(DefaultAdapter):
-    """MSG is BYTEA, for what calls itself PostgreSQL."""
+    """MSG is BYTEA, for databases compatible with PostgreSQL."""
 
     name = "bytes"
     binary_type: ClassVar[TypeEngine[Any]] = Worded(LargeBinary(), "BYTEA")
 
 
 class ImageAdapter(DefaultAdapter):
-    """MSG is IMAGE, for what descends from Sybase."""
+    """MSG is IMAGE, for descendants of Sybase."""
 
     name = "image"
     binary_type: ClassVar[TypeEngine[Any]] = Worded(LargeBinary(), "IMAGE")

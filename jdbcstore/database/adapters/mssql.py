@@ -6,14 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from sqlalchemy import URL, Dialect, Select, func
+from sqlalchemy import URL, Dialect, Select
 from sqlalchemy.dialects.mssql import NVARCHAR, VARBINARY
-from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
-from jdbcstore.database.adapters.base import Adapter, Failure
+from jdbcstore.database.adapters.base import Adapter, Failure, failure_of
 from jdbcstore.database.adapters.sql import Key, Row, Sql, by_container, in_list, multi_row
-from jdbcstore.database.adapters.sqlstate import failure_of
 from jdbcstore.database.adapters.urls import take_login
 from jdbcstore.errors import ConfigurationError
 
@@ -42,6 +40,7 @@ class MssqlAdapter(Adapter):
     )
     begin_statement = "BEGIN TRANSACTION"
     now_ms = "DATEDIFF_BIG(MILLISECOND, '19700101', SYSUTCDATETIME())"
+    size_function = "datalength"  # LEN counts characters, without trailing blanks
     odbc_driver: ClassVar[str] = "ODBC Driver 18 for SQL Server"
     binary_type: ClassVar[TypeEngine[Any]] = VARBINARY("max")  # type: ignore[no-untyped-call]
     # In VARCHAR a character that the code page lacks would become a question mark, in silence.
@@ -93,10 +92,6 @@ class MssqlAdapter(Adapter):
         cursor.execute("SET XACT_ABORT ON")
         cursor.close()
 
-    def size(self, column: ColumnElement[bytes]) -> ColumnElement[int]:
-        # LEN counts characters, and not those blanks that end it.
-        return func.datalength(column)
-
     def locked(self, query: Select[Any]) -> Select[Any]:
         # FOR UPDATE would be dropped in silence.
         for table in query.get_final_froms():
@@ -122,9 +117,6 @@ class MssqlAdapter(Adapter):
     def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
         for container, ids in by_container(keys, _PARAMETERS - 1):
             cursor.execute(in_list(sql.text, len(ids)), [container, *ids])
-
-    def max_message_size(self, cursor: Any) -> int:  # noqa: ARG002
-        return 2**31 - 1
 
     def classify(self, error: BaseException) -> Failure:
         state = error.args[0] if error.args and isinstance(error.args[0], str) else None

@@ -13,14 +13,11 @@ from sqlalchemy import URL
 from sqlalchemy.dialects.oracle import BLOB, NUMBER
 from sqlalchemy.types import TypeEngine
 
-from jdbcstore.database.adapters.base import Failure
+from jdbcstore.database.adapters.base import Failure, SwitchedAdapter
 from jdbcstore.database.adapters.sql import Row, Sql
-from jdbcstore.database.adapters.switched import SwitchedAdapter
 from jdbcstore.database.adapters.urls import from_jdbc, take_login
 from jdbcstore.errors import ConfigurationError
 
-_MAX_BLOB = 1024**3
-"""What the driver sends in one piece."""
 _THIN = re.compile(
     r"jdbc:oracle:(?:thin|oci):(?:(?P<user>[^/@]*)/(?P<password>.*))?@(?://)?"
     r"(?P<host>\[[^\]]+\]|[^:/@()]+)(?::(?P<port>\d+))?(?:(?P<kind>[:/])(?P<name>[^:/?]+))?",
@@ -37,6 +34,7 @@ class OracleAdapter(SwitchedAdapter):
     sequence_type: ClassVar[TypeEngine[Any]] = NUMBER()  # type: ignore[no-untyped-call]
     long_type: ClassVar[TypeEngine[Any]] = NUMBER()  # type: ignore[no-untyped-call]
     binary_type: ClassVar[TypeEngine[Any]] = BLOB()
+    max_blob = 1024**3  # sent by the driver in one piece
     can_forbid_null = True
     statement_end = "\n/"
     owner_grants = ("GRANT CREATE SESSION, CREATE TABLE TO {owner}",)
@@ -79,9 +77,6 @@ class OracleAdapter(SwitchedAdapter):
         # It may end a commit as well: such a connection is given up, and what became of it looked up.
         connection.call_timeout = max(1, round(seconds * 1000))
 
-    def max_message_size(self, cursor: Any) -> int:  # noqa: ARG002
-        return _MAX_BLOB
-
     def execute_many(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
         _bind_blobs(cursor, rows)
         super().execute_many(cursor, sql, rows)
@@ -91,15 +86,7 @@ class OracleAdapter(SwitchedAdapter):
         code = getattr(detail, "code", 0)
         if code in _BY_CODE:
             return _BY_CODE[code]
-        lost = getattr(detail, "full_code", "") in (
-            "DPY-4011",
-            "DPY-4024",
-            "DPY-6005",
-            "DPY-1001",
-            "DPY-6000",
-            "DPY-6001",
-        )
-        return Failure.DISCONNECTED if lost else Failure.OTHER
+        return Failure.DISCONNECTED if getattr(detail, "full_code", "") in _LOST else Failure.OTHER
 
 
 def _bind_blobs(cursor: Any, rows: Sequence[Row]) -> None:
@@ -112,7 +99,7 @@ def _bind_blobs(cursor: Any, rows: Sequence[Row]) -> None:
         cursor.setinputsizes(*sizes)
 
 
-_LOST = ("DPY-1001", "DPY-4011", "DPY-6000", "DPY-6001", "DPY-6005")
+_LOST = ("DPY-1001", "DPY-4011", "DPY-4024", "DPY-6000", "DPY-6001", "DPY-6005")
 _BY_CODE = {
     **dict.fromkeys((28, 1012, 1033, 1034, 1089, 1090, 3113, 3114, 3135), Failure.DISCONNECTED),
     **dict.fromkeys((12170, 12500, 12514, 12518, 12520, 12541, 12545, 12571), Failure.DISCONNECTED),

@@ -32,7 +32,6 @@ _IS_STALE = (
     " FROM pg_stat_user_tables WHERE relid = to_regclass(%s)"
 )
 _SESSION = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = "
-_MAX_BYTEA = 1024**3 - 64 * 1024
 _MAX_SENT = 128 * 1024**2
 """Bytes of the arrays of one statement: the server ends a connection that sends it 1 GiB at once."""
 _OVERHEAD = 1024
@@ -62,6 +61,7 @@ class PostgresqlAdapter(Adapter):
     lock_migrations = "SELECT pg_advisory_xact_lock(hashtext('jdbcstore'), hashtext(current_schema()))"
     now_ms = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
     binary_type: ClassVar[TypeEngine[Any]] = BYTEA()
+    max_blob = 1024**3 - 64 * 1024
 
     def __init__(self) -> None:
         self._connection: Any = None
@@ -149,9 +149,6 @@ class PostgresqlAdapter(Adapter):
             if result.status != pq.ExecStatus.COMMAND_OK:
                 raise errors.error_from_result(result)
         return int(result.nfields)
-
-    def max_message_size(self, cursor: Any) -> int:  # noqa: ARG002
-        return _MAX_BYTEA
 
     def classify(self, error: BaseException) -> Failure:
         state = getattr(error, "sqlstate", None)

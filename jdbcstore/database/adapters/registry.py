@@ -1,4 +1,4 @@
-"""The adapters by name: those here, and those that other packages bring."""
+"""The adapters by name, and the one that serves a URL: built-in adapters and those of other packages."""
 
 from __future__ import annotations
 
@@ -8,48 +8,102 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-from jdbcstore.database.adapters.activemq import adapter_of_activemq
+from sqlalchemy import URL
+
+from jdbcstore.config.urls import parse_url
 from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.adapters.generic import UNTRIED, untried_adapter
+from jdbcstore.database.adapters.urls import is_jdbc, subprotocol
 from jdbcstore.errors import ConfigurationError, UnknownDatabase
 
 GROUP = "jdbcstore.adapters"
 """The entry points in which other packages name their adapters."""
 
 GENERIC = ("default", "blob", "bytes", "image")
-"""For a database that has no adapter of its own."""
+"""The adapters for databases without one of their own."""
 
-BUILT_IN = {
-    "sqlite": "jdbcstore.database.adapters.sqlite:SqliteAdapter",
-    "postgresql": "jdbcstore.database.adapters.postgresql:PostgresqlAdapter",
-    "mysql": "jdbcstore.database.adapters.mysql:MysqlAdapter",
-    "mariadb": "jdbcstore.database.adapters.mariadb:MariadbAdapter",
-    "oracle": "jdbcstore.database.adapters.oracle:OracleAdapter",
-    "mssql": "jdbcstore.database.adapters.mssql:MssqlAdapter",
-    "db2": "jdbcstore.database.adapters.db2:Db2Adapter",
-    "derby": "jdbcstore.database.adapters.derby:DerbyAdapter",
-    "hsqldb": "jdbcstore.database.adapters.hsqldb:HsqldbAdapter",
-    "h2": "jdbcstore.database.adapters.h2:H2Adapter",
-    "informix": "jdbcstore.database.adapters.informix:InformixAdapter",
-    "sybase": "jdbcstore.database.adapters.sybase:SybaseAdapter",
-    "maxdb": "jdbcstore.database.adapters.maxdb:MaxdbAdapter",
-    "axion": "jdbcstore.database.adapters.axion:AxionAdapter",
-    "default": "jdbcstore.database.adapters.generic:DefaultAdapter",
-    "blob": "jdbcstore.database.adapters.generic:BlobAdapter",
-    "bytes": "jdbcstore.database.adapters.generic:BytesAdapter",
-    "image": "jdbcstore.database.adapters.generic:ImageAdapter",
+_HERE = "jdbcstore.database.adapters"
+_CLASSES = {
+    "sqlite": f"{_HERE}.sqlite:SqliteAdapter",
+    "postgresql": f"{_HERE}.postgresql:PostgresqlAdapter",
+    "mysql": f"{_HERE}.mysql:MysqlAdapter",
+    "mariadb": f"{_HERE}.mysql:MariadbAdapter",
+    "oracle": f"{_HERE}.oracle:OracleAdapter",
+    "mssql": f"{_HERE}.mssql:MssqlAdapter",
+    "derby": f"{_HERE}.java:DerbyAdapter",
+    "hsqldb": f"{_HERE}.java:HsqldbAdapter",
+    "h2": f"{_HERE}.java:H2Adapter",
+    "default": f"{_HERE}.generic:DefaultAdapter",
+    "blob": f"{_HERE}.generic:BlobAdapter",
+    "bytes": f"{_HERE}.generic:BytesAdapter",
+    "image": f"{_HERE}.generic:ImageAdapter",
 }
+BUILT_IN = (*[name for name in _CLASSES if name not in GENERIC], *UNTRIED, *GENERIC)
+
+_ACTIVEMQ = {
+    "axion": "axion",
+    "blob": "blob",
+    "bytes": "bytes",
+    "db2": "db2",
+    "default": "default",
+    "h2": "h2",
+    "hsqldb": "hsqldb",
+    "imagebased": "image",
+    "informix": "informix",
+    "maxdb": "maxdb",
+    "mysql": "mysql",
+    "oracle": "oracle",
+    "oracleblob": "oracle",
+    "postgresql": "postgresql",
+    "sqlserver": "mssql",
+    # The same column, read and written as a stream.
+    "stream": "default",
+    "sybase": "sybase",
+    "transact": "mssql",
+}
+"""By ActiveMQ's class or element name without ``jdbc`` and ``adapter``."""
+
+
+def adapter_for(text: str, override: str | None = None) -> tuple[Adapter, URL]:
+    """The adapter of a SQLAlchemy or JDBC URL, and the URL with its driver filled in.
+
+    ``override`` names an adapter to use in place of the one that the URL names; see :func:`adapter_class`.
+
+    :raises UnknownDatabase: no adapter serves the scheme, or has that name
+    :raises MissingDriver: the driver is not installed
+    :raises ConfigurationError: the text is not a URL
+    """
+    chosen = None if override is None else _chosen(override)
+    if is_jdbc(text):
+        kind = chosen or adapter_of_subprotocol(subprotocol(text))
+        url = kind.url_from_jdbc(text)
+    else:
+        url = parse_url(text)
+        kind = chosen or adapter_of_scheme(url.get_backend_name())
+        url = kind.with_driver(url)
+    adapter = kind()
+    adapter.check_driver(url)
+    return adapter, adapter.normalise(url)
+
+
+def _chosen(override: str) -> type[Adapter]:
+    try:
+        return adapter_class(override)
+    except ConfigurationError as error:
+        error.option = "adapter"
+        raise
 
 
 def adapter_names() -> tuple[str, ...]:
-    """Every adapter that can be had here, those of other packages last."""
+    """The names of all adapters, those of other packages last."""
     return (*BUILT_IN, *sorted(set(_plugged_in()) - set(BUILT_IN)))
 
 
 def adapter_class(name: str) -> type[Adapter]:
-    """The adapter of this name: ours, ActiveMQ's, or ``package.module:Class``.
+    """The adapter of this name: jdbcstore's, ActiveMQ's, or ``package.module:Class``.
 
     :raises UnknownDatabase: there is none
-    :raises ConfigurationError: it cannot be loaded, or is no adapter
+    :raises ConfigurationError: it cannot be loaded, or is not an adapter
     """
     plain = adapter_of_activemq(name) or name
     if plain in adapter_names() or not re.search("[.:]", plain):
@@ -57,12 +111,20 @@ def adapter_class(name: str) -> type[Adapter]:
     return _load(name if ":" in name else ":".join(name.rsplit(".", 1)))
 
 
+def adapter_of_activemq(name: str) -> str | None:
+    """The adapter for one of ActiveMQ's, by its class or XML element; None for other names."""
+    last = name.strip().rpartition(".")[2].lower()
+    return _ACTIVEMQ.get(re.sub(r"-|jdbc|adapt[eo]r", "", last)) if "jdbc" in last else None
+
+
 def adapter_of_scheme(scheme: str) -> type[Adapter]:
     """The adapter whose name is a URL's scheme.
 
     :raises UnknownDatabase: there is none
     """
-    place = BUILT_IN.get(scheme) or _plugged_in().get(scheme)
+    if scheme in UNTRIED:
+        return untried_adapter(scheme)
+    place = _CLASSES.get(scheme) or _plugged_in().get(scheme)
     if place is None:
         raise UnknownDatabase(scheme, adapter_names())
     return _load(place)
@@ -95,5 +157,5 @@ def _load(place: str) -> type[Adapter]:
             f"the adapter {place} cannot be loaded: {error}; name an installed package.module:Class"
         ) from error
     if not (isinstance(found, type) and issubclass(found, Adapter)):
-        raise ConfigurationError(f"{place} is no adapter; it must be a class derived from Adapter")
+        raise ConfigurationError(f"{place} is not an adapter; it must be a class derived from Adapter")
     return found

@@ -15,7 +15,7 @@ from jdbcstore.errors import LockLost, StoreError
 
 Row = tuple[Any, ...]
 Key = tuple[str, int]
-"""CONTAINER and ID of a message: who has an ID may be mistaken about whose it is."""
+"""CONTAINER and ID of a message: an ID alone may by now be that of a message in another destination."""
 
 _MARK = re.compile(r"\?|'(?:[^']|'')*'|\"[^\"]*\"")
 
@@ -30,9 +30,9 @@ class Written:
 
 
 class Sql:
-    """A statement, written out when it is first needed: of all there are, a process runs few.
+    """A statement, compiled when it is first used: of all there are, a process runs few.
 
-    ``cut`` says that reading must end after ``limit`` rows, because the text does not say so.
+    ``cut`` means that the reader must stop after ``limit`` rows, because the text has no limit.
     """
 
     def __init__(self, write: Callable[[], Written], *, cut: bool = False) -> None:
@@ -82,18 +82,19 @@ class WriteStatements:
     remove_message: Sql
 
 
-DEPOSED = "another master has begun, and this store writes no more; open it again to wait for the lock"
-
-
 def deposed() -> StoreError:
-    return LockLost(DEPOSED, refused=True)
+    return LockLost(
+        "another master has taken over, and this store can no longer write; open it again to wait for the"
+        " lock",
+        refused=True,
+    )
 
 
 class Guard(NamedTuple):
-    """A condition that holds until the end of the transaction that has found it to hold.
+    """A condition that, once checked, holds until the end of the transaction.
 
-    ``sql`` finds and locks one row, or with ``touches`` changes nothing in one. Where it does not hold,
-    ``refusal`` makes the error.
+    ``sql`` selects and locks one row, or with ``touches`` updates one without changing it. If the condition
+    does not hold, ``refusal`` returns the error.
     """
 
     sql: Sql
@@ -103,9 +104,9 @@ class Guard(NamedTuple):
 
 
 class Guards(NamedTuple):
-    """What must hold of a transaction that writes: ``first`` before it does, ``last`` before it commits.
+    """The guards of a transaction: ``first`` checked before it writes, ``last`` before it commits.
 
-    What nobody must wait for during a long transaction is among the last.
+    Rows that others must not wait for during a long transaction are among the last.
     """
 
     first: tuple[Guard, ...] = ()
@@ -115,11 +116,11 @@ class Guards(NamedTuple):
 UNGUARDED = Guards()
 
 
-class TenureGuard(NamedTuple):
-    """That a tenure has not ended.
+class EpochGuard(NamedTuple):
+    """The guards of the master's epoch.
 
-    A transaction that takes its time is guarded by ``long``, which looks at the lock's row at its end: it
-    stays locked until then, and whoever has the lock could not renew it.
+    A long transaction is guarded by ``long``, which checks the lock's row only at its end: locked until
+    then, the row could not be renewed by the lock's holder.
     """
 
     short: Guards
@@ -127,7 +128,7 @@ class TenureGuard(NamedTuple):
 
 
 def with_marks(text: str, paramstyle: str) -> str:
-    """A statement with ``?`` for each parameter, as a driver takes it together with a tuple of values."""
+    """A statement with ``?`` for each parameter, in the driver's style for a tuple of values."""
     if paramstyle == "qmark":
         return text
     numbers = count(1)
@@ -144,30 +145,30 @@ def with_marks(text: str, paramstyle: str) -> str:
 
 @lru_cache(maxsize=1024)
 def multi_row(text: str, count: int) -> str:
-    """An INSERT of one row as an INSERT of so many."""
+    """An INSERT of one row, as an INSERT of ``count`` rows."""
     head, values = text.rsplit("VALUES ", 1)
     return f"{head}VALUES {', '.join([values] * count)}"
 
 
 @lru_cache
 def guarded_row(text: str, guard: str) -> str:
-    """An INSERT of one row as one of none where a query finds nothing; the query's parameters come last."""
+    """An INSERT of one row, if a query finds one; the query's parameters come last."""
     head, values = text.rsplit("VALUES ", 1)
     return f"{head}SELECT {values.strip()[1:-1]} FROM {guard.split('FROM ', 1)[1]}"  # noqa: S608
 
 
 @lru_cache(maxsize=1024)
 def in_list(text: str, count: int) -> str:
-    """A statement about one key, ``... = ?`` at its end, as one about so many."""
+    """A statement about one key, ending in ``... = ?``, as one about ``count`` keys."""
     head, mark = text.rsplit(" = ", 1)
     return f"{head} IN ({', '.join([mark] * count)})"
 
 
 @lru_cache(maxsize=1024)
 def in_pairs(text: str, count: int) -> str:
-    """A statement about one message, ``... AND container = ? AND key = ?`` at its end, as one about so many.
+    """A statement about one message, ending in ``... AND container = ? AND key = ?``, as one about ``count``.
 
-    It takes all the keys, to find them by, and then container and key of each.
+    Its parameters are all the keys, for the index, and then container and key of each.
     """
     head, *conditions = text.rsplit(" AND ", 2)
     (container, _), (key, mark) = [condition.rsplit(" = ", 1) for condition in conditions]
@@ -176,9 +177,9 @@ def in_pairs(text: str, count: int) -> str:
 
 
 def by_container(keys: Sequence[Key], most: int) -> Iterator[tuple[str, list[int]]]:
-    """The IDs of each container, at most so many at a time.
+    """The IDs of each container, in chunks of at most ``most``.
 
-    In one order for all: concurrent deletes cannot deadlock.
+    Always in the same order, so that concurrent deletes cannot deadlock.
     """
     for container, group in groupby(sorted(keys), key=itemgetter(0)):
         ids = [id_ for _, id_ in group]
@@ -187,7 +188,7 @@ def by_container(keys: Sequence[Key], most: int) -> Iterator[tuple[str, list[int
 
 
 def count_columns(cursor: Any, template: Template) -> int:
-    """How many columns a query returns, found out by reading none of its rows."""
+    """The number of columns that a query returns, found without reading a row."""
     text = template.render(lambda _, name: "0" if name == "limit" else "NULL")
     cursor.execute(f"SELECT * FROM (\n{text}\n) AS looked_at LIMIT 0")  # noqa: S608
     cursor.fetchall()

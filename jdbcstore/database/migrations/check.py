@@ -10,7 +10,7 @@ from sqlalchemy import Column, Table
 from sqlalchemy.types import Integer, LargeBinary, Numeric, String
 
 from jdbcstore.config.types import length_of
-from jdbcstore.database.adapters.types import Worded
+from jdbcstore.database.adapters.base import Worded
 from jdbcstore.database.engine import Database
 from jdbcstore.database.migrations.alterations import EnlargeBinary, ForbidNull
 from jdbcstore.database.migrations.found import FoundColumn

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.adapters.sql import Guard, Guards, Sql, TenureGuard
+from jdbcstore.database.adapters.sql import EpochGuard, Guard, Guards, Sql
 from jdbcstore.database.schema import LOCK_ROW
 from jdbcstore.database.statements.builder import StatementBuilder
 from jdbcstore.database.statements.given import GivenStatements
@@ -83,7 +83,7 @@ class LockStatements(StatementBuilder):
             lambda: update(state).where(self._epoch, state.c.number == old).values(number=new)
         )
 
-    def guard(self, epoch: int, holder: str | None) -> TenureGuard:
+    def guard(self, epoch: int, holder: str | None) -> EpochGuard:
         """That this epoch has not ended; with a holder, that it holds the lock's row, too."""
         state, lock, touches = self._tables.state, self._tables.lock, self._adapter.touches_to_lock
         in_epoch = and_(self._epoch, state.c.number == bindparam("epoch", type_=BigInteger()))
@@ -96,15 +96,15 @@ class LockStatements(StatementBuilder):
             own = self._adapter.shared(select(state.c.number).where(in_epoch))
         of_epoch = self._guard(own, values)
         if holder is None:
-            return TenureGuard(Guards((of_epoch,)), Guards((of_epoch,)))
+            return EpochGuard(Guards((of_epoch,)), Guards((of_epoch,)))
         if touches:
             own = update(lock).values(id=lock.c.id).where(held)
             of_holder = self._guard(own, values)
-            return TenureGuard(Guards((of_epoch,), (of_holder,)), Guards((of_epoch,), (of_holder,)))
+            return EpochGuard(Guards((of_epoch,), (of_holder,)), Guards((of_epoch,), (of_holder,)))
         of_holder = self._guard(self._adapter.shared(select(lock.c.id).where(held)), values)
         both = select(state.c.number).select_from(lock, state).where(in_epoch, held)
         of_both = self._guard(self._adapter.shared(both), values)
-        return TenureGuard(Guards((of_both,)), Guards((of_epoch,), (of_holder,)))
+        return EpochGuard(Guards((of_both,)), Guards((of_epoch,), (of_holder,)))
 
     def _guard(self, statement: ClauseElement, values: dict[str, Any]) -> Guard:
         sql = self._compile(lambda: statement)

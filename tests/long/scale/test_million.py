@@ -17,7 +17,7 @@ import pytest
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.abc import Cursor, Recoverable, Store
-from jdbcstore.database.adapters import adapter_class
+from jdbcstore.database.adapters.registry import adapter_class
 from jdbcstore.stores.shared.paging import REMOVE_BATCH
 from tests.support.scale.million import MILLION, Million
 from tests.support.scale.transactions import Transactions

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL
 
-from jdbcstore.database.adapters import (
+from jdbcstore.database.adapters.registry import (
+    BUILT_IN,
     adapter_class,
     adapter_for,
     adapter_names,
     adapter_of_activemq,
-    without_secrets,
 )
-from jdbcstore.database.adapters.registry import BUILT_IN
 from jdbcstore.database.adapters.sql import with_marks
+from jdbcstore.database.adapters.urls import without_secrets
 from jdbcstore.errors import ConfigurationError, UnknownDatabase
 from tests.support import ROOT
 from tests.support.docs.pages import Page
@@ -212,7 +212,7 @@ def test_the_adapter_of_the_documentation_plugs_in(tmp_path: Path) -> None:
     (metadata / "entry_points.txt").write_text("\n".join(lines))
     program = (
         "import jdbcstore\n"
-        "from jdbcstore.database.adapters import adapter_for, adapter_names\n"
+        "from jdbcstore.database.adapters.registry import adapter_for, adapter_names\n"
         "assert adapter_names()[-1] == 'patient'\n"
         "for name in ('patient', 'patience:PatientSqliteAdapter'):\n"
         "    adapter, _ = adapter_for('sqlite:///mq.db', name)\n"

@@ -9,7 +9,7 @@ from sqlalchemy.schema import CreateTable
 from jdbcstore import StoreConfig
 from jdbcstore.config.types import NameLengths
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.adapters.mariadb import MariadbAdapter
+from jdbcstore.database.adapters.mysql import MariadbAdapter
 from jdbcstore.database.adapters.postgresql import PostgresqlAdapter
 from jdbcstore.database.adapters.sqlite import SqliteAdapter
 from jdbcstore.database.tables import define_tables

@@ -12,8 +12,7 @@ from sqlalchemy.exc import NoSuchTableError
 from sqlalchemy.sql.compiler import DDLCompiler, SQLCompiler
 from sqlalchemy.types import NullType, TypeEngine
 
-from jdbcstore.database.adapters.base import Failure
-from jdbcstore.database.adapters.sqlstate import failure_of
+from jdbcstore.database.adapters.base import Failure, failure_of
 from jdbcstore.database.adapters.urls import URL_PROPERTY
 
 

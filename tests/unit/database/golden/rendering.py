@@ -9,8 +9,8 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql.ddl import DDLElement
 
 from jdbcstore.config import StoreConfig
-from jdbcstore.database.adapters import adapter_class
 from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.adapters.registry import adapter_class
 from jdbcstore.database.adapters.sql import Sql
 from jdbcstore.database.statements.builder import Lanes
 from jdbcstore.database.statements.given import GivenStatements

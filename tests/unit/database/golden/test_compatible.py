@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pytest
 from jpype import JClass
 
-from jdbcstore.database.adapters import adapter_class
 from jdbcstore.database.adapters.jdbc import dbapi
 from jdbcstore.database.adapters.jdbc.jvm import driver_for
+from jdbcstore.database.adapters.registry import adapter_class
 from jdbcstore.errors import ConfigurationError
 from tests.unit.database.golden.rendering import definitions, statements
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import sqlglot
 
-from jdbcstore.database.adapters import adapter_class
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.mssql import MssqlAdapter
-from jdbcstore.database.adapters.registry import BUILT_IN, GENERIC
+from jdbcstore.database.adapters.registry import BUILT_IN, GENERIC, adapter_class
 from jdbcstore.database.adapters.sql import Sql, Written
 from tests.unit.database.golden.rendering import FOLDER, GOLDEN, definitions, render, statements
 
