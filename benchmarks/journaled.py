@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,7 +10,7 @@ from typing import Self
 from benchmarks.ours import BODY
 from jdbcstore import JdbcStore, Message, StoreConfig
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.journal import Journal, Record, records
+from jdbcstore.journal import Record, records
 from jdbcstore.journal.layout import space
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.util.files import Files
@@ -34,7 +33,7 @@ class Journaled:
         self.store = JournaledStore(
             JdbcStore(url, StoreConfig(cleanup_period=0.0), journaled=True),
             JournalConfig(directory=str(self._directory)),
-            open_journal=partial(Journal, files=self._files),
+            files=self._files,
         )
         self.batches: list[float] = []
         """Messages that became durable with one sync, of each that was counted."""

@@ -1,4 +1,4 @@
-"""The files of a journal's directory, by their names."""
+"""The names of the files in a journal's directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jdbcstore.util.files import UNFINISHED
 
 LOCK = "journal.lock"
 _SEGMENT = re.compile(r"journal-(\d{10,20})\.log")
-_SPARE = re.compile(r"spare-(\d+)\.log")
+_PREALLOCATED = re.compile(r"spare-(\d+)\.log")
 _KEPT = re.compile(r"kept-([0-9a-f]{16})-(\d{10,20})-(\d+)-(\d+)-(\d+)-(\d+)\.log")
 
 
@@ -20,27 +20,22 @@ def segment_path(directory: Path, number: int) -> Path:
     return directory / f"journal-{number:010}.log"
 
 
-def spare_path(directory: Path, number: int) -> Path:
-    """A file that is ready to become a segment."""
+def preallocated_path(directory: Path, number: int) -> Path:
+    """A file that can become a segment."""
     return directory / f"spare-{number}.log"
 
 
-def unfinished_path(directory: Path, number: int) -> Path:
-    """A file that is being made, and is nothing until it has another name."""
-    return directory / f"spare-{number}{UNFINISHED}"
-
-
 class Kept(NamedTuple):
-    """A segment that the journal needs no more, kept for what was in it. All of it is in the file's name."""
+    """A released segment that was retained; these facts are in its file's name."""
 
     path: Path
     journal: int
     number: int
     first_number: int
     last_number: int
-    """Of its records; before the first if it has none."""
+    """The last record; before the first if there is none."""
     first_time: int
-    """Epoch milliseconds, between which its records were written."""
+    """Epoch milliseconds; its records were written from then until ``last_time``."""
     last_time: int
 
     @property
@@ -56,17 +51,18 @@ def kept_path(directory: Path, header: SegmentHeader, *, last_number: int, last_
 
 
 def live_segments(directory: Path) -> dict[int, Path]:
-    """The journal's segments by their numbers, ascending."""
+    """The segments that are not released, by their numbers, ascending."""
     found = {int(match[1]): path for path, match in _matching(directory, _SEGMENT)}
     return dict(sorted(found.items()))
 
 
-def spares(directory: Path) -> dict[int, Path]:
-    return {int(match[1]): path for path, match in _matching(directory, _SPARE)}
+def preallocated(directory: Path) -> dict[int, Path]:
+    """Files that can become segments, by their numbers."""
+    return {int(match[1]): path for path, match in _matching(directory, _PREALLOCATED)}
 
 
 def kept_segments(directory: Path) -> list[Kept]:
-    """Those that were kept, the oldest first."""
+    """The retained segments, oldest first."""
     found = [
         Kept(path, int(match[1], 16), *(int(match[group]) for group in range(2, 7)))
         for path, match in _matching(directory, _KEPT)
@@ -75,6 +71,7 @@ def kept_segments(directory: Path) -> list[Kept]:
 
 
 def unfinished(directory: Path) -> list[Path]:
+    """Files that a killed process left while it wrote them."""
     return [path for path in directory.iterdir() if path.name.endswith(UNFINISHED)]
 
 

@@ -1,61 +1,66 @@
-"""Reading a journal's files without opening it: what is there, and what is damaged, as values.
+"""Inspection and repair of a journal's files without opening it.
 
-It changes nothing and takes no lock. While another process writes, the end may look torn.
+Inspection changes nothing and takes no lock: while another process writes, the end may look torn. Repair
+locks the directory.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from jdbcstore.journal.api import Record
+from jdbcstore.errors import StoreUnavailable
 from jdbcstore.journal.directory import Kept, kept_segments, live_segments, segment_path
-from jdbcstore.journal.layout import BLOCK, OWN, Head, SegmentHeader
-from jdbcstore.journal.reader import SegmentReader
+from jdbcstore.journal.layout import BLOCK, OWN, RECORD, Head, Record, SegmentHeader, Stamp, gap
+from jdbcstore.journal.lock import DirectoryLock
+from jdbcstore.journal.recovery import SegmentReader
+from jdbcstore.util.clock import Clock, SystemClock
+from jdbcstore.util.files import OS_FILES, Files, copy_file, replace_file, write_all
 
 
 class Damage(NamedTuple):
-    """Bytes of a segment in which there should be records."""
+    """A range of a segment that should hold records, and does not."""
 
     path: Path
     segment: int
     offset: int
     end: int | None
-    """Where there are records again; None if there are none in the file."""
+    """Where the next records begin; None if there are none in the file."""
     number: int
-    """The first that is lost; 0 if nobody knows."""
+    """The first lost record; 0 if unknown."""
     next_number: int | None
-    """The first behind them that is there; None if nobody knows."""
+    """The first record after the lost ones; None if unknown."""
     torn: bool
-    """It is the end of the journal, and was being written: nothing that was acknowledged is lost."""
+    """Whether it is the end of the journal, which was being written: nothing acknowledged is lost."""
     reason: str
 
     @property
     def lost(self) -> int | None:
-        """How many records; None if nobody knows."""
+        """The number of lost records; None if unknown."""
         if self.torn:
             return 0
         return None if self.next_number is None or not self.number else self.next_number - self.number
 
 
 class Known(NamedTuple):
-    """What the store behind has of a journal: where it has to begin and to end."""
+    """What the backing store has applied of a journal: it says where that has to begin and to end."""
 
     journal: int
     applied: int
-    """The store has all records up to this one, and none behind."""
+    """The store has all records up to this one, and none after it."""
     store: int = 0
-    """The store's identity."""
+    """The identity of the backing store."""
     first_segment: int = 0
     """The oldest file that the store refers to; 0 if to none."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A file of records. What it holds is believed as its header, or its name, says."""
+    """A file of records, as its header, or its name, describes it."""
 
     path: Path
     number: int
@@ -64,11 +69,11 @@ class SegmentFile:
     """None if it is damaged."""
     problem: str = ""
     kept: Kept | None = None
-    """What its name says, if the journal needs it no more."""
+    """The facts in its name, if it is a released segment that was retained."""
 
 
 def segments(directory: Path) -> list[SegmentFile]:
-    """The journal's own files in order, then those that are kept, the oldest first.
+    """The live segments in order, then the retained ones, oldest first.
 
     :raises OSError: the directory cannot be read
     """
@@ -77,7 +82,7 @@ def segments(directory: Path) -> list[SegmentFile]:
 
 
 def kept(directory: Path) -> list[SegmentFile]:
-    """Files that were kept in a directory: of a journal, or its archive.
+    """The retained segments in the directory of a journal, or in its archive.
 
     :raises OSError: the directory cannot be read
     """
@@ -100,7 +105,7 @@ def _look_at(path: Path, number: int, kept: Kept | None = None) -> SegmentFile:
 
 
 def journal_of(files: list[SegmentFile], known: Known | None = None) -> int | None:
-    """Whose the files are, one of which may be another's: what most of them say; None if none says it."""
+    """The number of the journal that most of the files belong to; None if no header is readable."""
     said = Counter(file.header.journal for file in files if file.header and not file.kept)
     if known is not None and (known.journal in said or not said):
         return known.journal
@@ -108,9 +113,9 @@ def journal_of(files: list[SegmentFile], known: Known | None = None) -> int | No
 
 
 def records(directory: Path, known: Known | None = None) -> Iterator[Record | Damage]:
-    """All records that the journal still needs, or may need, in order, and what is damaged between them.
+    """All records that are not released, in order, and the damage between them.
 
-    Where it has to begin and to end is only found out with what is ``known`` by the store behind.
+    Records missing at the beginning or the end are found only with what is ``known`` of the backing store.
 
     :raises OSError: the directory cannot be read
     """
@@ -119,7 +124,7 @@ def records(directory: Path, known: Known | None = None) -> Iterator[Record | Da
     if known is not None and known.journal != journal:
         known = None
     if known is not None and not live:
-        reason = f"no file of the journal number {journal} is there"
+        reason = f"there is no file of the journal number {journal}"
         yield Damage(segment_path(directory, 1), 1, 0, None, known.applied + 1, None, False, reason)
     elif known is not None:
         yield from _before(directory, live[0], known)
@@ -135,7 +140,7 @@ def records(directory: Path, known: Known | None = None) -> Iterator[Record | Da
 
 
 def records_of(file: SegmentFile) -> Iterator[Record | Damage]:
-    """The records of one file that is kept, in order, and what is damaged between them."""
+    """The records of one retained segment, in order, and the damage between them."""
     journal = file.kept.journal if file.kept else None
     first = file.kept.first_number if file.kept else 0
     return _Walk(file, None, first, journal).found()
@@ -159,14 +164,14 @@ def _missing(directory: Path, number: int, expected: int, behind: SegmentFile) -
 
 
 def _proves(number: int, behind: tuple[int, Head] | None, later: Iterator[tuple[int, Head]]) -> bool:
-    """Whether a later record was written when this number had become durable."""
+    """Whether a later record shows that this number had become durable."""
     return behind is not None and (
         behind[1].durable >= number or any(head.durable >= number for _, head in later)
     )
 
 
 class _Walk:
-    """Through one file, with what is known of those around it."""
+    """A pass over one file, given what is known of its neighbours."""
 
     def __init__(
         self,
@@ -190,7 +195,7 @@ class _Walk:
     def found(self) -> Iterator[Record | Damage]:
         header = self._file.header
         if header is None or (self._journal is not None and header.journal != self._journal):
-            problem = self._file.problem or "it is of another journal"
+            problem = self._file.problem or "it belongs to another journal"
             header = None
             if self._journal is not None:
                 header = SegmentHeader(self._journal, self._file.number, self._expected, 0, 0)
@@ -232,7 +237,7 @@ class _Walk:
             reader.move(behind[0], behind[1].number)
 
     def _at_the_end(self, reader: SegmentReader) -> Iterator[Damage]:
-        """Nothing that is whole comes any more."""
+        """No complete record follows."""
         number, following = reader.number, None if self._up_to is None else self._up_to + 1
         if self._is_last and number <= self._applied:
             following = self._applied + 1
@@ -248,7 +253,7 @@ class _Walk:
 
     @staticmethod
     def _twice(file: SegmentFile, number: int) -> Damage:
-        reason = f"it begins with record {number}, and the file before has that, too: one is an older copy"
+        reason = f"it begins with record {number}, which the file before also has: one is an older copy"
         return Damage(file.path, file.number, 0, None, number, None, False, reason)
 
     def _damage(
@@ -263,3 +268,185 @@ class _Walk:
     ) -> Damage:
         file = self._file
         return Damage(file.path, file.number, offset, end, number, next_number, torn, reason)
+
+
+@dataclass(slots=True)
+class Repaired:
+    """The result of a repair."""
+
+    damages: list[Damage] = field(default_factory=list)
+    """In order, including those that were only visible once others were repaired."""
+    copies: Path | None = None
+    """The folder of the original files; None if nothing was changed."""
+    records: int = 0
+    """How many records there are now."""
+
+
+def repair(
+    directory: Path,
+    *,
+    cut: bool = False,
+    known: Known | None = None,
+    files: Files | None = None,
+    clock: Clock | None = None,
+) -> Repaired:
+    """Repair a journal that is not open: skip what is damaged and keep what follows, or ``cut`` the journal
+    off at the first damage. Every file is copied before it is changed.
+
+    With what is ``known`` of the backing store, the journal begins and ends where that store needs it to:
+    records written later get numbers after everything that the store has.
+
+    It can be interrupted anywhere and repeated. Lost records stay lost: messages that were only in them, and
+    acknowledgements, whose messages come back.
+
+    :raises JournalInUse: the journal is open
+    :raises StoreUnavailable: the files cannot be read or written
+    """
+    try:
+        lock = DirectoryLock(directory)
+        try:
+            return _Repair(directory, known, files or OS_FILES, clock or SystemClock()).run(cut=cut)
+        finally:
+            lock.release()
+    except (OSError, ValueError) as error:
+        raise StoreUnavailable(f"the journal in {directory} cannot be repaired: {error}") from error
+
+
+class _Repair:
+    def __init__(self, directory: Path, known: Known | None, files: Files, clock: Clock) -> None:
+        self._directory = directory
+        self._known = known
+        self._files = files
+        self._clock = clock
+        self._copies = directory / f"damaged-{clock.now_ms()}"
+        self._done = Repaired()
+
+    def run(self, *, cut: bool) -> Repaired:
+        # A repair can reveal more: after a header, its records. A cut journal may then be too short.
+        before: list[Damage] = []
+        while found := self._look():
+            if self._journal() is None and not cut:
+                raise ValueError(
+                    "the header of each file is damaged, and only the database knows which journal it is; run"
+                    " jdbcstore journal repair with the configuration that names both, or with --cut"
+                )
+            self._done.damages += [damage for damage in found if damage not in self._done.damages]
+            if found == before:
+                raise ValueError(f"segment {found[0].segment} at {found[0].offset}: {found[0].reason}")
+            before = [] if cut else found
+            if cut or not sum(self._repair(damage) for damage in found):
+                self._cut(found[0])
+            cut = False
+        self._done.copies = self._copies if self._copies.exists() else None
+        return self._done
+
+    def _look(self) -> list[Damage]:
+        self._done.records = 0
+        damages = []
+        for found in records(self._directory, self._known):
+            if isinstance(found, Record):
+                self._done.records += 1
+            else:
+                damages.append(found)
+        return damages
+
+    def _repair(self, damage: Damage) -> bool:
+        """Replace it by something valid; false if too little is known."""
+        if damage.torn:
+            self._truncate(damage.path, damage.offset)
+        elif not damage.offset and damage.end == BLOCK:
+            return self._repair_header(damage)
+        elif not damage.path.exists() and damage.number:
+            self._make_missing(damage)
+        elif damage.next_number is None or not damage.number:
+            return False
+        elif damage.offset:
+            if damage.end is None and damage.segment == max(live_segments(self._directory)):
+                self._truncate(damage.path, damage.offset)
+            self._write_gap(damage, damage.next_number - 1)
+        else:
+            return False
+        return True
+
+    def _repair_header(self, damage: Damage) -> bool:
+        number = damage.number or self._first_number(damage)
+        if not number:
+            return False
+        header = self._header(damage.segment, number)
+        with self._changed(damage.path) as file:
+            write_all(file, header.pack(), files=self._files)
+        return True
+
+    def _first_number(self, damage: Damage) -> int:
+        """The first number of the first file, whose header is lost; 0 if it cannot be determined."""
+        with SegmentReader(damage.path, self._header(damage.segment, 0)) as reader:
+            offset, head = next(reader.later(), (0, None))
+        if head is not None:
+            # A gap comes next if that is not where records begin.
+            found = head.number if offset == BLOCK else max(head.number - 1, 1)
+        else:
+            following = [file for file in segments(self._directory) if file.number == damage.segment + 1]
+            found = following[0].header.first_number if following and following[0].header else 0
+        if damage.segment == 1 and head is not None and self._known is None:
+            return 1
+        return min(found, self._known.applied + 1) if self._known else found
+
+    def _make_missing(self, damage: Damage) -> None:
+        """Create a file with a gap, or without records if none is known to be lost."""
+        header = self._header(damage.segment, damage.number)
+        content = header.pack()
+        if damage.next_number is not None and damage.next_number > damage.number:
+            content += gap(Stamp.of(header), damage.next_number - 1, b"")
+        replace_file(damage.path, content, files=self._files)
+
+    def _write_gap(self, damage: Damage, last_lost: int) -> None:
+        start = damage.offset + RECORD
+        with damage.path.open("rb") as old:
+            header = SegmentHeader.unpack(old.read(BLOCK))
+            old.seek(start)
+            body = old.read(damage.end - start) if damage.end else b""
+        with self._changed(damage.path) as file:
+            write_all(file, gap(Stamp.of(header), last_lost, body), damage.offset, self._files)
+
+    def _truncate(self, path: Path, offset: int) -> None:
+        with self._changed(path) as file:
+            self._files.truncate(file, offset)
+
+    def _cut(self, damage: Damage) -> None:
+        """Remove everything from there on, the last file first: the journal is consistent after each step."""
+        for number, path in reversed(live_segments(self._directory).items()):
+            if number > damage.segment or (number == damage.segment and damage.offset < BLOCK):
+                self._copy(path)
+                self._files.remove(path)
+                self._files.sync_directory(self._directory)
+        if damage.offset >= BLOCK:
+            self._truncate(damage.path, damage.offset)
+
+    def _journal(self) -> int | None:
+        return journal_of(segments(self._directory), self._known)
+
+    def _header(self, segment: int, first_number: int) -> SegmentHeader:
+        """A replacement for a lost header, derived from its neighbours except for the time."""
+        there = [file.header for file in segments(self._directory) if file.header and not file.kept]
+        store = max((header.store for header in there), default=self._known.store if self._known else 0)
+        return SegmentHeader(self._journal() or 0, segment, first_number, 0, self._clock.now_ms(), store)
+
+    @contextlib.contextmanager
+    def _changed(self, path: Path) -> Iterator[int]:
+        self._copy(path)
+        file = self._files.open(path)
+        try:
+            yield file
+            self._files.sync(file)
+        finally:
+            self._files.close(file)
+
+    def _copy(self, path: Path) -> None:
+        """Keep the file as it was before the first change."""
+        target = self._copies / path.name
+        if target.exists():
+            return
+        self._copies.mkdir(exist_ok=True)
+        # Not by self._files: tests do not count copies among the steps at which they crash.
+        copy_file(path, target)
+        self._files.sync_directory(self._directory)

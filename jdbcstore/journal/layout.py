@@ -1,7 +1,7 @@
-"""How segments and records look in files. All numbers are little-endian.
+"""Entries and records, and the layout of records and segments in files, with little-endian numbers.
 
-A segment is a header in a block of its own, and records, each at a multiple of eight bytes. Behind the last
-one is anything at all: zeros, or what a file held when it was a segment before.
+A segment is a header in a block of its own, followed by records, each at a multiple of eight bytes. After the
+last one there may be anything: zeros, or what a reused file held before.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
-
-from jdbcstore.journal.api import Entry, Written
 
 BLOCK = 512
 """Where records begin: a torn write of the first one leaves the header's sector alone."""
@@ -21,16 +19,16 @@ RECORD = 40
 """Bytes of a record's header."""
 CLEAN_END = 255
 GAP = 254
-"""What a repair puts where records were lost. Its number is the last of theirs, its body what was there."""
+"""A record that a repair puts in place of lost ones: its number is their last, its body what was there."""
 OWN = (GAP, CLEAN_END)
-"""Kinds of records that are the journal's own business."""
+"""Kinds of records for the journal's internal use."""
 LARGEST = 2**32 - 1
 
 _MAGIC = b"jdbcsJRN"
 _VERSION = 2
 _SEGMENT = struct.Struct("<8sII6Q")
 _BEFORE = {1: struct.Struct("<8sII5Q")}
-"""How headers of earlier versions look, without the fields that came later."""
+"""Headers of earlier versions, without the fields added later."""
 _BEGIN = struct.Struct("<8sII")
 _CRC = struct.Struct("<I")
 # Length, marker, number less the durable one, sequences, kind, two of nothing, number, sequence.
@@ -38,6 +36,61 @@ _FIELDS = struct.Struct("<IIIIBBHQQ")
 _PADDING = [bytes(size) for size in range(8)]
 _STAMP = struct.Struct("<QQ")
 _SEEDS = struct.Struct("<II")
+
+
+class Record(NamedTuple):
+    """A record as it is read back."""
+
+    number: int
+    """The log sequence number, rising from 1; numbers of the journal's own records, and of records lost in a
+    repair, are left out."""
+    kind: int
+    """Set by the writer, 1 to 253."""
+    sequence: int
+    """The first of the store's sequences that it was given; if it has none, the next one to be given."""
+    body: bytes
+    segment: int
+    offset: int
+
+
+class Entry(Protocol):
+    """Something to be written as one record: after a crash all of it is there, or nothing."""
+
+    taken: bool
+    """Set by the journal when it accepts the entry: from then on a callback follows unless it is withdrawn,
+    even if a signal handler raised within ``append``."""
+
+    @property
+    def kind(self) -> int:
+        """1 to 253."""
+        ...
+
+    @property
+    def sequences(self) -> int:
+        """How many of the store's sequences it takes."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """The bytes of all chunks."""
+        ...
+
+    @property
+    def chunks(self) -> Sequence[bytes]:
+        """The body, in pieces that are written one after the other."""
+        ...
+
+
+class Written(NamedTuple):
+    """An entry that was written."""
+
+    entry: Entry
+    number: int
+    sequence: int
+    """The first of its sequences."""
+    segment: int
+    offset: int
+    """Where the body begins in the segment's file."""
 
 
 class SegmentHeader(NamedTuple):
@@ -50,7 +103,7 @@ class SegmentHeader(NamedTuple):
     created: int
     """Epoch milliseconds."""
     store: int = 0
-    """The identity of the store that the journal is in front of; 0 if it was never told."""
+    """The identity of the backing store; 0 if it was never set."""
 
     def pack(self) -> bytes:
         data = _SEGMENT.pack(_MAGIC, _VERSION, 0, *self)
@@ -59,23 +112,23 @@ class SegmentHeader(NamedTuple):
     @classmethod
     def unpack(cls, block: bytes) -> SegmentHeader:
         """
-        :raises ValueError: it is none
+        :raises ValueError: it is not a header
         """
         if len(block) < BLOCK:
             raise ValueError("the file ends within its header")
         magic, version, zero = _BEGIN.unpack_from(block)
         if magic != _MAGIC:
-            raise ValueError("it does not begin as a segment does")
+            raise ValueError("it does not begin like a segment")
         layout = _BEFORE.get(version, _SEGMENT)
         if _CRC.unpack_from(block, layout.size)[0] != crc32c(block[: layout.size]):
-            raise ValueError("the segment's header does not fit to its checksum")
+            raise ValueError("the checksum of the segment's header is wrong")
         if (version != _VERSION and version not in _BEFORE) or zero:
             raise ValueError(f"it is of version {version}, and this one reads {_VERSION}")
         return cls(*layout.unpack_from(block)[3:])
 
 
 class Stamp(NamedTuple):
-    """What makes a record one of this segment: what a file held before never validates."""
+    """Marks a record as this segment's: what a reused file held before never validates."""
 
     seed: int
     marker: int
@@ -87,7 +140,7 @@ class Stamp(NamedTuple):
 
     @property
     def found_as(self) -> bytes:
-        """The marker as it is in a file, :data:`MARKER_AT` bytes behind the beginning of a record."""
+        """The marker's bytes, found :data:`MARKER_AT` bytes after the beginning of a record."""
         return _CRC.pack(self.marker)
 
 
@@ -95,13 +148,13 @@ MARKER_AT = 8
 
 
 class Head(NamedTuple):
-    """A record's header."""
+    """The header of a record."""
 
     crc: int
     length: int
     marker: int
     behind: int
-    """Its number less the last that was durable when it was written."""
+    """The record's number minus the last number that was durable when it was written."""
     sequences: int
     kind: int
     flags: int
@@ -118,7 +171,7 @@ class Head(NamedTuple):
         return space(self.length)
 
     def is_plausible(self, stamp: Stamp) -> bool:
-        """Before its checksum is asked."""
+        """Whether it may be a record's header; only the checksum proves it."""
         return self.marker == stamp.marker and bool(self.kind) and not self.flags and not self.spare
 
 
@@ -126,12 +179,12 @@ HEAD = struct.Struct("<I" + _FIELDS.format[1:])
 
 
 def space(length: int) -> int:
-    """What a record with such a body takes in a file."""
+    """The bytes that a record with a body of this length takes in a file."""
     return RECORD + length + (-length & 7)
 
 
 def gap(stamp: Stamp, last_lost: int, body: bytes) -> bytes:
-    """A record in place of lost ones, with what is left of them."""
+    """A record in place of lost ones, with the bytes that remain of them."""
     head = _FIELDS.pack(len(body), stamp.marker, 0, 0, GAP, 0, 0, last_lost, 0)
     return _CRC.pack(crc32c(body, crc32c(head, stamp.seed))) + head + body
 
@@ -145,8 +198,11 @@ def frame(
     room: int,
     place: tuple[int, int],
 ) -> tuple[list[bytes], list[Written], int]:
-    """The records of as many entries as there is room for, in pieces, and their bytes. The first has this
-    number and sequence, and goes to this place, a segment and an offset."""
+    """The records of as many entries as fit into ``room`` bytes: in pieces, as :class:`Written`, and their
+    size.
+
+    The first gets this number and sequence, and is written to this place, a segment and an offset.
+    """
     parts: list[bytes] = []
     written: list[Written] = []
     seed, marker = stamp

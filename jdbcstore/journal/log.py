@@ -1,12 +1,21 @@
-"""The journal itself: whoever writes joins all that waits into one write and one sync."""
+"""An append-only log with group commit: everything that waits is written and synced at once.
+
+:class:`Journal` is what users open. Between its callers and the files are two parts: :class:`_Queue` holds
+the entries that are waiting and decides which thread writes them, and :class:`_Output` turns them into
+records of the current segment and makes these durable. The files themselves are
+:mod:`jdbcstore.journal.storage`'s.
+"""
 
 from __future__ import annotations
 
 import logging
 import secrets
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import (
@@ -17,33 +26,51 @@ from jdbcstore.errors import (
     StoreError,
     StoreUnavailable,
 )
-from jdbcstore.journal.api import Committed, Entry, Failed, Record, Review, Span
-from jdbcstore.journal.layout import LARGEST
-from jdbcstore.journal.live import Segments
+from jdbcstore.journal.layout import BLOCK, CLEAN_END, LARGEST, Entry, Record, Written, frame, space
 from jdbcstore.journal.lock import DirectoryLock
-from jdbcstore.journal.output import Output
-from jdbcstore.journal.pending import Pending
-from jdbcstore.journal.recovery import Recovered, recover
+from jdbcstore.journal.recovery import Recovered, read, recover
+from jdbcstore.journal.storage import Segments, Span, is_full, write_failed
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.files import OS_FILES, Files, make_directory
 
 log = logging.getLogger(__name__)
 
+MAX_QUEUED = 16_384
+MAX_QUEUED_BYTES = 64 << 20
+_YIELD = 0.005
+_YIELD_ENTRIES = 256
+
+Committed = Callable[[Sequence[Written]], None]
+"""Called with what one sync made durable, in the order of the journal and before anything later is written,
+by the thread that wrote it, under no lock."""
+Failed = Callable[[Sequence[Entry], StoreError], None]
+"""Called with entries that were not written, or may have been (:class:`OutcomeUnknown`)."""
+Review = Callable[[Sequence[Entry]], Sequence[Entry]]
+"""Called with the entries that are written next, once everything before them is durable or has failed, by the
+thread that writes them; returns the entry to write in place of each."""
 Accept = Callable[[Recovered], int]
+"""Called with what the files hold, before anything is changed: returns the identity of the store that the
+journal belongs to, or raises."""
 
 
 class Journal:
-    """A :class:`jdbcstore.journal.api.Appender` on the files of one directory.
+    """A journal open for writing, in the files of one directory. Thread-safe.
 
-    ``first_sequence`` is the lowest that it may give; it goes on behind its own last one if that is higher.
-    ``review``, ``committed`` and ``failed`` are called in the order of the journal, by its own thread or one
-    that appends. Opening reads all there is, and cuts a torn end off: ``recovered`` says what it found.
-    ``accept`` is asked before anything is changed: it raises, or gives the identity of the store that the
-    journal is in front of from now on.
+    Opening reads everything, and truncates a record that was being written at an unclean shutdown;
+    ``recovered`` is what was found. ``accept`` may refuse the journal first. ``first_sequence`` is the lowest
+    sequence to give out; the journal continues after its own last one if that is higher.
 
-    :raises CorruptJournal: a record that was acknowledged is damaged, or a file is missing
-    :raises JournalInUse: another journal, of this process or another, has the directory
-    :raises StoreUnavailable: the directory cannot be used, or has no room
+    Each appended entry ends in exactly one callback, ``committed`` or ``failed``, unless it is withdrawn.
+    With the sync strategy "always", and with "periodic" without an interval, committed means synced;
+    otherwise :meth:`sync`, a new segment or the interval makes it durable. Callbacks run in the order of the
+    journal, in its own thread or in one that appends.
+
+    After a failed write or sync nothing more is written (:class:`JournalFailed`): the kernel may hold pages
+    that the disk does not have.
+
+    :raises CorruptJournal: an acknowledged record is damaged, or a file is missing
+    :raises JournalInUse: the directory is in use by another journal, of this process or another
+    :raises StoreUnavailable: the directory cannot be used, or its disk is full
     """
 
     def __init__(
@@ -64,37 +91,37 @@ class Journal:
         self._failed = failed
         self._review = review
         self._error: StoreError | None = None
-        self._pending = Pending(
-            config.journal_max_write_batch_size, config.journal_buffer_timeout, self.check
-        )
+        self._queue = _Queue(config.journal_max_write_batch_size, config.journal_buffer_timeout, self.check)
         files = files or OS_FILES
         clock = clock or SystemClock()
         try:
             make_directory(self._directory, files=files)
         except OSError as error:
             raise StoreUnavailable(
-                f"cannot make the directory {self._directory} for the journal: {error.strerror}"
+                f"cannot create the directory {self._directory} for the journal: {error.strerror}"
             ) from error
-        self._held = DirectoryLock(self._directory)
+        self._lock = DirectoryLock(self._directory)
         try:
             self.recovered = recover(self._directory, ignore_missing=config.ignore_missing_journalfiles)
             store = self.recovered.store if accept is None else accept(self.recovered)
             self._output = self._open(files, clock, first_sequence, store)
         except BaseException:
-            self._held.release()
+            self._lock.release()
             raise
         self._thread = threading.Thread(target=self._run, name="jdbcstore-journal", daemon=True)
         self._ended = threading.Event()
         self._thread.start()
         if config.journal_disk_sync_strategy == "periodic" and config.journal_disk_sync_interval:
-            threading.Thread(target=self._sync_at_times, name="jdbcstore-journal-sync", daemon=True).start()
+            threading.Thread(
+                target=self._sync_periodically, name="jdbcstore-journal-sync", daemon=True
+            ).start()
 
-    def _open(self, files: Files, clock: Clock, first_sequence: int, store: int) -> Output:
-        found: Recovered = self.recovered
+    def _open(self, files: Files, clock: Clock, first_sequence: int, store: int) -> _Output:
+        found = self.recovered
         if found.torn is not None:
             log.warning(
-                "the journal in %s ends in a record that was being written when it was left: number %d in"
-                " segment %d at %d is cut off; nobody was told that it was written",
+                "unclean shutdown of the journal in %s: record %d, which was being written in segment %d at"
+                " %d, is discarded; it was never acknowledged",
                 self._directory,
                 found.torn.number,
                 found.torn.segment,
@@ -104,42 +131,59 @@ class Journal:
         segments = Segments(self._directory, self._config, files, clock, journal, store)
         try:
             segments.resume(found)
-            output = Output(segments, self._config, found, first_sequence, self._held.check)
+            output = _Output(segments, self._config, found, first_sequence, self._lock.check)
             output.start()
         except BaseException as error:
             segments.close()
             if isinstance(error, OSError):
                 raise StoreUnavailable(
-                    f"the journal in {self._directory} cannot be opened: {error.strerror}; see to the disk"
+                    f"the journal in {self._directory} cannot be opened: {error.strerror}; check the disk"
                 ) from error
             raise
         return output
 
     @property
     def journal(self) -> int:
+        """The number that identifies this journal: positive, 63 bits, chosen at random when it was
+        created."""
         return self._output.segments.journal
 
     @property
     def first_number(self) -> int:
+        """The number of the first record still in the files; after the last one if there is none."""
         return self._output.segments.live[0].header.first_number
 
     @property
     def last_number(self) -> int:
+        """The number of the last record written, durable as the sync strategy says; 0 if there was never
+        one."""
         return self._output.last_number
 
     @property
     def last_sequence(self) -> int:
+        """The last of the store's sequences that was given out."""
         return self._output.last_sequence
 
     @property
     def unreleased_bytes(self) -> int:
+        """The bytes written and not released."""
         return self._output.unreleased_bytes
 
     def append(self, entry: Entry, *, waits: bool = False) -> None:
+        """Queue an entry to be written. Blocks only while the queue is full.
+
+        ``waits`` says that the caller is about to wait for the entry: if no other thread is writing, it
+        writes the entry itself, and the callback runs before this returns. Not to be used by the main thread,
+        where a signal handler can raise in the middle of a write.
+
+        :raises StoreClosed: the journal is closed
+        :raises JournalFailed: the journal cannot be written any more
+        :raises MessageTooLarge: the entry exceeds the largest possible record
+        """
         size = entry.size
         if size > LARGEST:
             raise MessageTooLarge(size, LARGEST, "send it in parts")
-        if not self._pending.put(entry, waits=waits):
+        if not self._queue.put(entry, waits=waits):
             return
         try:
             self._write([entry])
@@ -147,18 +191,28 @@ class Journal:
             self._stop(error)
             raise
         finally:
-            self._pending.pass_on()
+            self._queue.hand_over()
 
     def withdraw(self, entry: Entry) -> bool:
-        return self._pending.withdraw(entry)
+        """Cancel an entry; false if its writing has begun. A cancelled entry has no callback."""
+        return self._queue.withdraw(entry)
 
     def check(self) -> None:
+        """Check that nothing is in doubt: everything in the files was passed to ``committed``.
+
+        :raises JournalFailed: the journal cannot be written any more; what was in doubt may be in the files
+        """
         if self._error is not None:
             raise JournalFailed(
-                f"the journal in {self._directory} cannot be written any more; open the store anew"
+                f"the journal in {self._directory} cannot be written any more; open the store again"
             ) from self._error
 
     def sync(self) -> None:
+        """Make everything written durable; needed before other durable data refers to it where the sync
+        strategy does not sync every write.
+
+        :raises JournalFailed: it may not be durable
+        """
         try:
             self._output.sync()
         except StoreError as error:
@@ -166,23 +220,38 @@ class Journal:
             raise
 
     def records(self, after: int) -> Iterator[Record]:
+        """The records after a number, up to the last that was written when this was called.
+
+        :raises CorruptJournal: one of them is damaged or missing
+        """
         return self._output.records(after)
 
     def segments(self) -> list[Span]:
+        """The segments that are not released, oldest first; the last is being written."""
         return self._output.segments.spans()
 
     def read(self, segment: int, offset: int, size: int) -> bytes:
+        """Bytes of a segment's file, unverified; fewer at its end.
+
+        :raises CorruptJournal: the file does not exist
+        :raises StoreUnavailable: the file cannot be read now
+        """
         return self._output.segments.read(segment, offset, size)
 
     def release(self, up_to: int) -> None:
+        """Declare the records up to a number obsolete: their segments may be reused, archived or removed."""
         self._output.release(up_to)
 
     def close(self, timeout: float | None = None) -> None:
-        self._pending.close()
+        """Write everything that is queued, and mark the end as a clean shutdown.
+
+        :raises StoreClosed: not done after ``timeout`` seconds; ``unwritten`` entries have failed
+        """
+        self._queue.close()
         self._thread.join(timeout)
         if not self._thread.is_alive():
             return
-        doubtful, queued = self._pending.give_up()
+        doubtful, queued = self._queue.abandon()
         if not (doubtful or queued):
             return
         if doubtful:
@@ -193,25 +262,25 @@ class Journal:
             self._failed(queued, StoreClosed("the journal was closed before this was written"))
         raise StoreClosed(
             f"the journal was closed after {timeout} seconds with {len(doubtful)} entries in doubt and"
-            f" {len(queued)} unwritten; their callers were told so",
+            f" {len(queued)} unwritten; their callers were notified",
             unwritten=len(queued) + len(doubtful),
         )
 
     def _run(self) -> None:
         try:
-            while taken := self._pending.take():
+            while taken := self._queue.take():
                 self._write(taken)
             self._ended.set()
             self._output.end(clean=self._error is None)
         except BaseException as error:
-            log.exception("the journal's thread stopped; the journal is closed")
+            log.exception("the journal's thread stopped on an unexpected error; the journal is closed")
             self._stop(error)
             self._output.end(clean=False)
         finally:
             self._ended.set()
-            self._held.release()
+            self._lock.release()
 
-    def _sync_at_times(self) -> None:
+    def _sync_periodically(self) -> None:
         while not self._ended.wait(self._config.journal_disk_sync_interval):
             try:
                 self.sync()
@@ -219,57 +288,57 @@ class Journal:
                 return
 
     def _write(self, entries: Sequence[Entry]) -> None:
-        """Have them all written, in as many pieces as there are segments, and complete each.
+        """Write all of them, in as many batches as they span segments, and complete each.
 
-        Once one has failed, so do all behind it: whatever the review decided by an earlier entry stays true.
+        After one has failed, all later ones fail: what the review decided by an earlier entry stays true.
         """
         if self._review is not None:
             entries = self._review(entries)
         position = 0
         while position < len(entries):
-            left = entries[position:] if position else entries
+            rest = entries[position:] if position else entries
             try:
                 self.check()
-                piece = self._output.frame(left)
+                batch = self._output.frame(rest)
             except StoreError as error:
-                self._complete_failed(left, error)
+                self._complete_failed(rest, error)
                 return
             try:
-                self._output.write(piece)
+                self._output.write(batch)
             except OutcomeUnknown as error:
-                doubtful = len(piece.written)
+                doubtful = len(batch.written)
                 failure = self._fail(error)
-                self._complete_failed(left[:doubtful], error)
-                self._complete_failed(left[doubtful:], failure)
+                self._complete_failed(rest[:doubtful], error)
+                self._complete_failed(rest[doubtful:], failure)
                 return
             except StoreError as error:
-                self._complete_failed(left, error)
+                self._complete_failed(rest, error)
                 return
-            position += len(piece.written)
-            if self._pending.finish(len(piece.written)):
-                self._committed(piece.written)
+            position += len(batch.written)
+            if self._queue.finish(len(batch.written)):
+                self._committed(batch.written)
 
     def _complete_failed(self, entries: Sequence[Entry], error: StoreError) -> None:
         if isinstance(error, JournalFailed):
             self._fail(error)
-        if entries and self._pending.finish(len(entries)):
+        if entries and self._queue.finish(len(entries)):
             self._failed(entries, error)
 
     def _fail(self, error: StoreError) -> JournalFailed:
-        """Nothing is written any more, and whoever waits for room is told so."""
+        """Write nothing from now on, and wake the callers that are waiting for room in the queue."""
         if self._error is None:
-            log.error("the journal is not written any more: %s", error)
+            log.error("the journal cannot be written any more: %s", error)
             self._error = error
-        self._pending.wake_all()
+        self._queue.wake_all()
         failure = JournalFailed(
-            f"the journal in {self._directory} is not written any more; open the store anew"
+            f"the journal in {self._directory} cannot be written any more; open the store again"
         )
         failure.__cause__ = self._error
         return failure
 
     def _stop(self, error: BaseException) -> None:
-        """An error that nobody expects: whoever waits is told, and nothing is taken any more."""
-        doubtful, queued = self._pending.give_up()
+        """Fail every entry after an unexpected error, and accept no more."""
+        doubtful, queued = self._queue.abandon()
         doubt = OutcomeUnknown("the journal stopped while this was being written: look for it")
         doubt.__cause__ = error
         failure = self._fail(doubt)
@@ -277,3 +346,339 @@ class Journal:
             self._failed(doubtful, doubt)
         if queued:
             self._failed(queued, failure)
+
+
+class _Queue:
+    """The bounded queue before the files, which one thread at a time empties.
+
+    That is the journal's own thread, or a caller that found it idle. Entries taken are in flight until they
+    are finished by the thread that took them, or abandoned by a close that waited too long.
+
+    A signal handler may raise in the main thread after any call. What a caller that does not write does here
+    is consistent after each of them: the journal's thread is woken first, and may find nothing.
+    """
+
+    def __init__(self, batch_bytes: int, gather: float, check: Callable[[], None]) -> None:
+        """``check`` raises when nothing can be written any more; ``gather`` is in seconds."""
+        self._batch_bytes = batch_bytes
+        self._gather_for = gather
+        self._check = check
+        self._queue: deque[Entry] = deque()
+        self._bytes = 0
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._in_flight: list[Entry] = []
+        self._closed = False
+        self._abandoned = False
+        self._idle = False
+        self._wake = threading.Lock()
+        self._wake.acquire()
+
+    def put(self, entry: Entry, *, waits: bool) -> bool:
+        """Queue an entry, waiting for room; or return true: then the caller writes it, and calls
+        :meth:`hand_over` after that.
+
+        :raises StoreClosed: the queue is closed
+        """
+        size = entry.size
+        with self._lock:
+            while not self._closed and self._is_full():
+                self._check()
+                self._changed.wait()
+            self._check()
+            if self._closed:
+                raise StoreClosed("the journal is closed; open it again")
+            idle, self._idle = self._idle, False
+            if idle and waits and not self._gather_for:
+                entry.taken = True
+                self._in_flight = [entry]
+                return True
+            if idle:
+                self._wake.release()
+            self._bytes += size
+            entry.taken = True
+            self._queue.append(entry)
+            if self._gather_for and self._bytes >= self._batch_bytes:
+                self._changed.notify_all()
+            if not idle and len(self._queue) % _YIELD_ENTRIES == 0:
+                # A caller that goes on computing keeps the interpreter's lock for its 5 ms, and the thread
+                # that writes, back from the disk, waits for it that long.
+                self._changed.wait(_YIELD)
+        return False
+
+    def hand_over(self) -> None:
+        """Leave the writing to the journal's own thread again, after a caller has written."""
+        with self._lock:
+            self._in_flight = []
+            wake = bool(self._queue) or self._closed
+            self._idle = not wake
+        if wake:
+            self._wake.release()
+
+    def withdraw(self, entry: Entry) -> bool:
+        with self._lock:
+            for index, queued in enumerate(self._queue):
+                if queued is entry:
+                    del self._queue[index]
+                    self._bytes -= entry.size
+                    self._changed.notify_all()
+                    return True
+        return False
+
+    def take(self) -> list[Entry]:
+        """The next batch, waiting for it; empty once the queue is closed and drained."""
+        while True:
+            with self._lock:
+                if self._queue:
+                    return self._take()
+                if self._closed:
+                    return []
+                self._idle = True
+            self._wake.acquire()
+            if self._gather_for:
+                self._gather()
+
+    def finish(self, count: int) -> bool:
+        """Count entries in flight as ended; false if an :meth:`abandon` has completed them already."""
+        with self._lock:
+            del self._in_flight[:count]
+            return not self._abandoned
+
+    def close(self) -> None:
+        """Accept no more entries; those that are queued can still be taken."""
+        with self._lock:
+            self._closed = True
+            if self._idle:
+                self._idle = False
+                self._wake.release()
+            self._changed.notify_all()
+
+    def wake_all(self) -> None:
+        """Have the callers that wait for room check whether there will ever be any."""
+        with self._lock:
+            self._changed.notify_all()
+
+    def abandon(self) -> tuple[list[Entry], list[Entry]]:
+        """Close, and return what is in flight and what is queued, for the caller alone to complete."""
+        with self._lock:
+            self._closed = self._abandoned = True
+            in_flight, self._in_flight = self._in_flight, []
+            queued = list(self._queue)
+            self._queue.clear()
+            self._bytes = 0
+            self._changed.notify_all()
+        return in_flight, queued
+
+    def _is_full(self) -> bool:
+        return bool(self._queue) and (len(self._queue) >= MAX_QUEUED or self._bytes >= MAX_QUEUED_BYTES)
+
+    def _gather(self) -> None:
+        """Wait for more entries to write at once, unless a batch is full."""
+        with self._lock:
+            self._changed.wait_for(lambda: self._closed or self._bytes >= self._batch_bytes, self._gather_for)
+
+    def _take(self) -> list[Entry]:
+        if self._bytes <= self._batch_bytes:
+            taken, size = list(self._queue), self._bytes
+            self._queue.clear()
+        else:
+            taken, size = [], 0
+            while self._queue and (not taken or size + self._queue[0].size <= self._batch_bytes):
+                entry = self._queue.popleft()
+                size += entry.size
+                taken.append(entry)
+        self._bytes -= size
+        self._in_flight = list(taken)
+        self._changed.notify_all()
+        return taken
+
+
+class _Batch(NamedTuple):
+    """Records of one segment that are written and synced at once."""
+
+    data: bytes
+    written: list[Written]
+    last_sequence: int
+
+
+@dataclass(slots=True)
+class _CleanEnd:
+    taken: bool = True
+    kind: int = CLEAN_END
+    sequences: int = 0
+    size: int = 0
+    chunks: Sequence[bytes] = ()
+
+
+class _Output:
+    """The end of the journal, where entries become records: numbered, written, durable.
+
+    One thread at a time writes; :meth:`sync` and :meth:`release` are thread-safe.
+    """
+
+    def __init__(
+        self,
+        segments: Segments,
+        config: JournalConfig,
+        found: Recovered,
+        first_sequence: int,
+        check: Callable[[], None],
+    ) -> None:
+        """``check`` raises :class:`OSError` when the directory's lock is lost."""
+        self.segments = segments
+        self._check = check
+        self._config = config
+        strategy, interval = config.journal_disk_sync_strategy, config.journal_disk_sync_interval
+        self._syncs_always = strategy == "always" or (strategy == "periodic" and not interval)
+        self._found = found
+        self.last_number = found.segments[-1].last_number if found.segments else 0
+        self.last_sequence = max(found.last_sequence, first_sequence - 1)
+        self._durable = 0
+        """The last record that is known to be durable."""
+        self._changed = not found.clean
+        self._io = threading.Lock()
+        self._marks: deque[tuple[int, int]] = deque()
+        """Record numbers, and the bytes written up to each."""
+        self._mark_bytes = config.journal_log_file_size // 64
+        self._written_bytes = 0
+        self._released_bytes = 0
+        self._marks_lock = threading.Lock()
+
+    def start(self) -> None:
+        """Begin a segment if there is none to continue.
+
+        :raises StoreUnavailable: the disk is full
+        """
+        for segment in self._found.segments:
+            self._count(segment.last_number, segment.end - BLOCK, always=True)
+        if not self._found.segments:
+            self.segments.begin(1, self.last_sequence + 1, 0)
+        self._durable = self.last_number
+        if self.segments.current.header.store != self.segments.store:
+            # From now on the headers name the store.
+            self._begin_segment(0)
+
+    @property
+    def unreleased_bytes(self) -> int:
+        return self._written_bytes - self._released_bytes
+
+    def frame(self, entries: Sequence[Entry]) -> _Batch:
+        """The records of as many entries as fit into the current segment, or into a new one if none does.
+
+        :raises StoreUnavailable: the disk is full; nothing has changed
+        :raises JournalFailed: nothing can be written any more
+        """
+        if space(entries[0].size) > self.segments.room:
+            self._begin_segment(space(entries[0].size))
+        segments, current = self.segments, self.segments.current
+        first = self.last_number + 1, self.last_sequence + 1
+        place = current.header.number, current.end
+        parts, written, size = frame(entries, segments.stamp, *first, self._durable, segments.room, place)
+        data = b"".join(parts)
+        if len(data) != size:
+            raise ValueError("an entry's size is not that of its chunks")
+        last = written[-1]
+        return _Batch(data, written, last.sequence + last.entry.sequences - 1)
+
+    def _begin_segment(self, need: int) -> None:
+        with self._io:
+            try:
+                self._check()
+                # In every mode a segment is durable as a whole before the next one begins.
+                self._sync_written()
+            except OSError as error:
+                raise write_failed(self.segments.directory, error) from error
+            self.segments.begin(self.last_number + 1, self.last_sequence + 1, need)
+
+    def write(self, batch: _Batch) -> None:
+        """Write a batch, and sync it where the strategy says so.
+
+        :raises StoreUnavailable: the disk is full; nothing has changed
+        :raises JournalFailed: it was not written, and nothing can be any more
+        :raises OutcomeUnknown: it may have been written, and nothing can be any more
+        """
+        with self._io:
+            try:
+                self._check()
+            except OSError as error:
+                raise write_failed(self.segments.directory, error) from error
+            try:
+                self.segments.write(batch.data)
+            except OSError as error:
+                raise self._undo(error) from error
+            last = batch.written[-1].number
+            if self._syncs_always:
+                try:
+                    self.segments.sync()
+                except OSError as error:
+                    # Not tried again: the kernel may take the pages for clean now, and report success.
+                    raise _in_doubt(write_failed(self.segments.directory, error)) from error
+                self._durable = last
+            self._changed = True
+            self.segments.advance(len(batch.data), last)
+            self.last_number, self.last_sequence = last, batch.last_sequence
+        self._count(last, len(batch.data))
+
+    def _undo(self, error: OSError) -> StoreError:
+        failure = write_failed(self.segments.directory, error)
+        try:
+            self.segments.truncate()
+        except OSError as second:
+            return _in_doubt(write_failed(self.segments.directory, second))
+        if is_full(error):
+            return StoreUnavailable(
+                f"the disk of {self.segments.directory} is full: the journal needs room there"
+            )
+        return failure
+
+    def sync(self) -> None:
+        """
+        :raises JournalFailed: what is written may not be durable
+        """
+        with self._io:
+            try:
+                self._check()
+                self._sync_written()
+            except OSError as error:
+                raise write_failed(self.segments.directory, error) from error
+
+    def _sync_written(self) -> None:
+        if self._durable < self.last_number:
+            last = self.last_number
+            self.segments.sync()
+            self._durable = last
+
+    def release(self, up_to: int) -> None:
+        with self._marks_lock:
+            while self._marks and self._marks[0][0] <= up_to:
+                self._released_bytes = self._marks.popleft()[1]
+            if up_to >= self.last_number and not self._marks:
+                self._released_bytes = self._written_bytes
+        self.segments.release(up_to)
+
+    def _count(self, last_number: int, size: int, *, always: bool = False) -> None:
+        with self._marks_lock:
+            self._written_bytes += size
+            marked = self._marks[-1][1] if self._marks else self._released_bytes
+            if always or self._written_bytes - marked >= self._mark_bytes:
+                self._marks.append((last_number, self._written_bytes))
+
+    def records(self, after: int) -> Iterator[Record]:
+        missing = self._config.ignore_missing_journalfiles
+        return read(self.segments.live, after, self.last_number, ignore_missing=missing)
+
+    def end(self, *, clean: bool) -> None:
+        """Close the files, after a mark of a clean shutdown if it is one."""
+        try:
+            if clean and self._changed:
+                self.sync()  # so that the clean end says of everything before that it is durable
+                self.write(self.frame([_CleanEnd()]))
+                self.sync()
+        except StoreError as error:
+            log.warning("the journal could not be marked as closed cleanly: %s", error)
+        finally:
+            self.segments.close()
+
+
+def _in_doubt(error: StoreError) -> OutcomeUnknown:
+    return OutcomeUnknown(f"{error}; whether this was written is not known: look for it before repeating it")

@@ -1,44 +1,196 @@
-"""What an opened journal finds: its segments, its end, and whether that is torn or damaged.
+"""Reading a journal back: one segment, record by record, and all of them when it is opened.
 
-Writes that were not synced reach the disk in any order, or not at all: whole records behind a bad one prove
-nothing by that. But each says up to which number all was durable when it was written. And a segment is begun
-only when all of the one before is durable.
+Writes that were not synced reach the disk in any order, or not at all, so complete records after an invalid
+one do not prove that it was durable. But each record says up to which number everything was durable when it
+was written, and a segment is begun only when all of the one before is durable.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from jdbcstore.errors import CorruptJournal
-from jdbcstore.journal.api import Record
 from jdbcstore.journal.directory import live_segments
-from jdbcstore.journal.layout import BLOCK, CLEAN_END, OWN, SegmentHeader
-from jdbcstore.journal.reader import SegmentReader
+from jdbcstore.journal.layout import (
+    BLOCK,
+    CLEAN_END,
+    GAP,
+    HEAD,
+    MARKER_AT,
+    OWN,
+    RECORD,
+    Head,
+    Record,
+    SegmentHeader,
+    Stamp,
+)
+
+_WINDOW = 1 << 20
+
+
+class SegmentReader:
+    """Reads the records of one file in order, up to the first invalid one.
+
+    Another process may be writing the file. Memory is bounded by what is in it: a length in a header is
+    believed only once the checksum is right. ``offset``, ``number`` and ``sequence`` are where the next
+    record is expected, its number, and the lowest sequence it can have. ``assumed`` replaces a damaged
+    header; its first number may be 0, for that of the record that is found.
+
+    :raises OSError: the file cannot be read
+    :raises ValueError: the header is invalid
+    """
+
+    def __init__(self, path: Path, assumed: SegmentHeader | None = None) -> None:
+        self.path = path
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.size = os.fstat(self._file).st_size
+            self.header = assumed or SegmentHeader.unpack(os.pread(self._file, BLOCK, 0))
+        except BaseException:
+            os.close(self._file)
+            raise
+        self.stamp = Stamp.of(self.header)
+        self.offset = BLOCK
+        self.number = self.header.first_number
+        self.sequence = self.header.first_sequence
+        self.last_kind = 0
+
+    def __enter__(self) -> SegmentReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._file)
+
+    def move(self, offset: int, number: int) -> None:
+        """Continue at a record found by :meth:`later`."""
+        self.offset, self.number = offset, number
+
+    def records(self, up_to: int | None = None, *, bodies: bool = True) -> Iterator[Record]:
+        """The records up to a number, or to the first invalid one. Without ``bodies`` they are verified all
+        the same, and returned empty."""
+        while up_to is None or self.number <= up_to:
+            number = self.number
+            yield from self._in_window(up_to, bodies)
+            if self.number == number:
+                record = self._alone(bodies)
+                if record is None:
+                    return
+                yield record
+
+    def _in_window(self, up_to: int | None, bodies: bool) -> Iterator[Record]:
+        """The records that are complete within one read."""
+        start = self.offset
+        window = memoryview(self._read(start))
+        size, at = len(window), 0
+        seed, marker, segment = self.stamp.seed, self.stamp.marker, self.header.number
+        while at + RECORD <= size and (up_to is None or self.number <= up_to):
+            head = HEAD.unpack_from(window, at)
+            crc, length, found, _, sequences, kind, flags, spare, number, sequence = head
+            end = at + RECORD + length
+            if found != marker or number != self.number or not kind or flags or spare or end > size:
+                return  # invalid, or larger than the window: see _alone
+            if crc32c(window[at + 4 : end], seed) != crc:
+                return
+            body = bytes(window[at + RECORD : end]) if bodies else b""
+            record = Record(number, kind, sequence, body, segment, start + at)
+            at = end + (-length & 7)
+            self._advance(start + at, number, kind, sequence + sequences)
+            yield record
+
+    def _alone(self, bodies: bool) -> Record | None:
+        """A record that may be larger than one read."""
+        head, offset = self._head(self.offset), self.offset
+        if head is None or not self._is_next(head) or not self._is_whole(offset, head):
+            return None
+        body = os.pread(self._file, head.length, offset + RECORD) if bodies else b""
+        self._advance(offset + head.space, head.number, head.kind, head.sequence + head.sequences)
+        return Record(head.number, head.kind, head.sequence, body, self.header.number, offset)
+
+    def _is_next(self, head: Head) -> bool:
+        return head.number == self.number or (head.kind == GAP and head.number > self.number)
+
+    def _advance(self, offset: int, number: int, kind: int, sequence: int) -> None:
+        self.offset, self.number, self.last_kind = offset, number + 1, kind
+        if sequence > self.sequence:  # a gap has none
+            self.sequence = sequence
+
+    def later(self) -> Iterator[tuple[int, Head]]:
+        """Complete records with higher numbers than the expected one, after the place where that should
+        be."""
+        for offset in self.markers():
+            head = self._head(offset)
+            if head is not None and head.number > self.number and self._is_whole(offset, head):
+                yield offset, head
+
+    def markers(self) -> Iterator[int]:
+        """Offsets at which records of this segment seem to begin, from the next expected one on: complete or
+        not, and also where the file ends within the header."""
+        wanted = self.stamp.found_as
+        start = self.offset
+        while start < self.size:
+            window = self._read(start)
+            at = window.find(wanted)
+            while at >= 0:
+                if at >= MARKER_AT and (start + at - MARKER_AT) % 8 == 0:
+                    yield start + at - MARKER_AT
+                at = window.find(wanted, at + 1)
+            if len(window) < _WINDOW:
+                return
+            start += _WINDOW - MARKER_AT - len(wanted)
+
+    def _read(self, start: int) -> bytes:
+        # The file may end within the last record's padding.
+        return os.pread(self._file, max(min(_WINDOW, self.size - start), 0), start)
+
+    def _head(self, offset: int) -> Head | None:
+        data = os.pread(self._file, RECORD, offset)
+        if len(data) < RECORD:
+            return None
+        head = Head(*HEAD.unpack(data))
+        return head if head.is_plausible(self.stamp) else None
+
+    def _is_whole(self, offset: int, head: Head) -> bool:
+        end = offset + RECORD + head.length
+        if end > self.size:
+            return False
+        crc, at = self.stamp.seed, offset + 4
+        while at < end:
+            data = os.pread(self._file, min(_WINDOW, end - at), at)
+            if not data:
+                return False
+            crc = crc32c(data, crc)
+            at += len(data)
+        return crc == head.crc
 
 
 class Torn(NamedTuple):
-    """The end of a journal that was being written when the process or the machine went down. Nothing of it
-    was acknowledged."""
+    """The end of a journal that was being written at an unclean shutdown; nothing of it was acknowledged."""
 
     segment: int
     offset: int
     number: int
-    """Of the first record that is not whole."""
+    """The first record that is incomplete."""
 
 
 @dataclass(slots=True)
 class Segment:
-    """A segment that the journal still needs."""
+    """A segment that is not released."""
 
     path: Path
     header: SegmentHeader
     size: int
-    """Of its file, or what that may become."""
+    """The size of the file, or the size it may grow to."""
     end: int = BLOCK
-    """Where its next record goes."""
+    """Where the next record is written."""
     last_number: int = 0
 
     def __post_init__(self) -> None:
@@ -47,25 +199,27 @@ class Segment:
 
 @dataclass(slots=True)
 class Recovered:
+    """What the files of a journal hold when it is opened."""
+
     segments: list[Segment] = field(default_factory=list)
     last_sequence: int = 0
     clean: bool = True
-    """Whether it was closed."""
+    """Whether it was shut down cleanly."""
     torn: Torn | None = None
 
     @property
     def journal(self) -> int:
-        """Its number; 0 if there is no journal yet."""
+        """The journal's number; 0 if there is no journal yet."""
         return self.segments[0].header.journal if self.segments else 0
 
     @property
     def store(self) -> int:
-        """The identity of the store that it is in front of; 0 if it was never told."""
+        """The identity of the backing store; 0 if it was never set."""
         return next((one.header.store for one in reversed(self.segments) if one.header.store), 0)
 
     @property
     def first_number(self) -> int:
-        """The first record that is there; behind the last if none is."""
+        """The number of the first record in the files; after the last one if there is none."""
         return self.segments[0].header.first_number if self.segments else 1
 
     @property
@@ -73,16 +227,16 @@ class Recovered:
         return self.segments[-1].last_number if self.segments else 0
 
     def records(self, after: int, *, ignore_missing: bool = False) -> Iterator[Record]:
-        """As :func:`read`, of what was found."""
+        """As :func:`read`, from these segments."""
         return read(self.segments, after, self.last_number, ignore_missing=ignore_missing)
 
 
 def read(
     segments: list[Segment], after: int, last_number: int, *, ignore_missing: bool = False
 ) -> Iterator[Record]:
-    """The records behind a number, up to another, without the journal's own.
+    """The records after one number, up to another, without those for internal use.
 
-    :raises CorruptJournal: one of them is damaged or gone
+    :raises CorruptJournal: one of them is damaged or missing
     """
     expected = after + 1
     for segment in segments:
@@ -91,7 +245,7 @@ def read(
         if up_to < expected:
             continue
         if header.first_number > expected and not ignore_missing:
-            raise CorruptJournal(f"there is no record {expected} any more", segment=header.number)
+            raise CorruptJournal(f"record {expected} is missing", segment=header.number)
         try:
             with SegmentReader(segment.path) as reader:
                 for record in reader.records(up_to):
@@ -107,7 +261,7 @@ def read(
 
 
 def recover(directory: Path, *, ignore_missing: bool = False) -> Recovered:
-    """Read all there is, and change nothing.
+    """Read and verify all files of a journal, without changing any.
 
     :raises CorruptJournal: a record that was acknowledged is damaged, or a file is missing or cannot be read
     """
@@ -134,7 +288,7 @@ def _check_header(found: Recovered, reader: SegmentReader, number: int, *, ignor
         return
     before = found.segments[-1]
     if header.journal != before.header.journal:
-        raise CorruptJournal("it is of another journal than the one before", segment=number)
+        raise CorruptJournal("it belongs to another journal than the segment before", segment=number)
     if before.header.number + 1 != number:
         if not ignore_missing:
             raise CorruptJournal("its file is missing", segment=before.header.number + 1)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jdbcstore.errors import CorruptJournal, CorruptMessage, StoresDiffer
-from jdbcstore.journal.api import Record
+from jdbcstore.journal import Record
 from jdbcstore.journal.directory import kept_segments, live_segments
-from jdbcstore.journal.reader import SegmentReader
+from jdbcstore.journal.recovery import SegmentReader
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message

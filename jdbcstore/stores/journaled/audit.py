@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from jdbcstore.journal.api import Entry
+from jdbcstore.journal import Entry
 from jdbcstore.stores.journaled.operations import COMMIT, PREPARE, ROLLBACK
 from jdbcstore.stores.journaled.overlay import Overlay
 from jdbcstore.stores.journaled.units import Unit

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, CorruptJournal, CorruptMessage, JournalPending
-from jdbcstore.journal import Known, recover
-from jdbcstore.journal.recovery import Recovered
+from jdbcstore.journal import Known, Recovered, recover
 from jdbcstore.message.openwire import read_reference
 from jdbcstore.stores.journaled.operations import decode_record
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark

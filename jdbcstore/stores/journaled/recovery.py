@@ -8,7 +8,7 @@ from dataclasses import replace
 from jdbcstore.abc import Progress
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal
-from jdbcstore.journal.api import Appender, Record
+from jdbcstore.journal import Record
 from jdbcstore.journal.layout import RECORD
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
@@ -45,7 +45,7 @@ class Recovery:
         self._store = store
         self._overlay = overlay
         self._writer = writer
-        self._journal: Appender = writer.journal
+        self._journal = writer.journal
         self._checkpointer = checkpointer
         self._bodies = bodies
         self._config = config

@@ -7,14 +7,12 @@ import threading
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from jdbcstore.abc import MessageReference, Outcome, Progress
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreClosed
-from jdbcstore.journal import Appender, Journal
-from jdbcstore.journal.api import Committed, Failed, Review
-from jdbcstore.journal.log import Accept
+from jdbcstore.journal import Journal
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message
@@ -40,25 +38,10 @@ from jdbcstore.stores.shared.checks import MAX_SEQUENCE, agreed, queue_named, se
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
 from jdbcstore.stores.shared.encoding import EncodedMessage, encode_each, nothing
 from jdbcstore.util.clock import Clock, SystemClock
+from jdbcstore.util.files import Files
 from jdbcstore.util.futures import StoreFuture
 
 log = logging.getLogger(__name__)
-
-
-class OpenJournal(Protocol):
-    """Opens a journal, as :class:`jdbcstore.journal.Journal` does."""
-
-    def __call__(
-        self,
-        config: JournalConfig,
-        *,
-        committed: Committed,
-        failed: Failed,
-        review: Review | None,
-        first_sequence: int,
-        accept: Accept,
-        clock: Clock,
-    ) -> Appender: ...
 
 
 class JournaledStore:
@@ -88,7 +71,7 @@ class JournaledStore:
         *,
         clock: Clock | None = None,
         progress: Progress | None = None,
-        open_journal: OpenJournal = Journal,
+        files: Files | None = None,
     ) -> None:
         config, clock = config or JournalConfig(), clock or SystemClock()
         self.config = store.config
@@ -108,13 +91,14 @@ class JournaledStore:
         belonging = Belonging(store, config)
         if belonging.last_sequence >= MAX_SEQUENCE:
             raise sequences_used_up(belonging.last_sequence)
-        self._journal = writer.journal = open_journal(
+        self._journal = writer.journal = Journal(
             config,
             committed=writer.committed,
             failed=writer.failed,
             review=None if audit is None else audit.review,
             first_sequence=belonging.last_sequence + 1,
             accept=belonging.accept,
+            files=files,
             clock=clock,
         )
         try:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from jdbcstore.abc import MessageReference
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import JournalFailed, OutcomeUnknown, StoreClosed, StoreError
-from jdbcstore.journal.api import Appender, Entry, Written
+from jdbcstore.journal import Entry, Journal, Written
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.journaled.admission import Admission
 from jdbcstore.stores.journaled.audit import JournalAudit
@@ -33,7 +33,7 @@ class JournalWriter:
     ``wake`` is called when a checkpoint is due.
     """
 
-    journal: Appender
+    journal: Journal
 
     def __init__(
         self,

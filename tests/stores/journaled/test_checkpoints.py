@@ -313,7 +313,7 @@ def test_what_is_prepared_is_not_written_again_and_again(tmp_path: Path) -> None
     for number in range(3):
         fill(store.queue("A"), f"{number}")
         store.checkpoint()
-    journal = Path(store._journal._directory)  # type: ignore[attr-defined]
+    journal = Path(store._journal._directory)
     assert store._overlay.last_number == 7
     assert prepares(journal) == 4
 
@@ -325,7 +325,7 @@ def test_what_is_prepared_is_not_written_again_and_again(tmp_path: Path) -> None
         # So much that they are in the way of files that could be released.
         fill(store.queue("A"), "y" * 10_000)
     store.checkpoint()
-    journal = Path(store._journal._directory)  # type: ignore[attr-defined]
+    journal = Path(store._journal._directory)
     numbers = [one.number for one in records(journal) if isinstance(one, Record) and one.kind == PREPARE]
     assert numbers
     assert numbers[0] > 4

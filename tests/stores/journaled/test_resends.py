@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from jdbcstore import (
     XATransactionId,
 )
 from jdbcstore.errors import StoreError, StoreUnavailable
-from jdbcstore.journal import Journal
 from jdbcstore.util.files import Files
 from jdbcstore.util.futures import StoreFuture
 from tests.conftest import small_journal
@@ -75,9 +73,7 @@ class Audited:
         self.store = self.open()
 
     def open(self) -> JournaledStore:
-        self.store = JournaledStore(
-            self.behind, self._config, clock=self.clock, open_journal=partial(Journal, files=self.files)
-        )
+        self.store = JournaledStore(self.behind, self._config, clock=self.clock, files=self.files)
         return self.store
 
     def add(self, number: int) -> StoreFuture[MessageReference]:

@@ -7,13 +7,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from jdbcstore import JournaledStore, MemoryStore, Message, StoreConfig
-from jdbcstore.journal import Journal
 from jdbcstore.util.files import Files
 from tests.conftest import small_journal
 from tests.support import ROOT
@@ -76,7 +74,7 @@ def test_the_journal_goes_on_behind_it(tmp_path: Path, at: str, how: str) -> Non
         return JournaledStore(
             MemoryStore(StoreConfig(cleanup_period=0)),
             small_journal(tmp_path, **options),
-            open_journal=partial(Journal, files=files),
+            files=files,
         )
 
     with opened() as store:

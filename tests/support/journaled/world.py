@@ -6,14 +6,12 @@ import contextlib
 import random
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from jdbcstore import Clock, JournaledStore
 from jdbcstore.abc import Progress
 from jdbcstore.errors import OutcomeUnknown, StoreError, StoreUnavailable
-from jdbcstore.journal import Journal
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore
 from tests.conftest import small_journal
 from tests.support.journal.crashing import CrashingFiles, State
@@ -97,7 +95,7 @@ class World:
                 small_journal(root / JOURNAL, **self.options),
                 clock=self._clock,
                 progress=progress,
-                open_journal=partial(Journal, files=self.files),
+                files=self.files,
             )
         except BaseException:
             self.behind.close()

@@ -12,7 +12,7 @@ import pytest
 
 from jdbcstore.errors import JournalFailed, OutcomeUnknown, StoreClosed, StoreUnavailable
 from jdbcstore.journal import Journal, kept
-from jdbcstore.journal import pending as pending_module
+from jdbcstore.journal import log as log_module
 from tests.support.journal.entries import Item, Told, configured, opened
 from tests.support.journal.faulty_files import FaultyFiles, raises
 
@@ -229,7 +229,7 @@ def test_what_waits_can_be_withdrawn_and_what_is_written_not(case: Case) -> None
 
 
 def test_a_full_queue_has_callers_wait(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending_module, "_MOST", 3)
+    monkeypatch.setattr(log_module, "MAX_QUEUED", 3)
     done = threading.Event()
 
     def produce() -> None:
@@ -242,7 +242,7 @@ def test_a_full_queue_has_callers_wait(case: Case, monkeypatch: pytest.MonkeyPat
         producer.start()
         assert begun.wait(60)
         assert not done.wait(0.1)
-        assert len(case.journal._pending._queue) <= 3
+        assert len(case.journal._queue._queue) <= 3
     assert done.wait(60)
     producer.join()
     case.told.wait(10)
@@ -250,7 +250,7 @@ def test_a_full_queue_has_callers_wait(case: Case, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_failure_wakes_those_who_wait_for_room(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending_module, "_MOST", 1)
+    monkeypatch.setattr(log_module, "MAX_QUEUED", 1)
     refused: list[Exception] = []
 
     def produce() -> None:

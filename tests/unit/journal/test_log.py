@@ -14,8 +14,7 @@ import pytest
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal, JournalInUse, MessageTooLarge, StoreClosed
 from jdbcstore.journal import Journal, Written
-from jdbcstore.journal.api import Appender
-from jdbcstore.journal.directory import live_segments, spares
+from jdbcstore.journal.directory import live_segments, preallocated
 from jdbcstore.util.files import Files
 from tests.support.journal.entries import Item, Told, configured, opened
 from tests.support.polling import wait_until
@@ -28,7 +27,7 @@ def read(journal: Journal, after: int = 0) -> list[bytes]:
 @pytest.mark.parametrize("waits", [True, False])
 def test_what_was_appended_is_read_back_in_order(tmp_path: Path, waits: bool) -> None:
     told = Told()
-    journal: Appender = opened(configured(tmp_path / "a" / "journal"), told, first_sequence=100)
+    journal = opened(configured(tmp_path / "a" / "journal"), told, first_sequence=100)
     bodies = [bytes([index]) * (index * 7) for index in range(100)]
     for index, body in enumerate(bodies):
         journal.append(Item(body, kind=1 + index % 5, sequences=index % 3), waits=waits)
@@ -159,7 +158,7 @@ def test_released_files_go_and_are_used_again(tmp_path: Path) -> None:
     assert 0 < journal.unreleased_bytes < before
     assert 20 < journal.first_number <= 31
     assert read(journal, 30) == told.bodies[30:]
-    with pytest.raises(CorruptJournal, match="no record 1 any more"):
+    with pytest.raises(CorruptJournal, match="record 1 is missing"):
         read(journal)
     journal.release(60)
     assert journal.unreleased_bytes == 0
@@ -217,7 +216,7 @@ def test_a_torn_end_is_cut_and_told_of(tmp_path: Path, caplog: pytest.LogCapture
     path.write_bytes(whole[:-10])
     with caplog.at_level(logging.WARNING):
         journal = opened(configured(tmp_path), told)
-    assert "number 3 in segment 1" in caplog.text
+    assert "record 3, which was being written in segment 1" in caplog.text
     assert journal.recovered.torn is not None
     assert journal.recovered.torn.number == 3
     assert read(journal) == told.bodies[:2]
@@ -267,7 +266,7 @@ def test_a_file_of_another_journal_stops_it(tmp_path: Path) -> None:
             journal.append(Item(b"%d" % index * 1500), waits=True)
         journal.close()
     live_segments(tmp_path / "other")[2].replace(live_segments(tmp_path / "one")[2])
-    with pytest.raises(CorruptJournal, match="of another journal"):
+    with pytest.raises(CorruptJournal, match="belongs to another journal"):
         opened(configured(tmp_path / "one"), Told())
 
 
@@ -300,7 +299,7 @@ def test_lazy_writes_are_durable_after_a_sync_and_with_each_new_file(tmp_path: P
 def test_files_are_made_ahead_with_their_whole_size(tmp_path: Path) -> None:
     options = {"preallocation_scope": "entire_journal", "journal_log_files": 3}
     journal = opened(configured(tmp_path, **options), Told())
-    wait_until(lambda: len(spares(tmp_path)) == 2)
+    wait_until(lambda: len(preallocated(tmp_path)) == 2)
     assert {path.stat().st_size for path in tmp_path.glob("*.log")} == {4096}
     journal.close()
 

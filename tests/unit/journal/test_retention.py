@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jdbcstore.journal import Journal, Record, kept, records, records_of
-from jdbcstore.journal.directory import live_segments, spares
+from jdbcstore.journal.directory import live_segments, preallocated
 from tests.support.clock import FakeClock
 from tests.support.journal.entries import Item, Told, configured, opened
 from tests.support.journal.faulty_files import FaultyFiles, raises
@@ -40,7 +40,7 @@ def test_without_it_they_are_used_again(tmp_path: Path) -> None:
     fill(journal, told, 4)
     journal.release(12)
     assert kept(tmp_path) == []
-    assert len(spares(tmp_path)) == 1
+    assert len(preallocated(tmp_path)) == 1
     journal.close()
 
 
