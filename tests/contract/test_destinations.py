@@ -6,10 +6,12 @@ import gc
 
 import pytest
 
-from jdbcstore import Destination, DestinationKind, Message, MessageId, ProducerId, Store
+from jdbcstore import Destination, DestinationKind, MemoryStore, Message, MessageId, ProducerId, Store
 from jdbcstore.errors import InvalidDestination, SchemaError, SubscriptionNotFound
 from jdbcstore.stores.jdbc.acknowledgements import AcknowledgementTracker
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
+from jdbcstore.stores.memory.queue import MemoryMessageStore
+from jdbcstore.stores.memory.shelf import Shelf
 from tests.conftest import OpenStore
 from tests.support.conformance.messages import content, fill
 from tests.support.databases import Database
@@ -233,6 +235,27 @@ def test_what_is_deleted_takes_no_memory(store: Store) -> None:
     assert store.delete_destination(kept.destination) == 1
     # Whoever still has it uses the same one as all others.
     assert store.queue("KEPT") is kept
+
+
+def test_what_is_deleted_in_memory_takes_none() -> None:
+    with MemoryStore() as store:
+        kept = store.queue("KEPT")
+        before = [alive(kind) for kind in (MemoryMessageStore, Shelf)]
+        for number in range(20):
+            fill(store.queue(f"Q{number}"), "a")
+            store.topic(f"T{number}").subscribe("client", "reader")
+            fill(store.topic(f"T{number}"), "a", "b")
+            store.delete_destination(Destination.queue(f"Q{number}"))
+            store.delete_destination(Destination.topic(f"T{number}"))
+        assert [alive(kind) for kind in (MemoryMessageStore, Shelf)] == before
+
+        # A caller that still has a deleted queue uses the same one as all others.
+        fill(kept, "a")
+        assert store.delete_destination(kept.destination) == 1
+        assert store.destinations() == []
+        fill(kept, "b")
+        assert store.destinations() == [kept.destination]
+        assert store.queue("KEPT") is kept
 
 
 def test_a_subscription_that_comes_again_knows_nothing_of_the_last(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Which store has which destinations."""
+"""Routes from destinations to stores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from jdbcstore.abc import Store
 from jdbcstore.errors import ConfigurationError, InvalidDestination, StoreClosed, StoreError
-from jdbcstore.message.destination import Destination
+from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.patterns import DestinationMap
 from jdbcstore.stores.filtered.each import StorePerDestination
 
@@ -37,6 +37,11 @@ class Route:
     @property
     def label(self) -> str:
         return self.name if self.name is not None else str(self.destination or "")
+
+
+def destination_named(name: str | Destination, kind: DestinationKind) -> Destination:
+    """The destination to route; its store checks whether it is of this kind."""
+    return name if isinstance(name, Destination) else Destination.named(name, kind)
 
 
 class Routes:

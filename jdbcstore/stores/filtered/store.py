@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from types import TracebackType
+from functools import partial
 from typing import Self, TypeVar
 
-from jdbcstore.abc import MessageStore, Outcome, Progress, TopicMessageStore
-from jdbcstore.errors import StoreClosed
+from jdbcstore.abc import MessageStore, Outcome, Progress, Store, TopicMessageStore
+from jdbcstore.errors import InvalidDestination, StoreClosed, StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message
-from jdbcstore.stores.filtered.apart import add_apart
 from jdbcstore.stores.filtered.outcomes import Outcomes
-from jdbcstore.stores.filtered.routes import Route, Routes
-from jdbcstore.stores.filtered.transaction import FilteredTransaction, destination_named
-from jdbcstore.stores.filtered.xa import FilteredXAResource
+from jdbcstore.stores.filtered.routes import Route, Routes, destination_named
+from jdbcstore.stores.filtered.transaction import FilteredTransactions, FilteredXAResource, Writes
 from jdbcstore.stores.shared.encoding import MessageNamer
+from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.futures import StoreFuture
 
@@ -54,8 +53,9 @@ class FilteredStore:
         self, routes: Sequence[Route], *, clock: Clock | None = None, read_only: bool = False
     ) -> None:
         self.routes = Routes(routes)
-        self.namer = MessageNamer(clock or SystemClock(), _PRODUCER_LENGTH)
         self.outcomes = Outcomes(self.routes)
+        namer = MessageNamer(clock or SystemClock(), _PRODUCER_LENGTH)
+        self._transactions = FilteredTransactions(self.routes, self.outcomes, namer, self._run)
         self._threads = ThreadPoolExecutor(_THREADS, "jdbcstore-filtered")
         self._running: set[Future[None]] = set()
         self._lock = threading.Lock()
@@ -75,18 +75,41 @@ class FilteredStore:
         destination = destination_named(name, DestinationKind.TOPIC)
         return self.routes.store_of(destination).topic(destination, prioritized=prioritized)
 
-    def transaction(self) -> FilteredTransaction:
-        return FilteredTransaction(self)
+    def transaction(self) -> BufferedTransaction[Writes]:
+        return self._transactions.begin()
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
-        return add_apart(self.routes, messages)
+        """As the contract says: the messages of each store are one such call of it."""
+        places: dict[Store, list[int]] = {}
+        refused: dict[int, StoreError] = {}
+        for at, message in enumerate(messages):
+            try:
+                if message.destination is None:
+                    raise InvalidDestination(
+                        "a message that is stored by itself needs a destination of its own"
+                    )
+                places.setdefault(self.routes.store_of(message.destination), []).append(at)
+            except StoreError as error:
+                refused[at] = error
+        if len(places) == 1 and not refused:
+            return next(iter(places)).add_each_async(messages)
+        gathered = _Gathered(len(messages), len(places) + 1)
+        gathered.take(refused)
+        for store, mine in places.items():
+            try:
+                added = store.add_each_async([messages[at] for at in mine])
+            except StoreError as error:
+                gathered.take(dict.fromkeys(mine, error))
+            else:
+                added.add_done_callback(partial(gathered.take_done, mine))
+        return gathered.result
 
     @property
     def xa(self) -> FilteredXAResource:
-        return FilteredXAResource(self)
+        return FilteredXAResource(self.routes, self._transactions)
 
-    def run(self, work: Callable[[], T]) -> StoreFuture[T]:
-        """Do something that takes several commits in a thread."""
+    def _run(self, work: Callable[[], T]) -> StoreFuture[T]:
+        """Run work that takes several commits in a thread."""
         result: StoreFuture[T] = StoreFuture()
         with self._lock:
             if self._closed:
@@ -148,13 +171,36 @@ class FilteredStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Gathered:
+    """The outcomes of several stores, in the order of the messages."""
+
+    def __init__(self, count: int, parts: int) -> None:
+        self.result: StoreFuture[list[Outcome]] = StoreFuture()
+        self.result.set_running_or_notify_cancel()  # a store may have begun with its part
+        self._outcomes: dict[int, Outcome] = {}
+        self._count = count
+        self._parts = parts
+        self._lock = threading.Lock()
+
+    def take_done(self, places: list[int], added: StoreFuture[list[Outcome]]) -> None:
+        """A store has completed its part, on its own thread."""
+        try:
+            self.take(dict(zip(places, added.result(), strict=True)))
+        except StoreError as error:
+            self.take(dict.fromkeys(places, error))
+
+    def take(self, outcomes: Mapping[int, Outcome]) -> None:
+        """Record the outcomes of one part; the last one completes the future."""
+        with self._lock:
+            self._outcomes.update(outcomes)
+            self._parts -= 1
+            is_complete = not self._parts
+        if is_complete:
+            self.result.set_result([self._outcomes[at] for at in range(self._count)])
 
 
 def _fulfil(result: StoreFuture[T], work: Callable[[], T]) -> None:

@@ -1,18 +1,18 @@
-"""Local transactions over destinations of any of the stores."""
+"""Transactions over the stores of a filtered store: committed by the one they use, or in two phases."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Generic, Protocol, TypeVar, cast
 
 from jdbcstore.abc import (
     Cursor,
     MessageReference,
+    PreparedTransaction,
     Reference,
     Store,
     Transaction,
@@ -21,24 +21,42 @@ from jdbcstore.abc import (
     XATransaction,
     pages,
 )
-from jdbcstore.errors import StoreError, TransactionError
+from jdbcstore.errors import StoreError, TransactionNotFound
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import MessageId, XATransactionId
 from jdbcstore.message.message import Message
+from jdbcstore.stores.filtered.outcomes import Outcomes, is_ours
+from jdbcstore.stores.filtered.routes import Routes, destination_named
+from jdbcstore.stores.shared.encoding import MessageNamer
+from jdbcstore.stores.shared.transaction import (
+    BufferedTransaction,
+    BufferedXATransaction,
+    not_prepared,
+    prepared_before,
+    prepared_transactions,
+)
 from jdbcstore.util.futures import StoreFuture
-
-if TYPE_CHECKING:
-    from jdbcstore.stores.filtered.store import FilteredStore
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+D = TypeVar("D", bound=TransactionalStore)
 _GONE = -1
+"""The sequence of a message that was consumed before its reference was made."""
+
+
+class Run(Protocol):
+    """Runs work in a thread of the store's."""
+
+    def __call__(self, work: Callable[[], T], /) -> StoreFuture[T]: ...
 
 
 @dataclass(slots=True)
 class _Part:
-    """What a transaction does in one store: checked in a transaction of that store's, and to be done again
-    in a branch if there is another part."""
+    """The writes of a transaction in one store.
+
+    They are checked by a transaction of that store, and done again in a branch if there is another part.
+    """
 
     store: Store
     local: Transaction
@@ -49,85 +67,142 @@ class _Part:
             step(branch)
 
 
-class FilteredTransaction:
-    """See :class:`jdbcstore.abc.Transaction`. For one thread at a time.
+class Writes:
+    """The writes of one transaction, by store. ``begin`` begins the transaction of one store."""
 
-    In one store it is that store's own transaction. In several it is committed in two phases, takes no
-    ``update_message`` and on a topic no ``acknowledge`` for all subscriptions, which its commit refuses.
-    """
+    def __init__(self, begin: Callable[[Store], Transaction]) -> None:
+        self._begin = begin
+        self._parts: dict[int, _Part] = {}
+        self.added: list[tuple[Destination, MessageId]] = []
 
-    def __init__(self, store: FilteredStore) -> None:
-        self._store = store
-        self._parts: dict[int, _Part] | None = {}
-        self._added: list[tuple[Destination, MessageId]] = []
-
-    def queue(self, name: str | Destination) -> FilteredQueue:
-        destination = destination_named(name, DestinationKind.QUEUE)
-        return FilteredQueue(self, self._part(destination), destination)
-
-    def topic(self, name: str | Destination) -> FilteredTopic:
-        destination = destination_named(name, DestinationKind.TOPIC)
-        return FilteredTopic(self, self._part(destination), destination)
-
-    def _part(self, destination: Destination) -> _Part:
-        store = self._store.routes.store_of(destination)
-        parts = self.parts
-        if id(store) not in parts:
-            parts[id(store)] = _Part(store, self._begin(store))
-        return parts[id(store)]
-
-    def _begin(self, store: Store) -> Transaction:
-        return store.transaction()
+    def part(self, store: Store) -> _Part:
+        found = self._parts.get(id(store))
+        if found is None:
+            found = self._parts[id(store)] = _Part(store, self._begin(store))
+        return found
 
     @property
-    def parts(self) -> dict[int, _Part]:
-        """By store; :class:`TransactionError` once the transaction has ended."""
-        if self._parts is None:
-            raise TransactionError("this transaction has ended; begin another one")
-        return self._parts
+    def used(self) -> list[_Part]:
+        """The parts with something to do."""
+        return [part for part in self._parts.values() if part.steps]
 
-    def name(self, message: Message, destination: Destination) -> Message:
-        """The message with the id by which it will be found once it is stored."""
-        message, message_id = self._store.namer.named(message)
-        self._added.append((destination, message_id))
-        return message if message.message_id is message_id else message.replace(message_id=message_id)
 
-    def commit(self) -> list[MessageReference]:
-        used = self._end()
-        if len(used) > 1:
-            return self._commit_all(used)
-        return [reference for part in used for reference in part.local.commit()]
+class _Destination(Generic[D]):
+    """A destination of one of the stores, as transactions write to it."""
 
-    def commit_async(self) -> StoreFuture[list[MessageReference]]:
-        used = self._end()
-        if len(used) == 1:
-            return used[0].local.commit_async()
-        return self._store.run(partial(self._commit_all, used))
+    def __init__(
+        self, store: Store, destination: Destination, enter: Callable[[Transaction], D], namer: MessageNamer
+    ) -> None:
+        self.destination = destination
+        self._store = store
+        self._enter = enter
+        self._namer = namer
 
-    def _commit_all(self, used: list[_Part]) -> list[MessageReference]:
-        for part in used:
-            part.local.rollback()
+    def _do(self, writes: Writes, step: Callable[[D], None]) -> None:
+        part = writes.part(self._store)
+        step(self._enter(part.local))
+        part.steps.append(lambda branch: step(self._enter(branch)))
+
+    def add_in(self, writes: Writes, message: Message) -> None:
+        # With the id by which its sequence is found after the commit.
+        message, message_id = self._namer.named(message)
+        if message.message_id is not message_id:
+            message = message.replace(message_id=message_id)
+        self._do(writes, lambda place: place.add_message(message))
+        writes.added.append((self.destination, message_id))
+
+    def acknowledge_in(self, writes: Writes, messages: Sequence[Reference]) -> None:
+        self._do(writes, lambda place: place.acknowledge(*messages))
+
+    def update_in(self, writes: Writes, message: Message) -> None:
+        self._do(writes, lambda place: place.update_message(message))
+
+
+class _Topic(_Destination[TransactionalTopic]):
+    def acknowledge_for_in(
+        self, writes: Writes, client_id: str, subscription_name: str, messages: Sequence[Reference]
+    ) -> None:
+        self._do(
+            writes, lambda place: place.acknowledge_subscription(client_id, subscription_name, *messages)
+        )
+
+
+class FilteredTransactions:
+    """Begins and commits transactions over the stores.
+
+    In one store it is that store's own transaction. In several it is committed in two phases, and takes no
+    ``update_message`` and on a topic no ``acknowledge`` for all subscriptions: its commit refuses them.
+    """
+
+    def __init__(self, routes: Routes, outcomes: Outcomes, namer: MessageNamer, run: Run) -> None:
+        self._routes = routes
+        self._outcomes = outcomes
+        self._namer = namer
+        self._run = run
+
+    def begin(self) -> BufferedTransaction[Writes]:
+        writes = Writes(lambda store: store.transaction())
+        return BufferedTransaction(self, writes, self._commit, self._commit_async, discard=self._roll_back)
+
+    def start(self, xid: XATransactionId) -> BufferedXATransaction[Writes]:
+        for store in self._routes.stores:
+            store.xa.start(xid)  # only checks the id
+        return BufferedXATransaction(
+            self,
+            Writes(lambda store: store.xa.start(xid)),
+            self._commit,
+            self._commit_async,
+            discard=self._roll_back,
+            xid=xid,
+            prepare=self._prepare,
+        )
+
+    def queue(self, name: str | Destination) -> _Destination[TransactionalStore]:
+        destination = destination_named(name, DestinationKind.QUEUE)
+        store = self._routes.store_of(destination)
+        store.queue(destination)  # or this is not a queue
+        return _Destination(store, destination, lambda local: local.queue(destination), self._namer)
+
+    def topic(self, name: str | Destination) -> _Topic:
+        destination = destination_named(name, DestinationKind.TOPIC)
+        store = self._routes.store_of(destination)
+        store.topic(destination)  # or this is not a topic
+        return _Topic(store, destination, lambda local: local.topic(destination), self._namer)
+
+    def _commit(self, writes: Writes) -> list[MessageReference]:
+        if len(writes.used) == 1:
+            return writes.used[0].local.commit()
+        return self._commit_all(writes)
+
+    def _commit_async(self, writes: Writes) -> StoreFuture[list[MessageReference]]:
+        if len(writes.used) == 1:
+            return writes.used[0].local.commit_async()
+        return self._run(partial(self._commit_all, writes))
+
+    def _commit_all(self, writes: Writes) -> list[MessageReference]:
+        used = writes.used
+        self._roll_back(writes)
         if not used:
             return []
         before = {id(part.store): part.store.last_sequence() for part in used}
-        xid = self._store.outcomes.commit([(part.store, part.fill) for part in used])
-        found = self._find_added(before, xid)
+        xid = self._outcomes.commit([(part.store, part.fill) for part in used])
+        found = self._find_added(writes.added, before, xid)
         return [
             MessageReference(next(found[added], _GONE), message_id)
-            for added in self._added for _, message_id in [added]
+            for added in writes.added for _, message_id in [added]
         ]  # fmt: skip
 
     def _find_added(
-        self, before: dict[int, int], xid: XATransactionId
+        self, added: Sequence[tuple[Destination, MessageId]], before: dict[int, int], xid: XATransactionId
     ) -> dict[tuple[Destination, MessageId], Iterator[int]]:
-        """Sequences are given in the second phase; a message that has been consumed since has none.
+        """The sequences given in the second phase; a message that has been consumed since has none.
 
-        An id does not name one message: a producer may send it again. What is behind the last sequence
-        of ``before`` and has the transaction's id is meant.
+        An id is not unique: a producer may send it again. So only messages behind the last sequence of
+        ``before`` that carry the transaction's id count.
         """
-        found: dict[tuple[Destination, MessageId], list[int]] = {added: [] for added in self._added}
-        for destination, count in Counter(destination for destination, _ in self._added).items():
-            store = self._store.routes.store_of(destination)
+        found: dict[tuple[Destination, MessageId], list[int]] = {one: [] for one in added}
+        for destination, count in Counter(destination for destination, _ in added).items():
+            store = self._routes.store_of(destination)
             try:
                 place = store.topic(destination) if destination.is_topic else store.queue(destination)
                 for page in pages(place, after=Cursor((before[id(store)],))):
@@ -139,86 +214,75 @@ class FilteredTransaction:
                     if not count:
                         break
             except StoreError as error:
-                # It is committed, and must not look as if it were not.
+                # It is committed, and an error must not deny that.
                 log.warning("messages of a transaction over several stores were not found: %s", error)
-        return {added: iter(sorted(sequences)) for added, sequences in found.items()}
+        return {one: iter(sorted(sequences)) for one, sequences in found.items()}
 
-    def rollback(self) -> None:
-        for part in self._end():
+    @staticmethod
+    def _roll_back(writes: Writes) -> None:
+        for part in writes.used:
             part.local.rollback()
 
-    def _end(self) -> list[_Part]:
-        """The parts with something to do."""
-        parts, self._parts = self.parts, None
-        return [part for part in parts.values() if part.steps]
+    def _prepare(self, xid: XATransactionId, writes: Writes) -> bool:
+        # Each store would check this itself, but perhaps after another has prepared.
+        if any(one.xid == xid for store in self._routes.stores for one in store.xa.recover()):
+            raise prepared_before(xid)
+        prepared: list[Store] = []
+        for part in writes.used:
+            try:
+                if cast(XATransaction, part.local).prepare():
+                    prepared.append(part.store)
+            except BaseException:
+                self._roll_back_prepared(prepared, xid)
+                raise
+        return bool(prepared)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._parts is None:
-            return
-        if exc is None:
-            self.commit()
-        else:
-            self.rollback()
-
-
-class FilteredQueue:
-    """See :class:`jdbcstore.abc.TransactionalStore`."""
-
-    def __init__(self, transaction: FilteredTransaction, part: _Part, destination: Destination) -> None:
-        self._transaction = transaction
-        self._part = part
-        self._destination = destination
-        self._local = self._in(part.local)
-
-    def _in(self, transaction: Transaction) -> TransactionalStore:
-        return transaction.queue(self._destination)
-
-    @property
-    def destination(self) -> Destination:
-        return self._local.destination
-
-    def add_message(self, message: Message) -> None:
-        self._check()
-        message = self._transaction.name(message, self._destination)
-        self._local.add_message(message)
-        self._part.steps.append(lambda branch: self._in(branch).add_message(message))
-
-    def acknowledge(self, *messages: Reference) -> None:
-        self._check()
-        self._local.acknowledge(*messages)
-        self._part.steps.append(lambda branch: self._in(branch).acknowledge(*messages))
-
-    def update_message(self, message: Message) -> None:
-        self._check()
-        self._local.update_message(message)
-        self._part.steps.append(lambda branch: self._in(branch).update_message(message))
-
-    def _check(self) -> None:
-        _ = self._transaction.parts
+    @staticmethod
+    def _roll_back_prepared(prepared: Sequence[Store], xid: XATransactionId) -> None:
+        """Branches that cannot be rolled back now stay in doubt, and are the transaction manager's."""
+        for store in prepared:
+            try:
+                store.xa.rollback(xid)
+            except StoreError as error:
+                log.warning("%s stays in doubt in one store: %s", xid, error)
 
 
-class FilteredTopic(FilteredQueue):
-    """See :class:`jdbcstore.abc.TransactionalTopic`."""
+class FilteredXAResource:
+    """See :class:`jdbcstore.abc.XAResource`: each store has a branch of the same XID.
 
-    def _in(self, transaction: Transaction) -> TransactionalTopic:
-        return transaction.topic(self._destination)
+    The second phase goes through the stores one after the other. If it was interrupted, the next call
+    completes it.
+    """
 
-    def acknowledge_subscription(self, client_id: str, subscription_name: str, *messages: Reference) -> None:
-        self._check()
-        self._in(self._part.local).acknowledge_subscription(client_id, subscription_name, *messages)
-        self._part.steps.append(
-            lambda branch: self._in(branch).acknowledge_subscription(client_id, subscription_name, *messages)
+    def __init__(self, routes: Routes, transactions: FilteredTransactions) -> None:
+        self._routes = routes
+        self._transactions = transactions
+
+    def start(self, xid: XATransactionId) -> BufferedXATransaction[Writes]:
+        return self._transactions.start(xid)
+
+    def recover(self) -> list[PreparedTransaction]:
+        return prepared_transactions(
+            (one.xid, writes)
+            for store in self._routes.stores
+            for one in store.xa.recover()
+            if not is_ours(one.xid)
+            for writes in one.writes
         )
 
+    def commit(self, xid: XATransactionId) -> None:
+        self._decide(xid, lambda store: store.xa.commit(xid))
 
-def destination_named(name: str | Destination, kind: DestinationKind) -> Destination:
-    """The destination to be routed. Whether it is of the kind is for its store to say."""
-    return name if isinstance(name, Destination) else Destination.named(name, kind)
+    def rollback(self, xid: XATransactionId) -> None:
+        self._decide(xid, lambda store: store.xa.rollback(xid))
+
+    def _decide(self, xid: XATransactionId, decide: Callable[[Store], None]) -> None:
+        done = 0
+        for store in self._routes.stores:
+            try:
+                decide(store)
+            except TransactionNotFound:
+                continue
+            done += 1
+        if not done:
+            raise not_prepared(xid)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.statements.store import Statements
-from jdbcstore.stores.shared.checks import subscription_not_found
+from jdbcstore.stores.shared.subscriptions import subscription_not_found
 
 _CHUNK = 1_000
 _WINDOW = 10_000

@@ -109,18 +109,25 @@ class JdbcMessageStore:
 
     def _removal(self, messages: Sequence[Reference]) -> Unit:
         unit = Unit(nothing)
-        self.remove_in(unit, messages)
+        self.acknowledge_in(unit, messages)
         return unit
 
-    def remove_in(self, unit: Unit, messages: Sequence[Reference]) -> None:
-        """Let the unit remove messages; for the writers of this package."""
-        unit.removes.extend([(self._container, id_) for one in messages for id_, _ in self.resolve(one)])
-
     def update_message(self, message: Message) -> None:
-        self._parts.writer.execute(Unit(nothing, updates=[self.encode_update(message)]))
+        self._parts.writer.execute(Unit(nothing, updates=[self._encode_update(message)]))
 
-    def encode_update(self, message: Message) -> Write:
-        """The statement that stores a message anew; for the writers of this package."""
+    def add_in(self, writes: Unit, message: Message) -> None:
+        """Add a message in a transaction."""
+        writes.adds.append(self.encode(message))
+
+    def acknowledge_in(self, writes: Unit, messages: Sequence[Reference]) -> None:
+        """Remove messages in a transaction."""
+        writes.removes.extend([(self._container, id_) for one in messages for id_, _ in self.resolve(one)])
+
+    def update_in(self, writes: Unit, message: Message) -> None:
+        """Replace a message in a transaction."""
+        writes.updates.append(self._encode_update(message))
+
+    def _encode_update(self, message: Message) -> Write:
         for id_, _ in self.resolve(message):
             for _, blob in self._fetch(self._sql.find_message_by_id, id_=id_):
                 if message.message_id is None:

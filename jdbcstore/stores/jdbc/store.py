@@ -24,17 +24,18 @@ from jdbcstore.stores.jdbc.queue import JdbcMessageStore, Parts
 from jdbcstore.stores.jdbc.references import Bodies, find_referring
 from jdbcstore.stores.jdbc.sequence import last_stored
 from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
-from jdbcstore.stores.jdbc.transaction import JdbcTransaction
 from jdbcstore.stores.jdbc.writer.audited import recovered_audit
 from jdbcstore.stores.jdbc.writer.read_only import ReadOnlyWriter
 from jdbcstore.stores.jdbc.writer.units import Unit
 from jdbcstore.stores.jdbc.writer.writer import Writer, is_writing
-from jdbcstore.stores.jdbc.xa import JdbcXAResource, take_over
+from jdbcstore.stores.jdbc.xa.prepared import take_over
+from jdbcstore.stores.jdbc.xa.resource import JdbcXAResource
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
 from jdbcstore.stores.shared.checks import agreed, queue_named, topic_named
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
 from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, encode_each, fits
+from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.futures import StoreFuture
 
@@ -187,8 +188,8 @@ class JdbcStore:
             used[destination] = found
         return found
 
-    def transaction(self) -> JdbcTransaction:
-        return JdbcTransaction(self, self._writer)
+    def transaction(self) -> BufferedTransaction[Unit]:
+        return BufferedTransaction(self, Unit(), self._writer.execute, self._writer.submit)
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         adds, outcomes = encode_each(messages, self._encode)
@@ -202,10 +203,9 @@ class JdbcStore:
 
     @property
     def xa(self) -> JdbcXAResource:
-        return JdbcXAResource(self, self._session, self._writer)
+        return JdbcXAResource(self, self._session, self._writer, self._forget_acknowledgements)
 
-    def forget_acknowledgements(self, topic: str) -> None:
-        """Drop what is remembered of the acknowledgements of a topic; for the writers of this package."""
+    def _forget_acknowledgements(self, topic: str) -> None:
         destination = Destination.named(topic, DestinationKind.TOPIC)
         with self._lock:
             found = self._topics.get(destination) or self._deleted.get(destination)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
 from weakref import WeakValueDictionary
 
 from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
+from jdbcstore.errors import SchemaError
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.jdbc.acknowledgements import Acknowledgement, AcknowledgementTracker
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore, Parts
 from jdbcstore.stores.jdbc.writer.units import Unit
-from jdbcstore.stores.shared.checks import (
+from jdbcstore.stores.shared.encoding import fits, nothing
+from jdbcstore.stores.shared.paging import PRIORITIES, read_page
+from jdbcstore.stores.shared.subscriptions import (
+    TopicSubscription,
     check_subscription,
     subscription_exists,
     subscription_not_found,
-    subscription_taken_for,
 )
-from jdbcstore.stores.shared.encoding import fits, nothing
-from jdbcstore.stores.shared.paging import PRIORITIES, read_page
 from jdbcstore.util.futures import StoreFuture
 
 
@@ -49,14 +49,14 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         selector: str | None = None,
         retroactive: bool = False,
         subscribed_destination: Destination | None = None,
-    ) -> JdbcDurableSubscription:
+    ) -> TopicSubscription:
         pattern = subscribed_destination or self._destination
         info = SubscriptionInfo(client_id, subscription_name, self._destination, pattern, selector)
         check_subscription(info, self._parts.lengths)
         if self._prioritized:
             self._session.widen_acks_key()
         self._parts.writer.call(lambda connection: self._create(connection, info, retroactive))
-        return JdbcDurableSubscription(self, info)
+        return TopicSubscription(self, info)
 
     def _create(self, connection: Connection, info: SubscriptionInfo, retroactive: bool) -> None:
         sub = _key(info.client_id, info.subscription_name)
@@ -70,9 +70,7 @@ class JdbcTopicMessageStore(JdbcMessageStore):
             self._sql.find_taken_for_it, container=self._container, **sub
         ):
             # Not by this statement's comparison, but by that of the key.
-            raise subscription_taken_for(
-                info, container, client_id, name, str(self._session.tables.acks.name)
-            )
+            raise _taken_for(info, container, client_id, name, str(self._session.tables.acks.name))
         last = connection.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0] or 0
         for priority in range(PRIORITIES if self._prioritized else 1):
             connection.execute(
@@ -86,8 +84,8 @@ class JdbcTopicMessageStore(JdbcMessageStore):
                 **sub,
             )
 
-    def subscription(self, client_id: str, subscription_name: str) -> JdbcDurableSubscription:
-        return JdbcDurableSubscription(self, self._info(self.marks(client_id, subscription_name)[0]))
+    def subscription(self, client_id: str, subscription_name: str) -> TopicSubscription:
+        return TopicSubscription(self, self._info(self.marks(client_id, subscription_name)[0]))
 
     def subscriptions(self) -> list[SubscriptionInfo]:
         rows = self._fetch(self._sql.find_all_durable_subs)
@@ -139,20 +137,6 @@ class JdbcTopicMessageStore(JdbcMessageStore):
             raise subscription_not_found(client_id, subscription_name, self._destination)
         return rows
 
-    def acknowledgement(
-        self, client_id: str, subscription_name: str, messages: Sequence[Reference]
-    ) -> Acknowledgement:
-        """One subscription's consumed messages, for the writers of this package."""
-        name = (client_id, subscription_name)
-        tracker = self._trackers.get(name)
-        if tracker is None:
-            self.marks(client_id, subscription_name)
-            tracker = self.tracker(*name)
-            with self._lock:
-                self._trackers[name] = tracker
-        resolved = [pair for message in messages for pair in self._resolve_lane(message)]
-        return Acknowledgement(tracker, resolved)
-
     def tracker(self, client_id: str, subscription_name: str) -> AcknowledgementTracker:
         """What is known of one subscription's acknowledgements, for the writers of this package.
 
@@ -177,19 +161,39 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         return self._parts.writer.submit(self._acknowledgement(info, messages))
 
     def _acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> Unit:
-        consumed = self.acknowledgement(info.client_id, info.subscription_name, messages)
-        return Unit(nothing, acknowledgements=[consumed])
+        unit = Unit(nothing)
+        self.acknowledge_for_in(unit, info.client_id, info.subscription_name, messages)
+        return unit
 
-    def _resolve_lane(self, message: Reference) -> list[tuple[int, int]]:
-        return self.resolve(message, with_priority=self._prioritized)
-
-    def fetch_pending(self, info: SubscriptionInfo, priority: int | None, **place: Any) -> list[Row]:
-        """Rows behind a mark that the subscription has not acknowledged."""
-        query = self._sql.find_durable_sub_messages
-        if priority is not None:
-            query = self._sql.find_durable_sub_messages_by_priority.of(priority)
+    def recover_pending(self, info: SubscriptionInfo, limit: int, after: Cursor | None) -> Page:
+        """The next messages that a subscription has not acknowledged."""
         sub = _key(info.client_id, info.subscription_name)
-        return self._fetch(query, **sub, priority=priority, **place)
+        marks = self._lane_marks(info)
+
+        def fetch(lane: int | None, behind: int, count: int) -> list[Row]:
+            priority = None if lane is None else marks[lane][0]
+            query = self._sql.find_durable_sub_messages
+            if priority is not None:
+                query = self._sql.find_durable_sub_messages_by_priority.of(priority)
+            found: list[Row] = []
+            while asked := count - len(found):
+                rows = self._fetch(query, **sub, priority=priority, after=behind, limit=asked)
+                found += self._still_pending(info, rows, lane or 0)
+                if len(rows) < asked:
+                    break
+                behind = rows[-1][0]
+            return found
+
+        return read_page(fetch, self._container, limit, after, [mark for _, mark in marks], self.complete)
+
+    def _still_pending(self, info: SubscriptionInfo, rows: list[Row], lane: int) -> list[Row]:
+        """Without messages acknowledged ahead of a gap that has closed since: only the mark shows these."""
+        marks = self._lane_marks(info) if rows else []
+        return [row for row in rows if row[0] > marks[lane][1]] if lane < len(marks) else rows
+
+    def _lane_marks(self, info: SubscriptionInfo) -> list[tuple[int, int]]:
+        """The priority and the mark of each of the subscription's rows."""
+        return [(row[2], row[3] or 0) for row in self.marks(info.client_id, info.subscription_name)]
 
     def count_pending(self, info: SubscriptionInfo) -> int:
         """How many messages the subscription has not acknowledged."""
@@ -201,9 +205,25 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         counts = self._fetch(query, after=rows[0][3] or 0, **values)
         return int(counts[0][0])
 
-    def remove_in(self, unit: Unit, messages: Sequence[Reference]) -> None:
-        super().remove_in(unit, messages)
-        unit.committed.append(self.reset_trackers)
+    def acknowledge_in(self, writes: Unit, messages: Sequence[Reference]) -> None:
+        super().acknowledge_in(writes, messages)
+        writes.committed.append(self.reset_trackers)
+
+    def acknowledge_for_in(
+        self, writes: Unit, client_id: str, subscription_name: str, messages: Sequence[Reference]
+    ) -> None:
+        """Acknowledge messages for one subscription in a transaction."""
+        name = (client_id, subscription_name)
+        tracker = self._trackers.get(name)
+        if tracker is None:
+            self.marks(client_id, subscription_name)
+            tracker = self.tracker(*name)
+            with self._lock:
+                self._trackers[name] = tracker
+        resolved = [
+            pair for message in messages for pair in self.resolve(message, with_priority=self._prioritized)
+        ]
+        writes.acknowledgements.append(Acknowledgement(tracker, resolved))
 
     def remove_rows(self, connection: Connection, ids: Sequence[int]) -> int:
         removed = super().remove_rows(connection, ids)
@@ -231,53 +251,15 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         return SubscriptionInfo(client_id, name, here, subscribed, selector)
 
 
-class JdbcDurableSubscription:
-    """See :class:`jdbcstore.abc.DurableSubscription`."""
-
-    def __init__(self, topic: JdbcTopicMessageStore, info: SubscriptionInfo) -> None:
-        self._topic = topic
-        self._info = info
-
-    @property
-    def info(self) -> SubscriptionInfo:
-        return self._info
-
-    def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        marks = self._marks()
-
-        def fetch(lane: int | None, behind: int, count: int) -> list[Row]:
-            priority = None if lane is None else marks[lane][0]
-            found: list[Row] = []
-            while asked := count - len(found):
-                rows = self._topic.fetch_pending(self._info, priority, after=behind, limit=asked)
-                found += self._still_pending(rows, lane or 0)
-                if len(rows) < asked:
-                    break
-                behind = rows[-1][0]
-            return found
-
-        container = self._info.destination.qualified_name
-        return read_page(fetch, container, limit, after, [mark for _, mark in marks], self._topic.complete)
-
-    def _still_pending(self, rows: list[Row], lane: int) -> list[Row]:
-        """Without what was acknowledged ahead of a gap that has closed meanwhile: the mark alone says so."""
-        marks = self._marks() if rows else []
-        return [row for row in rows if row[0] > marks[lane][1]] if lane < len(marks) else rows
-
-    def _marks(self) -> list[tuple[int, int]]:
-        """The priority and the mark of each row."""
-        rows = self._topic.marks(self._info.client_id, self._info.subscription_name)
-        return [(row[2], row[3] or 0) for row in rows]
-
-    def acknowledge(self, *messages: Reference) -> None:
-        self._topic.acknowledge_for(self._info, messages)
-
-    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        return self._topic.acknowledge_for_async(self._info, messages)
-
-    def message_count(self) -> int:
-        return self._topic.count_pending(self._info)
-
-
 def _key(client_id: str, subscription_name: str) -> dict[str, str]:
     return {"client_id": client_id, "sub_name": subscription_name}
+
+
+def _taken_for(info: SubscriptionInfo, container: str, client_id: str, name: str, table: str) -> SchemaError:
+    """A database whose key compares without regard to case, say, has room for one of two only."""
+    return SchemaError(
+        f"the key of {table} takes the subscription {info.subscription_name!r} of client"
+        f" {info.client_id!r} on {info.destination} for {name!r} of {client_id!r} on {container}, which"
+        " exists: its collation knows no difference. Choose another name, or give the columns CONTAINER,"
+        " CLIENT_ID and SUB_NAME a binary collation, there and in JDBCSTORE_ACKS",
+    )

@@ -15,8 +15,8 @@ from jdbcstore.stores.journaled.overlay import Held, SourceName
 from jdbcstore.stores.journaled.parts import Parts
 from jdbcstore.stores.journaled.reading import Source
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
-from jdbcstore.stores.shared.checks import prepared_before
 from jdbcstore.stores.shared.paging import PRIORITIES
+from jdbcstore.stores.shared.transaction import prepared_before
 
 
 class Claims:

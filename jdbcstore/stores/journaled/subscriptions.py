@@ -10,7 +10,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.stores.journaled.layers import Layer
 from jdbcstore.stores.journaled.overlay import Overlay
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore, SubscriptionKey
-from jdbcstore.stores.shared.checks import subscription_not_found
+from jdbcstore.stores.shared.subscriptions import subscription_not_found
 
 _END = Cursor((2**63 - 1,))
 

@@ -16,8 +16,14 @@ from jdbcstore.stores.journaled.transaction import (
     TransactionalTopicStore,
 )
 from jdbcstore.stores.journaled.units import Unit
-from jdbcstore.stores.shared.checks import check_xid, not_prepared, refuse_removal, refuse_update, xid_order
 from jdbcstore.stores.shared.encoding import nothing
+from jdbcstore.stores.shared.transaction import (
+    check_xid,
+    not_prepared,
+    refuse_removal,
+    refuse_update,
+    xid_order,
+)
 
 if TYPE_CHECKING:
     from jdbcstore.stores.journaled.store import JournaledStore

@@ -1,98 +1,104 @@
-"""XA transactions in memory: prepared, they live as long as their store."""
+"""XA transactions in memory: prepared transactions live as long as their store."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-from jdbcstore.abc import PreparedTransaction, PreparedWrites, Reference
-from jdbcstore.message.destination import Destination
-from jdbcstore.message.message import Message, XATransactionId
-from jdbcstore.stores.memory.shared import Held, Shared
-from jdbcstore.stores.memory.transaction import MemoryTransaction, TransactionalQueue, TransactionalTopicStore
-from jdbcstore.stores.shared.checks import check_xid, not_prepared, refuse_removal, refuse_update, xid_order
-
-if TYPE_CHECKING:
-    from jdbcstore.stores.memory.store import MemoryStore
+from jdbcstore.abc import PreparedTransaction, PreparedWrites
+from jdbcstore.message.ids import XATransactionId
+from jdbcstore.stores.memory.shelf import Shelf, Subscription
+from jdbcstore.stores.memory.state import Held, State, Write
+from jdbcstore.stores.shared.transaction import (
+    BufferedStore,
+    BufferedXATransaction,
+    check_xid,
+    not_prepared,
+    prepared_transactions,
+)
 
 
 class MemoryXAResource:
     """See :class:`jdbcstore.abc.XAResource`."""
 
-    def __init__(self, store: MemoryStore, shared: Shared) -> None:
+    def __init__(self, store: BufferedStore[list[Write]], state: State) -> None:
         self._store = store
-        self._shared = shared
+        self._state = state
 
-    def start(self, xid: XATransactionId) -> MemoryXATransaction:
-        check_xid(xid, self._shared.lengths)
-        return MemoryXATransaction(self._store, self._shared, xid)
+    def start(self, xid: XATransactionId) -> BufferedXATransaction[list[Write]]:
+        state = self._state
+        check_xid(xid, state.lengths)
+        return BufferedXATransaction(
+            self._store, [], state.write, state.write_async, xid=xid, prepare=state.prepare
+        )
 
     def recover(self) -> list[PreparedTransaction]:
-        with self._shared.entered():
-            prepared = dict(self._shared.prepared)
-        return [PreparedTransaction(xid, _summed(prepared[xid])) for xid in sorted(prepared, key=xid_order)]
+        with self._state.entered():
+            return prepared_transactions(
+                (xid, one.what) for xid, held in self._state.prepared.items() for one in held
+            )
 
     def commit(self, xid: XATransactionId) -> None:
-        with self._shared.entered():
+        with self._state.entered():
             for held in self._taken(xid):
                 held.commit()
 
     def rollback(self, xid: XATransactionId) -> None:
-        with self._shared.entered():
+        with self._state.entered():
             for held in self._taken(xid):
                 held.rollback()
 
     def _taken(self, xid: XATransactionId) -> list[Held]:
-        held = self._shared.prepared.pop(xid, None)
+        held = self._state.prepared.pop(xid, None)
         if held is None:
             raise not_prepared(xid)
         return held
 
 
-def _summed(writes: list[Held]) -> tuple[PreparedWrites, ...]:
-    """One for each place."""
-    places: dict[tuple[str, str, str], PreparedWrites] = {}
-    for what in (held.what for held in writes):
-        place = (str(what.destination), what.client_id or "", what.subscription_name or "")
-        so_far = places.get(place, replace(what, added=0, acknowledged=0))
-        places[place] = replace(
-            so_far, added=so_far.added + what.added, acknowledged=so_far.acknowledged + what.acknowledged
-        )
-    return tuple(places[place] for place in sorted(places, key=lambda place: (bool(place[1]), *place)))
+def hold_added(state: State, shelf: Shelf, name: tuple[str, int], store: Callable[[], object]) -> Held:
+    """Hold a message that the commit stores; the lock is held."""
+    shelf.in_doubt[name] += 1
+
+    def commit() -> None:
+        shelf.in_doubt[name] -= 1
+        store()
+
+    def rollback() -> None:
+        shelf.in_doubt[name] -= 1
+        if state.audit is not None:
+            state.audit.forget(*name)
+
+    return Held(PreparedWrites(shelf.destination, added=1), commit, rollback)
 
 
-class MemoryXATransaction(MemoryTransaction):
-    """See :class:`jdbcstore.abc.XATransaction`. For one thread at a time."""
+def hold_taken(shelf: Shelf, sequences: Sequence[int]) -> Held | None:
+    """Hide messages of a queue that the commit removes; the lock is held."""
+    taken = {number: shelf.stored[number] for number in sequences if number in shelf.stored}
+    names = [stored.name for stored in taken.values()]
+    for number in taken:
+        shelf.remove(number)
+    shelf.in_doubt.update(names)
 
-    def __init__(self, store: MemoryStore, shared: Shared, xid: XATransactionId) -> None:
-        super().__init__(store, shared)
-        self._xid = xid
+    def rollback() -> None:
+        shelf.in_doubt.subtract(names)
+        for number, stored in taken.items():
+            shelf.restore(number, stored)
 
-    @property
-    def xid(self) -> XATransactionId:
-        return self._xid
-
-    def queue(self, name: str | Destination) -> TransactionalQueue:
-        return _Queue(self, self._store.queue(name))
-
-    def topic(self, name: str | Destination) -> TransactionalTopicStore:
-        return _Topic(self, self._store.topic(name))
-
-    def prepare(self) -> bool:
-        writes, self._writes = self.writes, None
-        return self._shared.prepare(self._xid, writes)
+    what = PreparedWrites(shelf.destination, acknowledged=len(taken))
+    return Held(what, lambda: shelf.in_doubt.subtract(names), rollback) if taken else None
 
 
-class _Queue(TransactionalQueue):
-    _transaction: MemoryXATransaction
+def hold_acknowledged(subscription: Subscription, sequences: Sequence[int]) -> Held | None:
+    """Hide messages from a subscription for which the commit acknowledges them; the lock is held."""
+    held = [sequence for sequence in sequences if subscription.hold(sequence)]
 
-    def add_message(self, message: Message) -> None:
-        super().add_message(message.replace(transaction_id=self._transaction.xid))
+    def commit() -> None:
+        for sequence in held:
+            subscription.in_doubt.pop(sequence, None)
 
-    def update_message(self, message: Message) -> None:  # noqa: ARG002
-        refuse_update()
+    def rollback() -> None:
+        for sequence in held:
+            subscription.give_back(sequence)
 
-
-class _Topic(_Queue, TransactionalTopicStore):
-    def acknowledge(self, *messages: Reference) -> None:  # noqa: ARG002
-        refuse_removal()
+    info = subscription.info
+    what = PreparedWrites(info.destination, 0, len(held), info.client_id, info.subscription_name)
+    return Held(what, commit, rollback) if held else None

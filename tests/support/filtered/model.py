@@ -8,10 +8,11 @@ from dataclasses import replace
 from jdbcstore import Clock, Destination, MemoryStore, Message, MessageReference, StoreConfig
 from jdbcstore.abc import Reference
 from jdbcstore.errors import TransactionError
-from jdbcstore.stores.memory.destinations import MemoryMessageStore
-from jdbcstore.stores.memory.shared import Shared, Write
-from jdbcstore.stores.memory.topics import MemoryTopicMessageStore
-from jdbcstore.stores.memory.transaction import MemoryTransaction, TransactionalQueue, TransactionalTopicStore
+from jdbcstore.stores.memory.queue import MemoryMessageStore
+from jdbcstore.stores.memory.shelf import Shelf
+from jdbcstore.stores.memory.state import State, Write
+from jdbcstore.stores.memory.topic import MemoryTopicMessageStore
+from jdbcstore.stores.shared.transaction import BufferedTransaction, TransactionalQueue, TransactionalTopic
 from tests.support.conformance.machine import TWO_PHASES
 
 
@@ -25,33 +26,23 @@ class Model(MemoryStore):
     def __init__(self, stores: Mapping[Destination, str], config: StoreConfig, clock: Clock) -> None:
         super().__init__(config, clock=clock)
         self.stores = stores
-        self.counting: dict[str, Shared] = {name: replace(self._shared) for name in stores.values()}
+        self.counting: dict[str, State] = {name: replace(self._state) for name in stores.values()}
 
-    def _queue(self, destination: Destination, prioritized: bool | None) -> MemoryMessageStore:
-        if destination not in self._queues:
-            counting = self.counting[self.stores[destination]]
-            self._queues[destination] = MemoryMessageStore(counting, self._shelf(destination, prioritized))
-        return self._queues[destination]
-
-    def _topic(self, destination: Destination, prioritized: bool | None) -> MemoryTopicMessageStore:
-        if destination not in self._topics:
-            counting = self.counting[self.stores[destination]]
-            shelf = self._shelf(destination, prioritized)
-            self._topics[destination] = MemoryTopicMessageStore(counting, shelf)
-        return self._topics[destination]
+    def _new_place(self, destination: Destination, prioritized: bool | None) -> MemoryMessageStore:
+        kind = MemoryTopicMessageStore if destination.is_topic else MemoryMessageStore
+        return kind(self.counting[self.stores[destination]], Shelf(destination, bool(prioritized)))
 
     def transaction(self) -> _Transaction:
-        return _Transaction(self, self._shared)
+        return _Transaction(self)
 
     def last_sequence(self) -> int:
-        return max(shared.last_sequence for shared in self.counting.values())
+        return max(state.last_sequence for state in self.counting.values())
 
     def lose(self, name: str) -> None:
         """All that the store of this name has."""
         for destination in [one for one, store in self.stores.items() if store == name]:
-            for held in (self._queues, self._topics, self._shelves):
-                held.pop(destination, None)
-        prepared = self._shared.prepared
+            self._state.places.pop(destination, None)
+        prepared = self._state.prepared
         for xid, writes in [*prepared.items()]:
             writes[:] = [one for one in writes if self.stores[one.what.destination] != name]
             if not writes:
@@ -60,11 +51,11 @@ class Model(MemoryStore):
             self.counting[name].last_sequence = 0
 
 
-class _Transaction(MemoryTransaction):
+class _Transaction(BufferedTransaction[list[Write]]):
     _store: Model
 
-    def __init__(self, store: Model, shared: Shared) -> None:
-        super().__init__(store, shared)
+    def __init__(self, store: Model) -> None:
+        super().__init__(store, [], store._state.write, store._state.write_async)
         self._stores: set[str] = set()
         self._in_one_only = False
         self._marked: dict[int, Write] = {}
@@ -93,8 +84,9 @@ class _Transaction(MemoryTransaction):
         return super().commit()
 
 
-class _Queue(TransactionalQueue):
+class _Queue(TransactionalQueue[list[Write]]):
     _transaction: _Transaction
+    _store: MemoryMessageStore
 
     def add_message(self, message: Message) -> None:
         super().add_message(message)
@@ -110,7 +102,9 @@ class _Queue(TransactionalQueue):
         self._transaction.writes_to(self.destination, in_one_only=True)
 
 
-class _Topic(_Queue, TransactionalTopicStore):
+class _Topic(_Queue, TransactionalTopic[list[Write]]):
+    _store: MemoryTopicMessageStore
+
     def acknowledge_subscription(self, client_id: str, subscription_name: str, *messages: Reference) -> None:
         super().acknowledge_subscription(client_id, subscription_name, *messages)
         self._transaction.writes_to(self.destination)

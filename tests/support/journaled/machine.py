@@ -46,7 +46,7 @@ class JournaledMachine(XAMachine):
         # What a store behind had reserved, and gave nobody, is passed over.
         assert isinstance(self.model, MemoryStore)
         assert real.last_sequence() >= self.model.last_sequence()
-        self.model._shared.last_sequence = real.last_sequence()
+        self.model._state.last_sequence = real.last_sequence()
         return real
 
     @rule()

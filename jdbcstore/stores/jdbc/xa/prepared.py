@@ -1,17 +1,19 @@
-"""Prepared transactions as the XID columns of three tables tell of them."""
+"""Prepared transactions in the tables: what the XID columns say of them, and those that an ActiveMQ left."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from jdbcstore.abc import PreparedTransaction, PreparedWrites
+from jdbcstore.abc import PreparedWrites
 from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import XATransactionId
+from jdbcstore.stores.jdbc.writer.writer import Writer
 from jdbcstore.stores.jdbc.xa.column import ACKNOWLEDGED, ADDED, OURS_ALONE, Flag, decode_flag
 
 log = logging.getLogger(__name__)
@@ -57,21 +59,15 @@ class Branch:
         """The texts in ACTIVEMQ_MSGS with this tag."""
         return [text for found, text in self.messages if found == tag]
 
-    def described(self) -> PreparedTransaction:
-        """What a transaction manager is told."""
-        counts: dict[str, dict[bytes, int]] = {}
+    def writes(self) -> Iterator[PreparedWrites]:
+        """The messages and acknowledgements of this transaction, by destination and subscription."""
         for (tag, _), containers in self.messages.items():
             for container, count in containers.items():
-                of_tag = counts.setdefault(container, {})
-                of_tag[tag] = of_tag.get(tag, 0) + count
-        writes = [
-            PreparedWrites(Destination.parse(name), tags.get(ADDED, 0), tags.get(ACKNOWLEDGED, 0))
-            for name, tags in sorted(counts.items())
-        ]
-        for (container, client_id, name), texts in sorted(self.acknowledged.items()):
+                added, acknowledged = (count, 0) if tag == ADDED else (0, count)
+                yield PreparedWrites(Destination.parse(container), added, acknowledged)
+        for (container, client_id, name), texts in self.acknowledged.items():
             topic = Destination.parse(container, DestinationKind.TOPIC)
-            writes.append(PreparedWrites(topic, 0, sum(texts.values()), client_id, name))
-        return PreparedTransaction(self.xid, tuple(writes))
+            yield PreparedWrites(topic, 0, sum(texts.values()), client_id, name)
 
 
 @dataclass(slots=True)
@@ -137,3 +133,24 @@ def _read(text: str) -> Flag | None:
     if flag is None:
         log.warning("the XID %r is none that a broker wrote; its rows stay in doubt", text)
     return flag
+
+
+def take_over(session: Session, writer: Writer) -> None:
+    """Make the rows of JDBCSTORE_ACKS agree with what an ActiveMQ left, before anything is read by them.
+
+    ActiveMQ stores how far a transaction acknowledges in the row of the subscription. Every message up to
+    there is in doubt, and is not delivered; what it decided meanwhile is no longer in doubt.
+    """
+    found = find_prepared(session, session.fetch)
+    if found.decided or found.unknown:
+        writer.call(lambda connection: _reconcile(session, connection))
+
+
+def _reconcile(session: Session, connection: Connection) -> None:
+    sql = session.xa_statements
+    found = find_prepared(session, connection.fetch)
+    for subscription, text in found.decided:
+        connection.execute(sql.remove_prepared, **columns_of(subscription), xid_=text)
+    for mark, lanes in found.unknown:
+        note = sql.add_prepared_between if lanes == 1 else sql.add_prepared_between_in_lane
+        connection.execute(note, **mark.pending(lanes), xid_=mark.text)

@@ -1,4 +1,4 @@
-"""What the destinations of one memory store share, and how they change anything."""
+"""The state that the destinations of one memory store share, and the writes that change it under its lock."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from jdbcstore.abc import MessageReference, PreparedWrites, Progress, SubscriptionInfo
 from jdbcstore.config.types import NameLengths
 from jdbcstore.errors import StoreClosed, TransactionError
-from jdbcstore.message.message import XATransactionId
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.memory.shelf import Shelf
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import FindBody, JournalMark
-from jdbcstore.stores.shared.checks import prepared_before
 from jdbcstore.stores.shared.encoding import MessageEncoder
+from jdbcstore.stores.shared.transaction import prepared_before
 from jdbcstore.util.clock import Clock
+from jdbcstore.util.futures import StoreFuture, done
 
 REMOVE_BATCH = 1_000
-"""Messages that a purge, sweep or cleanup removes before it lets others in."""
+"""Messages that a purge or cleanup removes while it holds the lock."""
 
 
 def _nothing() -> None:
@@ -28,7 +31,7 @@ def _nothing() -> None:
 
 
 class Held(NamedTuple):
-    """A write of a prepared transaction, which nothing else touches; both functions run under the lock."""
+    """A write of a prepared transaction, hidden from all others; both functions run under the lock."""
 
     what: PreparedWrites
     commit: Callable[[], object]
@@ -46,12 +49,12 @@ class Write(NamedTuple):
     check: Callable[[], None] = _nothing
     """Raises if it can no longer be applied; called for all writes of a transaction before the first."""
     hold: Callable[[], Held | None] = _cannot_be_held
-    """Prepares it instead of applying it; None if that comes to nothing."""
+    """Prepares it instead of applying it; None if that has no effect."""
 
 
 @dataclass(slots=True)
-class Shared:
-    """What the destinations of one store share."""
+class State:
+    """The lock, the sequence and the prepared transactions of one store."""
 
     encoder: MessageEncoder
     audit: DuplicateAudit | None
@@ -61,14 +64,18 @@ class Shared:
     last_sequence: int = 0
     mark: JournalMark | None = None
     left: dict[int, int] = field(default_factory=dict)
-    """Marks of journals that were left."""
+    """The last record applied of each journal that was detached."""
     find_body: FindBody | None = None
     prepared: dict[XATransactionId, list[Held]] = field(default_factory=dict)
+    places: dict[Destination, Any] = field(default_factory=dict)
+    """The queues and topics in use."""
+    deleted: WeakValueDictionary[Destination, Any] = field(default_factory=WeakValueDictionary)
+    """Deleted destinations that a caller may still use: no destination has two objects."""
     closed: bool = False
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """Alone with everything; :class:`StoreClosed` if the store is closed."""
+        """Hold the lock; :class:`StoreClosed` if the store is closed."""
         with self.lock:
             if self.closed:
                 raise StoreClosed()
@@ -81,8 +88,12 @@ class Shared:
                 write.check()
             return [reference for write in writes if (reference := write.apply()) is not None]
 
+    def write_async(self, writes: Sequence[Write]) -> StoreFuture[list[MessageReference]]:
+        """As :meth:`write`; the future is done when it is returned."""
+        return done(self.write(writes))
+
     def prepare(self, xid: XATransactionId, writes: Sequence[Write]) -> bool:
-        """Hold all or none; whether there is anything to decide."""
+        """Hold all or none; False if there is nothing to decide."""
         with self.entered():
             if xid in self.prepared:
                 raise prepared_before(xid)
@@ -94,7 +105,7 @@ class Shared:
             return bool(held)
 
     def unsubscribed(self, info: SubscriptionInfo) -> None:
-        """Prepared transactions acknowledge nothing for it any more; the lock is held."""
+        """Drop its acknowledgements from prepared transactions; the lock is held."""
         gone = (info.destination, info.client_id, info.subscription_name)
         for held in self.prepared.values():
             held[:] = [
@@ -109,7 +120,10 @@ class Shared:
         progress: Progress | None,
         still: Callable[[int], bool] = lambda _: True,
     ) -> int:
-        """Remove what is found and is ``still`` to go, letting others in now and then; how many."""
+        """Remove what ``find`` finds and ``still`` accepts, in batches between which the lock is free.
+
+        Returns how many messages were removed.
+        """
         with self.entered():
             doomed = list(find())
         total = 0

@@ -1,4 +1,4 @@
-"""Queues in memory, and what topics have in common with them."""
+"""A queue in memory, and the base of topics in memory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message, MessageId
-from jdbcstore.stores.memory.holding import hold_added, hold_taken
-from jdbcstore.stores.memory.shared import Held, Shared, Write
 from jdbcstore.stores.memory.shelf import Shelf, Stored
+from jdbcstore.stores.memory.state import Held, State, Write
+from jdbcstore.stores.memory.xa import hold_added, hold_taken
 from jdbcstore.stores.shared.checkpoint import Referring
 from jdbcstore.stores.shared.checks import message_not_found, name_of
 from jdbcstore.stores.shared.encoding import EncodedMessage
@@ -25,8 +25,8 @@ from jdbcstore.util.futures import StoreFuture, done
 class MemoryMessageStore:
     """See :class:`jdbcstore.abc.MessageStore`. Futures are done when they are returned."""
 
-    def __init__(self, shared: Shared, shelf: Shelf) -> None:
-        self._shared = shared
+    def __init__(self, state: State, shelf: Shelf) -> None:
+        self._state = state
         self._shelf = shelf
 
     @property
@@ -34,58 +34,77 @@ class MemoryMessageStore:
         return self._shelf.destination
 
     @property
+    def shelf(self) -> Shelf:
+        """The messages; for the store, under its lock."""
+        return self._shelf
+
+    @property
     def prioritized(self) -> bool:
         return self._shelf.prioritized
 
     def add_message(self, message: Message) -> MessageReference:
-        return self._shared.write([self.adding(message)])[0]
+        return self._state.write([self.adding(message)])[0]
 
     def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
         return done(self.add_message(message))
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
-        return self._shared.write([self.adding(message) for message in messages])
+        return self._state.write([self.adding(message) for message in messages])
+
+    def add_in(self, writes: list[Write], message: Message) -> None:
+        """Add a message in a transaction."""
+        writes.append(self.adding(message))
+
+    def acknowledge_in(self, writes: list[Write], messages: Sequence[Reference]) -> None:
+        """Remove messages in a transaction."""
+        writes.append(self._acknowledging(messages))
+
+    def update_in(self, writes: list[Write], message: Message) -> None:
+        """Replace a message in a transaction."""
+        writes.append(self._updating(message))
 
     def adding(self, message: Message) -> Write:
-        shelf, shared = self._shelf, self._shared
+        """The write that adds a message."""
+        shelf, state = self._shelf, self._state
         encoded = self.encode(message)
         name = (encoded.producer, encoded.producer_sequence)
 
         def is_duplicate() -> bool:
-            return shared.audit is not None and shared.audit.is_duplicate(*name)
+            return state.audit is not None and state.audit.is_duplicate(*name)
 
         def add() -> MessageReference:
             return MessageReference(-1, encoded.message_id) if is_duplicate() else store()
 
         def store() -> MessageReference:
-            sequence = shared.last_sequence + 1
+            sequence = state.last_sequence + 1
             self.put(sequence, encoded)
             return MessageReference(sequence, encoded.message_id)
 
         def hold() -> Held | None:
-            return None if is_duplicate() else hold_added(shared, shelf, name, store)
+            return None if is_duplicate() else hold_added(state, shelf, name, store)
 
         return Write(add, hold=hold)
 
     def encode(self, message: Message) -> EncodedMessage:
-        """What a row of it would be, checked."""
+        """The row that it would be in a database, checked."""
         shelf = self._shelf
-        return self._shared.encoder.encode(message, shelf.destination, prioritized=shelf.prioritized)
+        return self._state.encoder.encode(message, shelf.destination, prioritized=shelf.prioritized)
 
     def put(self, sequence: int, encoded: EncodedMessage) -> None:
-        """Store a message under a sequence that is higher than any; the lock is held."""
+        """Store a message with a sequence higher than any other; the lock is held."""
         message = self._kept(encoded.blob_for(sequence), sequence)
         name = (encoded.producer, encoded.producer_sequence)
         stored = Stored(message, len(encoded.blob), encoded.priority, encoded.expiration_ms, name)
         self._shelf.add(sequence, stored)
-        self._shared.last_sequence = sequence
+        self._state.last_sequence = sequence
+        self._state.places[self._shelf.destination] = self  # it may have been deleted
 
     def replace(self, sequence: int, encoded: EncodedMessage) -> None:
-        """Give a message another content, if it is there; the lock is held."""
+        """Replace the contents of a message, if it is stored; the lock is held."""
         self.put_body(sequence, encoded.blob_for(sequence))
 
     def put_body(self, sequence: int, blob: bytes) -> None:
-        """Have a message be this, if it is there; the lock is held."""
+        """Replace the blob of a message, if it is stored; the lock is held."""
         stored = self._shelf.stored.get(sequence)
         if stored is not None:
             self._shelf.total_size += len(blob) - stored.size
@@ -93,21 +112,21 @@ class MemoryMessageStore:
             stored.size = len(blob)
 
     def referring(self) -> Iterator[Referring]:
-        """What is stored as a reference only, in no order; the lock is held."""
+        """The messages stored only as references into a journal, in no order; the lock is held."""
         for sequence, stored in self._shelf.stored.items():
             if isinstance(stored.message, bytes):
                 yield Referring(sequence, self.destination.qualified_name, stored.message)
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
-        """(sequence, priority) of every message that is meant; the priority is 0 unless asked for."""
+        """(sequence, priority) of every message referred to; the priority is 0 unless asked for."""
         shelf = self._shelf
-        with self._shared.entered():
+        with self._state.entered():
             found = shelf.find(name_of(message))
             return [(number, shelf.stored[number].lane if with_priority else 0) for number in found]
 
     def present(self, sequences: Sequence[int]) -> dict[int, int]:
         """Of these, those that are stored here and not in doubt, and the bytes of each."""
-        with self._shared.entered():
+        with self._state.entered():
             stored = self._shelf.stored
             return {number: stored[number].size for number in sequences if number in stored}
 
@@ -115,10 +134,11 @@ class MemoryMessageStore:
         return blob if openwire.is_reference(blob) else self._decode(blob, sequence)
 
     def _message(self, sequence: int) -> Message:
+        """The stored message.
+
+        :raises CorruptMessage: it is a reference, and the journal does not have the message
         """
-        :raises CorruptMessage: there is a reference, and not what it refers to
-        """
-        message, find = self._shelf.stored[sequence].message, self._shared.find_body
+        message, find = self._shelf.stored[sequence].message, self._state.find_body
         if not isinstance(message, bytes):
             return message
         return self._decode(
@@ -126,11 +146,11 @@ class MemoryMessageStore:
         )
 
     def _decode(self, blob: bytes, sequence: int) -> Message:
-        # What a reader gets is what it would get from a database, and nothing the writer can change.
+        # As from a database: no reader shares an object with a writer.
         return openwire.decode(blob, sequence=sequence, container=self.destination.qualified_name)
 
     def get_message(self, message: MessageId | int) -> Message:
-        with self._shared.entered():
+        with self._state.entered():
             return self._message(self._stored(message))
 
     def _stored(self, name: MessageId | int) -> int:
@@ -139,13 +159,13 @@ class MemoryMessageStore:
         raise message_not_found(name, self.destination)
 
     def acknowledge(self, *messages: Reference) -> None:
-        self._shared.write([self.acknowledging(messages)])
+        self._state.write([self._acknowledging(messages)])
 
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
         self.acknowledge(*messages)
         return done(None)
 
-    def acknowledging(self, messages: Sequence[Reference]) -> Write:
+    def _acknowledging(self, messages: Sequence[Reference]) -> Write:
         sequences = self.find(messages)
 
         def remove() -> None:
@@ -155,16 +175,16 @@ class MemoryMessageStore:
         return Write(remove, hold=lambda: hold_taken(self._shelf, sequences))
 
     def find(self, messages: Sequence[Reference]) -> list[int]:
-        """The sequences of all that is meant and still there."""
+        """The sequences of the messages referred to that are still stored."""
         names = [name_of(message) for message in messages]
-        with self._shared.entered():
+        with self._state.entered():
             return [sequence for name in names for sequence in self._shelf.find(name)]
 
     def update_message(self, message: Message) -> None:
-        self._shared.write([self.updating(message)])
+        self._state.write([self._updating(message)])
 
-    def updating(self, message: Message) -> Write:
-        with self._shared.entered():
+    def _updating(self, message: Message) -> Write:
+        with self._state.entered():
             sequence = self._stored(name_of(message))
             old = self._message(sequence)
         if message.message_id is None:
@@ -173,12 +193,12 @@ class MemoryMessageStore:
         return Write(lambda: self.replace(sequence, encoded))
 
     def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        with self._shared.entered():
+        with self._state.entered():
             return self._page([lane.behind for lane in self._shelf.lanes], limit, after)
 
     def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        now_ms = self._shared.clock.now_ms()
-        with self._shared.entered():
+        now_ms = self._state.clock.now_ms()
+        with self._state.entered():
             return self._page([lambda behind: self._shelf.expired(now_ms, behind)], limit, after)
 
     def _page(
@@ -197,11 +217,11 @@ class MemoryMessageStore:
         return Page(messages, cursor, len(rows) < limit, corrupt)
 
     def message_count(self) -> int:
-        with self._shared.entered():
+        with self._state.entered():
             return len(self._shelf.stored)
 
     def statistics(self) -> Statistics:
-        with self._shared.entered():
+        with self._state.entered():
             oldest = self._shelf.oldest()
             timestamp_ms = None
             if oldest is not None:
@@ -210,8 +230,8 @@ class MemoryMessageStore:
             return Statistics(len(self._shelf.stored), self._shelf.total_size, timestamp_ms)
 
     def remove_all_messages(self, progress: Progress | None = None) -> int:
-        return self._shared.remove(self._shelf, lambda: self._shelf.stored, progress)
+        return self._state.remove(self._shelf, lambda: self._shelf.stored, progress)
 
     def remove_expired(self, progress: Progress | None = None) -> int:
-        now_ms = self._shared.clock.now_ms()
-        return self._shared.remove(self._shelf, lambda: self._shelf.expired(now_ms, -1), progress)
+        now_ms = self._state.clock.now_ms()
+        return self._state.remove(self._shelf, lambda: self._shelf.expired(now_ms, -1), progress)

@@ -1,4 +1,4 @@
-"""Topics and durable subscriptions in memory."""
+"""A topic in memory, with its durable subscriptions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from collections.abc import Sequence
 
 from jdbcstore.abc import Cursor, Page, Progress, Reference, SubscriptionInfo
 from jdbcstore.message.destination import Destination
-from jdbcstore.stores.memory.destinations import MemoryMessageStore
-from jdbcstore.stores.memory.holding import hold_acknowledged
-from jdbcstore.stores.memory.shared import Held, Write
+from jdbcstore.stores.memory.queue import MemoryMessageStore
 from jdbcstore.stores.memory.shelf import Subscription
-from jdbcstore.stores.shared.checks import check_subscription, subscription_exists, subscription_not_found
+from jdbcstore.stores.memory.state import Held, Write
+from jdbcstore.stores.memory.xa import hold_acknowledged
+from jdbcstore.stores.shared.subscriptions import (
+    TopicSubscription,
+    check_subscription,
+    subscription_exists,
+    subscription_not_found,
+)
 from jdbcstore.util.futures import StoreFuture, done
 
 
@@ -25,42 +30,43 @@ class MemoryTopicMessageStore(MemoryMessageStore):
         selector: str | None = None,
         retroactive: bool = False,
         subscribed_destination: Destination | None = None,
-    ) -> MemoryDurableSubscription:
+    ) -> TopicSubscription:
         pattern = subscribed_destination or self.destination
         info = SubscriptionInfo(client_id, subscription_name, self.destination, pattern, selector)
-        check_subscription(info, self._shared.lengths)
-        with self._shared.entered():
+        check_subscription(info, self._state.lengths)
+        with self._state.entered():
             existing = self._shelf.subscriptions.get((client_id, subscription_name))
             if existing is None:
                 self._shelf.subscribe(info, retroactive=retroactive)
+                self._state.places[self.destination] = self  # it may have been deleted
             elif existing.info != info:
                 raise subscription_exists(existing.info)
-        return MemoryDurableSubscription(self, info)
+        return TopicSubscription(self, info)
 
-    def subscription(self, client_id: str, subscription_name: str) -> MemoryDurableSubscription:
-        with self._shared.entered():
-            return MemoryDurableSubscription(self, self._subscription(client_id, subscription_name).info)
+    def subscription(self, client_id: str, subscription_name: str) -> TopicSubscription:
+        with self._state.entered():
+            return TopicSubscription(self, self._subscription(client_id, subscription_name).info)
 
     def subscriptions(self) -> list[SubscriptionInfo]:
-        with self._shared.entered():
+        with self._state.entered():
             return [subscription.info for subscription in self._shelf.subscriptions.values()]
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> None:
-        with self._shared.entered():
+        with self._state.entered():
             gone = self._subscription(client_id, subscription_name)
             del self._shelf.subscriptions[client_id, subscription_name]
-            self._shared.unsubscribed(gone.info)
+            self._state.unsubscribed(gone.info)
 
     def remove_all_subscriptions(self) -> None:
         """Delete every subscription of this topic for which nothing is in doubt."""
-        with self._shared.entered():
+        with self._state.entered():
             subscriptions = self._shelf.subscriptions
             for key in [key for key, one in subscriptions.items() if not one.in_doubt]:
                 del subscriptions[key]
 
     def in_doubt(self) -> set[int]:
         """Messages that a prepared transaction acknowledges for a durable subscription."""
-        with self._shared.entered():
+        with self._state.entered():
             return {number for one in self._shelf.subscriptions.values() for number in one.in_doubt}
 
     def _subscription(self, client_id: str, subscription_name: str) -> Subscription:
@@ -69,9 +75,14 @@ class MemoryTopicMessageStore(MemoryMessageStore):
             raise subscription_not_found(client_id, subscription_name, self.destination)
         return found
 
-    def acknowledging_subscription(
-        self, client_id: str, subscription_name: str, messages: Sequence[Reference]
-    ) -> Write:
+    def acknowledge_for_in(
+        self,
+        writes: list[Write],
+        client_id: str,
+        subscription_name: str,
+        messages: Sequence[Reference],
+    ) -> None:
+        """Acknowledge messages for one subscription in a transaction."""
         self.subscription(client_id, subscription_name)
         sequences = self.find(messages)
 
@@ -87,52 +98,36 @@ class MemoryTopicMessageStore(MemoryMessageStore):
             subscription = self._subscription(client_id, subscription_name)
             return hold_acknowledged(subscription, sequences)
 
-        return Write(acknowledge, check, hold)
+        writes.append(Write(acknowledge, check, hold))
 
-    def acknowledge_subscription(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> None:
-        write = self.acknowledging_subscription(info.client_id, info.subscription_name, messages)
-        self._shared.write([write])
+    def acknowledge_for(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> None:
+        """One subscription has consumed these messages."""
+        writes: list[Write] = []
+        self.acknowledge_for_in(writes, info.client_id, info.subscription_name, messages)
+        self._state.write(writes)
+
+    def acknowledge_for_async(
+        self, info: SubscriptionInfo, messages: Sequence[Reference]
+    ) -> StoreFuture[None]:
+        """As :meth:`acknowledge_for`; the future is done when it is returned."""
+        self.acknowledge_for(info, messages)
+        return done(None)
 
     def recover_pending(self, info: SubscriptionInfo, limit: int, after: Cursor | None) -> Page:
         """The next messages that a subscription has not acknowledged."""
-        with self._shared.entered():
+        with self._state.entered():
             subscription = self._subscription(info.client_id, info.subscription_name)
             return self._page([lane.behind for lane in subscription.lanes], limit, after)
 
     def count_pending(self, info: SubscriptionInfo) -> int:
         """How many messages a subscription has not acknowledged."""
-        with self._shared.entered():
+        with self._state.entered():
             return len(self._subscription(info.client_id, info.subscription_name))
 
     def cleanup(self, progress: Progress | None) -> int:
         """Remove what every subscription has acknowledged."""
         shelf = self._shelf
-        # Asked again before each goes: a retroactive subscription may have come and want it.
-        return self._shared.remove(
+        # Asked again before each is removed: a retroactive subscription may have been made meanwhile.
+        return self._state.remove(
             shelf, lambda: filter(shelf.is_done, shelf.stored), progress, still=shelf.is_done
         )
-
-
-class MemoryDurableSubscription:
-    """See :class:`jdbcstore.abc.DurableSubscription`."""
-
-    def __init__(self, topic: MemoryTopicMessageStore, info: SubscriptionInfo) -> None:
-        self._topic = topic
-        self._info = info
-
-    @property
-    def info(self) -> SubscriptionInfo:
-        return self._info
-
-    def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        return self._topic.recover_pending(self._info, limit, after)
-
-    def acknowledge(self, *messages: Reference) -> None:
-        self._topic.acknowledge_subscription(self._info, messages)
-
-    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        self.acknowledge(*messages)
-        return done(None)
-
-    def message_count(self) -> int:
-        return self._topic.count_pending(self._info)

@@ -1,0 +1,260 @@
+"""Transactions of every store, local and XA: writes are checked as they come, and kept until the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Generic, NoReturn, Protocol, Self, TypeVar
+
+from jdbcstore.abc import MessageReference, PreparedTransaction, PreparedWrites, Reference
+from jdbcstore.config.types import NameLengths
+from jdbcstore.errors import TransactionError, TransactionNotFound
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import XATransactionId
+from jdbcstore.message.message import Message
+from jdbcstore.util.futures import StoreFuture
+
+W = TypeVar("W")
+W_contra = TypeVar("W_contra", contravariant=True)
+
+
+class BufferedDestination(Protocol[W_contra]):
+    """A destination that can check a write now and add it to the writes of a transaction."""
+
+    @property
+    def destination(self) -> Destination: ...
+    def add_in(self, writes: W_contra, message: Message) -> None: ...
+    def acknowledge_in(self, writes: W_contra, messages: Sequence[Reference]) -> None: ...
+    def update_in(self, writes: W_contra, message: Message) -> None: ...
+
+
+class BufferedTopic(BufferedDestination[W_contra], Protocol[W_contra]):
+    def acknowledge_for_in(
+        self, writes: W_contra, client_id: str, subscription_name: str, messages: Sequence[Reference]
+    ) -> None:
+        """As ``acknowledge_in``, for one durable subscription."""
+        ...
+
+
+class BufferedStore(Protocol[W_contra]):
+    def queue(self, name: str | Destination) -> BufferedDestination[W_contra]: ...
+    def topic(self, name: str | Destination) -> BufferedTopic[W_contra]: ...
+
+
+class BufferedTransaction(Generic[W]):
+    """A local transaction; see :class:`jdbcstore.abc.Transaction`. For one thread at a time.
+
+    ``writes`` collects what the store's destinations add to it. ``execute`` and ``submit`` commit it, and
+    ``discard``, if given, is called with it by a rollback.
+    """
+
+    def __init__(
+        self,
+        store: BufferedStore[W],
+        writes: W,
+        execute: Callable[[W], list[MessageReference]],
+        submit: Callable[[W], StoreFuture[list[MessageReference]]],
+        *,
+        discard: Callable[[W], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._writes: W | None = writes
+        self._execute = execute
+        self._submit = submit
+        self._discard = discard
+
+    def queue(self, name: str | Destination) -> TransactionalQueue[W]:
+        return TransactionalQueue(self, self._store.queue(name))
+
+    def topic(self, name: str | Destination) -> TransactionalTopic[W]:
+        return TransactionalTopic(self, self._store.topic(name))
+
+    @property
+    def writes(self) -> W:
+        """The writes so far.
+
+        :raises TransactionError: the transaction has ended
+        """
+        if self._writes is None:
+            raise TransactionError("this transaction has ended; begin another one")
+        return self._writes
+
+    def commit(self) -> list[MessageReference]:
+        return self._execute(self._end())
+
+    def commit_async(self) -> StoreFuture[list[MessageReference]]:
+        return self._submit(self._end())
+
+    def rollback(self) -> None:
+        writes = self._end()
+        if self._discard is not None:
+            self._discard(writes)
+
+    def _end(self) -> W:
+        writes, self._writes = self.writes, None
+        return writes
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._writes is None:
+            return
+        if exc is None:
+            self.commit()
+        else:
+            self.rollback()
+
+
+class TransactionalQueue(Generic[W]):
+    """A queue inside a transaction; see :class:`jdbcstore.abc.TransactionalStore`."""
+
+    def __init__(self, transaction: BufferedTransaction[W], store: BufferedDestination[W]) -> None:
+        self._transaction = transaction
+        self._store = store
+
+    @property
+    def destination(self) -> Destination:
+        return self._store.destination
+
+    def add_message(self, message: Message) -> None:
+        self._store.add_in(self._transaction.writes, message)
+
+    def acknowledge(self, *messages: Reference) -> None:
+        self._store.acknowledge_in(self._transaction.writes, messages)
+
+    def update_message(self, message: Message) -> None:
+        self._store.update_in(self._transaction.writes, message)
+
+
+class TransactionalTopic(TransactionalQueue[W]):
+    """A topic inside a transaction; see :class:`jdbcstore.abc.TransactionalTopic`."""
+
+    _store: BufferedTopic[W]
+
+    def __init__(self, transaction: BufferedTransaction[W], store: BufferedTopic[W]) -> None:
+        super().__init__(transaction, store)
+
+    def acknowledge_subscription(self, client_id: str, subscription_name: str, *messages: Reference) -> None:
+        self._store.acknowledge_for_in(self._transaction.writes, client_id, subscription_name, messages)
+
+
+class BufferedXATransaction(BufferedTransaction[W]):
+    """A branch of a distributed transaction; see :class:`jdbcstore.abc.XATransaction`."""
+
+    def __init__(
+        self,
+        store: BufferedStore[W],
+        writes: W,
+        execute: Callable[[W], list[MessageReference]],
+        submit: Callable[[W], StoreFuture[list[MessageReference]]],
+        *,
+        xid: XATransactionId,
+        prepare: Callable[[XATransactionId, W], bool],
+        discard: Callable[[W], None] | None = None,
+    ) -> None:
+        super().__init__(store, writes, execute, submit, discard=discard)
+        self._xid = xid
+        self._prepare = prepare
+
+    @property
+    def xid(self) -> XATransactionId:
+        return self._xid
+
+    def queue(self, name: str | Destination) -> TransactionalQueue[W]:
+        return _XAQueue(self, self._store.queue(name))
+
+    def topic(self, name: str | Destination) -> TransactionalTopic[W]:
+        return _XATopic(self, self._store.topic(name))
+
+    def prepare(self) -> bool:
+        return self._prepare(self._xid, self._end())
+
+
+class _XAQueue(TransactionalQueue[W]):
+    _transaction: BufferedXATransaction[W]
+
+    def add_message(self, message: Message) -> None:
+        super().add_message(message.replace(transaction_id=self._transaction.xid))
+
+    def update_message(self, message: Message) -> None:  # noqa: ARG002
+        refuse_update()
+
+
+class _XATopic(_XAQueue[W], TransactionalTopic[W]):
+    def acknowledge(self, *messages: Reference) -> None:  # noqa: ARG002
+        refuse_removal()
+
+
+def refuse_update() -> NoReturn:
+    """An XA transaction cannot keep an update until it is decided."""
+    raise TransactionError(
+        "an XA transaction adds and acknowledges; update the message outside it, or in a local transaction"
+    )
+
+
+def refuse_removal() -> NoReturn:
+    """An XA transaction cannot return a message to all subscriptions of a topic."""
+    raise TransactionError(
+        "an XA transaction acknowledges a topic's message for one subscription; use acknowledge_subscription"
+    )
+
+
+def check_xid(xid: XATransactionId, lengths: NameLengths) -> None:
+    """Check that the XID columns can hold an XID.
+
+    :raises TransactionError: they cannot, or it is not an XID
+    """
+    globally, branch = xid.global_transaction_id, xid.branch_qualifier
+    if not (1 <= len(globally) <= 64 and len(branch) <= 64 and -(1 << 31) <= xid.format_id < 1 << 31):
+        raise TransactionError(
+            f"{xid} is not an XID: it has a format id of 32 bits, a global transaction id of 1 to 64 bytes"
+            " and a branch qualifier of at most 64"
+        )
+    # Base64 of 16 bytes more.
+    if 4 * ((16 + len(globally) + len(branch) + 2) // 3) > lengths.string_id:
+        raise TransactionError(
+            f"{xid} does not fit the XID columns, which hold {lengths.string_id} characters;"
+            " choose shorter ids"
+        )
+
+
+def prepared_transactions(
+    writes: Iterable[tuple[XATransactionId, PreparedWrites]],
+) -> list[PreparedTransaction]:
+    """The prepared transactions that these writes belong to, ordered by XID, one entry for each place."""
+    found: dict[XATransactionId, dict[tuple[bool, str, str, str], PreparedWrites]] = {}
+    for xid, one in writes:
+        places = found.setdefault(xid, {})
+        client_id, name = one.client_id or "", one.subscription_name or ""
+        place = bool(client_id), str(one.destination), client_id, name
+        so_far = places.get(place)
+        if so_far is not None:
+            added, acknowledged = so_far.added + one.added, so_far.acknowledged + one.acknowledged
+            one = replace(one, added=added, acknowledged=acknowledged)
+        places[place] = one
+    return [
+        PreparedTransaction(xid, tuple(places[place] for place in sorted(places)))
+        for xid, places in sorted(found.items(), key=lambda item: xid_order(item[0]))
+    ]
+
+
+def xid_order(xid: XATransactionId) -> tuple[int, bytes, bytes]:
+    """The key by which XIDs are sorted."""
+    return xid.format_id, xid.global_transaction_id, xid.branch_qualifier
+
+
+def prepared_before(xid: XATransactionId) -> TransactionError:
+    return TransactionError(f"{xid} is prepared already; commit it or roll it back")
+
+
+def not_prepared(xid: XATransactionId) -> TransactionNotFound:
+    return TransactionNotFound(
+        f"{xid} is not prepared: it has been committed or rolled back, or it never was"
+    )
