@@ -13,8 +13,9 @@ from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
 from jdbcstore.database.statements.lock import FILE_ROW, LockStatements, epoch_ms
 from jdbcstore.lockers.base import AbstractLocker
-from jdbcstore.lockers.shared_file import LOCK_FILE, file_holder
+from jdbcstore.lockers.shared_file import LOCK_FILE
 from jdbcstore.util.clock import Clock
+from jdbcstore.util.file_lock import holder_of
 
 NAMELESS = "a broker that leaves no name"
 _LONGEST = 250
@@ -42,7 +43,7 @@ class OtherLocks:
         files = self._files(connection)
         if own is not None and own.file is not None:
             files.discard(own.file.resolve())
-        return next((holder for holder in map(file_holder, sorted(files)) if holder is not None), None)
+        return next((holder for holder in map(holder_of, sorted(files)) if holder is not None), None)
 
     def _leased(self, connection: Connection) -> str | None:
         found = connection.fetch(self._sql.lease_owner)

@@ -152,7 +152,7 @@ def test_connections_that_were_idle_too_long_are_made_anew(database: Database) -
             for state in ("57P05", "25P03", "25P04", "57P01")
         ),
         (PostgresqlAdapter(), "57014", Failure.TRANSIENT),
-        *((MysqlAdapter(), number, Failure.TRANSIENT) for number in (1020, 1213, 1317, 1969)),
+        *((MysqlAdapter(), number, Failure.TRANSIENT) for number in (1020, 1028, 1213, 1317, 1969)),
         *((MysqlAdapter(), number, Failure.DISCONNECTED) for number in (1129, 2013, 4031)),
         (MysqlAdapter(), 1130, Failure.REFUSED),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -79,6 +80,23 @@ def test_a_file_that_was_changed_is_not_ours(tmp_path: Path, change: str) -> Non
     ours.stop()
 
 
+def test_to_read_the_file_does_not_release_it(tmp_path: Path) -> None:
+    """A lock of the process would be lost with the first descriptor of the file that is closed."""
+    ours = locker(tmp_path)
+    ours.start()
+
+    shutil.copytree(tmp_path, tmp_path.with_name("copy"))
+    (tmp_path / "lock").read_bytes()
+
+    other = subprocess.run(
+        [sys.executable, "-c", HOLDER.replace("start()", "start(0.0)"), str(tmp_path)],
+        capture_output=True,
+        text=True,
+    )
+    assert "NotMaster" in other.stderr
+    ours.stop()
+
+
 def test_fail_if_locked(tmp_path: Path) -> None:
     ours = locker(tmp_path)
     ours.start()
@@ -104,7 +122,7 @@ def test_the_file_holds_the_time_as_activemq_writes_it(tmp_path: Path) -> None:
     ours = locker(tmp_path)
     before = time.time_ns() // 10**6
     ours.start()
-    written = int.from_bytes((tmp_path / "lock").read_bytes(), "big")
+    written = int.from_bytes((tmp_path / "lock").read_bytes()[:8], "big")
     assert before <= written <= time.time_ns() // 10**6
     ours.stop()
 

@@ -255,8 +255,8 @@ _BY_CODE = {
     # member of its cluster; a host that has failed to connect too often.
     **dict.fromkeys((1040, 1047, 1129, 1135, 1203, 1226, 1290, 1836), Failure.DISCONNECTED),
     **dict.fromkeys((1044, 1045, 1130, 1698), Failure.REFUSED),
-    # 1020: another transaction has changed the row. 1317: somebody has ended the statement.
-    **dict.fromkeys((1020, 1205, 1213, 1317, 1969, 3024), Failure.TRANSIENT),
+    # 1020: another transaction has changed the row. 1317: the statement was killed; 1028: while it sorted.
+    **dict.fromkeys((1020, 1028, 1205, 1213, 1317, 1969, 3024), Failure.TRANSIENT),
     1062: Failure.DUPLICATE,
     **dict.fromkeys((1048, 1264, 1366, 1406, 3819, 4025), Failure.BAD_VALUE),
     1267: Failure.BAD_VALUE,  # compared with a column whose character set lacks it
