@@ -1,7 +1,7 @@
-"""What a connector asks of the broker, and what it is to the broker in turn.
+"""The contract between connectors and the broker: broker, subscriptions, transactions, consumers.
 
-A connector speaks a protocol with clients; the broker knows destinations, consumers and the store.
-Everything here runs on one event loop and returns at once: what takes a while is a future of that loop.
+A connector speaks a wire protocol with clients; the broker knows destinations, consumers and the store. All
+of this runs on one event loop, and no call blocks: an operation that takes time returns a future of it.
 """
 
 from __future__ import annotations
@@ -16,34 +16,28 @@ from jdbcstore.message.message import Message
 
 
 class Promise(Future[None]):
-    """The future of a send or a commit, which can say that it has succeeded before anybody gets the message.
+    """The future of a send or a commit, which can report success before any consumer gets the message.
 
-    Callbacks of a future run when the loop comes round, and consumers may have been served by then.
+    Callbacks of a future run in a later turn of the loop, when consumers may have been served already.
     """
 
     at_once: Callable[[], None] | None = None
-    """Called once when it succeeds, in the middle of the broker's work: it may only write something down."""
-
-    def tell(self) -> None:
-        """It is about to succeed."""
-        at_once, self.at_once = self.at_once, None
-        if at_once is not None:
-            at_once()
+    """Called once on success, in the middle of the broker's work: it may only append to an output buffer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionRequest:
-    """What a client wants to consume."""
+    """A client's request to consume."""
 
     destination: Destination
     """May have wildcards, and may be a composite."""
     connection_id: str
-    """Whose it is: temporary destinations are consumed by their own connection, see ``no_local`` too."""
+    """The client's connection, which temporary destinations and ``no_local`` depend on."""
     prefetch: int | None = None
-    """How many messages may be with the consumer unacknowledged; None is the destination's policy."""
+    """The maximum number of unacknowledged messages; None is the destination's policy."""
     selector: str | None = None
     browser: bool = False
-    """Show what a queue holds, once, and consume nothing."""
+    """Show the messages of a queue once, and consume nothing."""
     client_id: str | None = None
     subscription_name: str | None = None
     """With ``client_id``, a durable subscription of a topic."""
@@ -51,11 +45,11 @@ class SubscriptionRequest:
     no_local: bool = False
     exclusive: bool = False
     priority: int = 0
-    """Of two consumers, the one with more gets messages first."""
+    """Consumers of a higher priority get messages first."""
 
 
 class Delivery(Protocol):
-    """One message that is with one consumer."""
+    """One message delivered to one consumer and not yet acknowledged."""
 
     @property
     def message(self) -> Message: ...
@@ -66,7 +60,7 @@ class Delivery(Protocol):
 
     @property
     def redelivered(self) -> bool:
-        """Whether a consumer may have got it before."""
+        """Whether a consumer may have received it before."""
 
 
 class Consumer(Protocol):
@@ -74,16 +68,16 @@ class Consumer(Protocol):
 
     @property
     def keeps_messages(self) -> bool:
-        """Whether it asks a delivery for its message after ``deliver``: the broker then keeps it."""
+        """Whether it reads a message after ``deliver`` has returned: the broker then keeps it in memory."""
 
     def deliver(self, delivery: Delivery) -> None:
-        """Send a message to the client. Never called before ``subscribe`` is done, or after ``close``."""
+        """Send a message to the client. Never called before ``subscribe`` completes, or after ``close``."""
 
     def browsed(self) -> None:
-        """A browser has seen everything."""
+        """A browser has shown all messages."""
 
     def end(self, error: Exception) -> None:
-        """The broker has ended the subscription, for this reason; it is closed already."""
+        """The broker has closed the subscription because of this error."""
 
 
 class Subscription(Protocol):
@@ -93,46 +87,46 @@ class Subscription(Protocol):
     def request(self) -> SubscriptionRequest: ...
 
     def acknowledge(self, deliveries: Sequence[Delivery]) -> Future[None]:
-        """They are consumed. Done once that is durable; makes room in the prefetch at once."""
+        """Remove consumed messages. Completes once that is durable; makes room in the prefetch at once."""
 
     def reject(self, deliveries: Sequence[Delivery]) -> Future[None]:
-        """They could not be consumed: they are redelivered or become dead letters, as the policy says."""
+        """Redeliver or dead-letter messages that could not be consumed, as the policy says."""
 
     def pause(self) -> None:
-        """The client takes no more for now: nothing is delivered until :meth:`resume`."""
+        """Deliver nothing until :meth:`resume`: the client takes no more for now."""
 
     def resume(self) -> None: ...
 
     def close(self) -> None:
-        """The consumer goes. What it has not acknowledged goes back, in its place, marked redelivered."""
+        """End the subscription. Unacknowledged messages go back to their places, marked as redelivered."""
 
 
 class BrokerTransaction(Protocol):
-    """Sends and acknowledgements of one connection that happen together."""
+    """Sends and acknowledgements of one connection that are committed together."""
 
     def send(self, message: Message) -> Future[None]:
-        """Done when the connection may send more, which is not yet durable."""
+        """Add a message. Completes when the connection may send more, before the message is durable."""
 
     def acknowledge(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> None: ...
 
     def commit(self) -> Future[None]:
-        """Done once all of it is durable. When it fails, nothing of it happened, unless it says so."""
+        """Completes once all is durable. If it fails, nothing is written, unless the error says so."""
 
     def rollback(self) -> None:
-        """Drop the sends. The deliveries stay with their consumer, as if not acknowledged."""
+        """Drop the sends. The deliveries stay with their consumer, unacknowledged."""
 
 
 class Broker(Protocol):
-    """What connectors are given."""
+    """The broker as connectors use it."""
 
     def knows(self, destination: Destination) -> bool:
-        """Whether it has a queue or topic of this name, without wildcards."""
+        """Whether a queue or topic of this name, without wildcards, exists."""
 
     def send(self, message: Message, connection_id: str) -> Future[None]:
         """Route a message to its ``destination``, which may be a composite.
 
-        Done when it is durable, if persistent, and there is room for more: a connector reads no
-        more from a connection with too much under way, and that is the producer flow control.
+        Completes when the message is durable, if it is persistent, and there is room for more. A connector
+        stops reading from a connection with too many pending sends: that is the producer flow control.
 
         :raises StoreError: through the future; nothing was sent
         """
@@ -140,14 +134,14 @@ class Broker(Protocol):
     def begin(self, connection_id: str) -> BrokerTransaction: ...
 
     def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> Future[Subscription]:
-        """Begin to consume.
+        """Start to consume.
 
         :raises InvalidSelector: through the future
-        :raises StoreError: through the future; there is no subscription
+        :raises StoreError: through the future; no subscription was created
         """
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> Future[None]:
-        """Delete a durable subscription, which nobody may be consuming."""
+        """Delete a durable subscription, which must not have a consumer."""
 
     def disconnected(self, connection_id: str) -> None:
-        """A connection is gone, its subscriptions closed: its temporary destinations go too."""
+        """Delete the temporary destinations of a connection that has ended with its subscriptions."""

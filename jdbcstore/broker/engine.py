@@ -1,36 +1,39 @@
-"""The broker's engine: routes between connectors, destinations and the store."""
+"""The broker's engine: routes sends, subscriptions and transactions of connectors to queues and topics.
+
+A send goes to its destination, which writes it through the outbox and dispatches it once it is committed. A
+destination is created when it is first named, and forgotten when it is empty and idle: all that outlives the
+engine is in the store, and the next engine on it starts from there.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from asyncio import Future
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from jdbcstore.abc import Store
 from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, SubscriptionRequest
-from jdbcstore.broker.destinations import BrokerDestination, routed
-from jdbcstore.broker.memory import MemoryUsage
-from jdbcstore.broker.options import EngineOptions
-from jdbcstore.broker.parts import Parts
-from jdbcstore.broker.policies import Policies
+from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.broker.memory import MemoryUsage, Resources
 from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.dead_letters import DeadLetters, renamed
 from jdbcstore.broker.queues.queue import Queue
-from jdbcstore.broker.store_io.completions import StoreLine
-from jdbcstore.broker.store_io.gates import Gates
-from jdbcstore.broker.store_io.outbox import Outbox
-from jdbcstore.broker.store_io.transaction import EngineTransaction, OpenTransactions
-from jdbcstore.broker.subscription import BaseSubscription, all_done
-from jdbcstore.broker.temporary import Temporary
-from jdbcstore.broker.topics.durable import Durables
+from jdbcstore.broker.store_io.outbox import Outbox, StoreLine
+from jdbcstore.broker.store_io.transaction import Transactions
+from jdbcstore.broker.subscription import BaseSubscription
+from jdbcstore.broker.temporary import TemporaryDestinations
+from jdbcstore.broker.topics.registry import DurableRegistry
 from jdbcstore.broker.topics.subscriber import TopicSubscriber
 from jdbcstore.broker.topics.topic import Topic
+from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import InvalidDestination, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
-from jdbcstore.message.patterns import DestinationPattern, is_wildcard
+from jdbcstore.message.patterns import DestinationMap, DestinationPattern, is_wildcard
 from jdbcstore.message.selector import Selector
 from jdbcstore.util.clock import Clock, SystemClock
 
@@ -40,12 +43,51 @@ _IDLE_PERIOD = 30.0
 """Seconds after which a destination is forgotten that was idle all the time."""
 
 
-class Engine:
-    """See :class:`jdbcstore.broker.api.Broker`. Make, start, use and stop it on one loop.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """Limits and switches of an engine."""
 
-    The store stays the caller's: it is opened before and closed after. ``on_defect`` is called on the loop
-    with an error that the engine did not expect and after which it is not to be trusted: somebody may wait
-    for good, and what was stored be delivered by the next engine only.
+    max_pending_count: int = 2_000
+    """Pending writes to the store; keep it well below the store's own limit, which blocks."""
+    max_pending_bytes: int = 16 * 1024 * 1024
+    memory_limit: int = 64 * 1024 * 1024
+    """Bytes of messages in memory."""
+    temp_limit: int = 10 * 1024 * 1024 * 1024
+    """Bytes of messages in temporary files."""
+    folder: Path | None = None
+    """The folder of temporary files; None is the system's."""
+    concurrent_store_and_dispatch_queues: bool = False
+    """Whether messages of queues are dispatched while they are being written."""
+    audited: bool = False
+    """Whether the store has ``enable_audit``: it drops a message id that it has seen in any destination."""
+
+
+class Policies:
+    """The policy entries of a broker.
+
+    Exactly one entry applies to a destination: that of its name, else of the most specific wildcard that
+    matches, else the entry without a destination, else the defaults. Only the last two apply to temporary
+    destinations.
+    """
+
+    def __init__(self, entries: Sequence[PolicyEntry] = ()) -> None:
+        named = [(entry.destination, entry) for entry in entries]
+        self._by_destination = DestinationMap((where, entry) for where, entry in named if where is not None)
+        self._default = next((entry for where, entry in named if where is None), PolicyEntry())
+
+    def of(self, destination: Destination) -> PolicyEntry:
+        return self._by_destination.find(destination) or self._default
+
+
+class Engine:
+    """A :class:`jdbcstore.broker.api.Broker` on one store and one event loop.
+
+    Create, start, use and stop it on the loop; no method blocks. The caller opens the store before and closes
+    it after. When a persistent send or a commit completes, its messages are durable; messages of a connection
+    reach each destination in the order of its sends.
+
+    :param on_defect: called on the loop with an unexpected error, after which the engine has to be replaced:
+        some callers may never be answered, and some stored messages are delivered by the next engine only
     """
 
     def __init__(
@@ -57,102 +99,106 @@ class Engine:
         clock: Clock | None = None,
         on_defect: Callable[[Exception], None] | None = None,
     ) -> None:
-        self._defect_handler = on_defect
         self.policies = policies or Policies()
+        self._defect_handler = on_defect
         self._store = store
-        self._options = options or EngineOptions()
-        self._clock = clock or SystemClock()
-        self._destinations: dict[Destination, BrokerDestination] = {}
+        self._options = options = options or EngineOptions()
+        self._loop = loop = BrokerLoop(clock or SystemClock(), self._on_defect)
+        self._resources = resources = Resources(
+            memory=MemoryUsage(options.memory_limit),
+            files=MemoryUsage(options.temp_limit, high_water_mark=100, name="temp_limit"),
+            folder=options.folder,
+        )
+        line = StoreLine(loop, options.max_pending_count, options.max_pending_bytes)
+        self._outbox = outbox = Outbox(loop, store, line)
+        self._transactions = Transactions(loop, outbox, resources.notices, options.memory_limit)
+        self._gates = self._transactions.gates
+        self._dead_letters = DeadLetters(loop, outbox, self.destination, audited=options.audited)
+        self._durables = DurableRegistry(
+            loop, resources, outbox, self._dead_letters, self.policies.of, self._topics
+        )
+        self._last_sequence = 0
+        """The last sequence in the store when the engine started."""
+        self._destinations: dict[Destination, Queue | Topic] = {}
         self._subscriptions: dict[BaseSubscription, list[DestinationPattern]] = {}
-        """Each, and the wildcards in it."""
-        self._temporary = Temporary()
+        """Each subscription with its wildcards."""
+        self._temporary = TemporaryDestinations()
         self._tasks: set[asyncio.Task[None]] = set()
-        """What takes a while; the loop alone would forget them."""
+        """References to running tasks: the loop has only weak ones."""
         self._idle_timer: asyncio.TimerHandle | None = None
-        self._durables: Durables
-        self._parts: Parts
 
     async def start(self) -> None:
-        """Find out what the store holds.
+        """Create the destinations and durable subscriptions that the store has.
 
         :raises StoreError: it cannot be read
         """
-        loop, options = asyncio.get_running_loop(), self._options
-        line = StoreLine(loop, options.max_pending_count, options.max_pending_bytes, self._on_defect)
-        self._parts = Parts(
-            loop,
-            self._store,
-            self._clock,
-            line,
-            MemoryUsage(options.memory_limit),
-            options.folder,
-            files=MemoryUsage(options.temp_limit, high_water_mark=100, name="temp_limit"),
-            on_defect=self._on_defect,
-        )
-        self._parts.concurrent = options.concurrent_store_and_dispatch_queues
-        self._parts.transactions = OpenTransactions(options.memory_limit, self._parts.notices)
-        self._parts.find = self.destination
-        self._parts.outbox = Outbox(self._parts)
-        self._parts.gates = Gates(loop, self._parts.guarded)
-        self._parts.dead_letters = DeadLetters(self._parts, self.destination, audited=options.audited)
-        self._parts.last_sequence = await self._parts.run(self._store.last_sequence)
-        self._durables = Durables(self._parts, self.policies, self._topics)
-        destinations = await self._parts.run(self._store.destinations)
-        await self._durables.load(destinations)
+        self._last_sequence = await self._loop.run(self._store.last_sequence)
+        destinations = await self._loop.run(self._store.destinations)
+        await self._durables.load(destinations, self._last_sequence)
         for destination in destinations:
             if not (destination.is_topic and is_wildcard(destination)):
                 self._destinations[destination] = self._make_destination(destination, is_empty=False)
-        self._idle_timer = loop.call_later(_IDLE_PERIOD, self._look_for_idle)
+        self._idle_timer = self._loop.call_later(_IDLE_PERIOD, self._look_for_idle)
 
     async def stop(self) -> None:
-        """Close what consumers there are, wait for what is under way, and forget the rest."""
+        """Close all subscriptions, wait for pending writes, and forget the rest."""
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         for subscription in list(self._subscriptions):
             subscription.close()
-        await self._parts.settled()
+        await self.settled()
         for destination in self._destinations.values():
             destination.close()
-        self._parts.close()
+        self._loop.close()
 
-    def forget_idle(self) -> None:
-        """Forget the destinations that were idle since this was called last.
-
-        Clients invent names without end. What is forgotten holds nothing, here or in the store, and is made
-        again when it is named again.
-        """
-        for name, found in [*self._destinations.items()]:
-            if found.is_idle():
-                del self._destinations[name]
-                found.close()
-
-    def _look_for_idle(self) -> None:
-        self.forget_idle()
-        self._idle_timer = self._parts.loop.call_later(_IDLE_PERIOD, self._look_for_idle)
+    async def settled(self) -> None:
+        """Wait until no write to the store is pending."""
+        while not (self._loop.is_idle and self._outbox.is_empty and self._outbox.line.is_idle):
+            settled: Future[None] = self._loop.create_future()
+            # Scheduled work is done in the next turn.
+            self._loop.call_soon(self._outbox.line.when_idle, partial(settled.set_result, None))
+            await settled
 
     def _on_defect(self, error: Exception) -> None:
-        log.error("the broker has met an error that it did not expect", exc_info=error)
+        log.error("unexpected error in the broker", exc_info=error)
         if self._defect_handler is not None:
             self._defect_handler(error)
 
-    def _make_destination(self, destination: Destination, *, is_empty: bool) -> BrokerDestination:
-        """What a destination is; ``is_empty`` if the store holds nothing of it."""
+    # Destinations
+
+    def _make_destination(self, destination: Destination, *, is_empty: bool) -> Queue | Topic:
+        """A new queue or topic; ``is_empty`` if the store holds nothing of it."""
+        loop, resources, outbox = self._loop, self._resources, self._outbox
         policy = self.policies.of(destination)
-        if not destination.is_topic:
-            return Queue(self._parts, destination, policy, is_empty=is_empty)
-        topic = Topic(self._parts, destination, policy)
-        self._durables.introduce(topic)
-        return topic
+        if destination.is_topic:
+            topic = Topic(loop, resources, outbox, self.destination, destination, policy)
+            self._durables.introduce(topic)
+            return topic
+        return Queue(
+            loop,
+            resources,
+            outbox,
+            self._dead_letters,
+            self.destination,
+            destination,
+            policy,
+            last_sequence=self._last_sequence,
+            concurrent=self._options.concurrent_store_and_dispatch_queues,
+            is_empty=is_empty,
+        )
 
     def _topics(self) -> list[Topic]:
         return [found for found in self._destinations.values() if isinstance(found, Topic)]
 
-    def destination(self, destination: Destination) -> BrokerDestination:
-        """The queue or topic of this name, made if it is new."""
+    def destination(self, destination: Destination) -> Queue | Topic:
+        """The queue or topic of this name, created if it is new.
+
+        :raises InvalidDestination: the name has wildcards
+        """
         found = self._destinations.get(destination)
         if found is None:
             if is_wildcard(destination):
-                raise InvalidDestination(f"{destination} has wildcards, and messages go to plain names")
+                raise InvalidDestination(f"{destination} has wildcards; send to a name without them")
             found = self._destinations[destination] = self._make_destination(destination, is_empty=True)
             for subscription, patterns in self._subscriptions.items():
                 if any(pattern.matches(destination) for pattern in patterns):
@@ -162,9 +208,25 @@ class Engine:
     def knows(self, destination: Destination) -> bool:
         return destination in self._destinations
 
+    def forget_idle(self) -> None:
+        """Forget the destinations that have been empty and unused since the last call.
+
+        Clients may use any number of names. A forgotten destination is created again when it is named again.
+        """
+        for name, found in [*self._destinations.items()]:
+            if found.is_idle():
+                del self._destinations[name]
+                found.close()
+
+    def _look_for_idle(self) -> None:
+        self.forget_idle()
+        self._idle_timer = self._loop.call_later(_IDLE_PERIOD, self._look_for_idle)
+
+    # Sending
+
     def send(self, message: Message, connection_id: str) -> Future[None]:
-        if self._parts.gates.is_closed(connection_id):
-            return self._parts.gates.send(connection_id, partial(self._send, message, connection_id))
+        if connection_id in self._gates.closed:
+            return self._gates.send(connection_id, partial(self._send, message, connection_id))
         return self._send(message, connection_id)
 
     def _send(self, message: Message, connection_id: str) -> Future[None]:
@@ -176,65 +238,62 @@ class Engine:
                 return found.send(message, connection_id)
             targets = self._route(message, connection_id)
         except StoreError as error:
-            return self._parts.failed(error)
+            return self._loop.failed(error)
         if len(targets) > 1:
             return self._send_together(message, connection_id)
         [(target, each)] = targets
         return target.send(each, connection_id)
 
     def _send_together(self, message: Message, connection_id: str) -> Future[None]:
-        """To all members of a composite, or to none."""
+        """Send to all members of a composite destination, or to none."""
         transaction = self.begin(connection_id)
         room = transaction.send(message)
         if room.done() and room.exception() is not None:
             transaction.rollback()
             return room
         commit = transaction.commit()
-        return commit if room.done() else all_done(self._parts.loop, [commit, room])
+        return commit if room.done() else self._loop.all_done([commit, room])
 
     def begin(self, connection_id: str) -> BrokerTransaction:
-        return EngineTransaction(
-            self._parts, lambda message: self._route(message, connection_id), connection_id
-        )
+        return self._transactions.begin(lambda message: self._route(message, connection_id), connection_id)
 
-    def _route(self, message: Message, connection_id: str) -> list[tuple[BrokerDestination, Message]]:
-        """Each destination that a message goes to, and what it gets."""
+    def _route(self, message: Message, connection_id: str) -> list[tuple[Queue | Topic, Message]]:
+        """Each destination of a message, and the message as it gets it."""
         if message.destination is None:
             raise InvalidDestination("a message needs a destination to be sent to")
         members = message.destination.members
         self._temporary.use(members, connection_id)
-        messages = [routed(message, member) for member in members]
+        messages = [_addressed(message, member) for member in members]
         if self._options.audited:
-            others = [each.replace(message_id=renamed(each.message_id)) for each in messages[1:]]
-            messages[1:] = others
+            messages[1:] = [each.replace(message_id=renamed(each.message_id)) for each in messages[1:]]
         return [(self.destination(member), each) for member, each in zip(members, messages, strict=True)]
 
+    # Subscribing
+
     def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> Future[Subscription]:
-        future: Future[Subscription] = self._parts.loop.create_future()
+        future: Future[Subscription] = self._loop.create_future()
         members = request.destination.members
         try:
             if len({member.is_topic for member in members}) > 1:
                 raise InvalidDestination(f"{request.destination} has queues and topics; subscribe to each")
             self._temporary.own(members, request.connection_id)
-            if not members[0].is_topic:
-                self._subscribe_to_queues(request, consumer, future)
-            elif request.subscription_name is None:
-                self._subscribe_to_topics(request, consumer, future)
-            else:
-                task = self._parts.loop.create_task(self._subscribe_durably(request, consumer, future))
+            if request.subscription_name is not None and members[0].is_topic:
+                task = self._loop.create_task(self._subscribe_durably(request, consumer, future))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
+            elif members[0].is_topic:
+                self._hand_over(self._subscribed_to_topics(request, consumer), future)
+            else:
+                self._hand_over(self._subscribed_to_queues(request, consumer), future)
         except Exception as error:
             future.set_exception(error)
         return future
 
-    def _subscribe_to_topics(
-        self, request: SubscriptionRequest, consumer: Consumer, future: Future[Subscription]
-    ) -> None:
-        policy, memory = self.policies.of(request.destination.members[0]), self._parts.memory
+    def _subscribed_to_topics(self, request: SubscriptionRequest, consumer: Consumer) -> BaseSubscription:
+        policy, memory = self.policies.of(request.destination.members[0]), self._resources.memory
         if not request.destination.is_composite and not is_wildcard(request.destination):
             memory = self.destination(request.destination).memory
-        self.hand_over(TopicSubscriber(self._parts, request, consumer, policy, memory), future)
+        return TopicSubscriber(self._loop, self._resources, request, consumer, policy, memory)
 
     async def _subscribe_durably(
         self, request: SubscriptionRequest, consumer: Consumer, future: Future[Subscription]
@@ -245,33 +304,35 @@ class Engine:
             if not future.done():
                 future.set_exception(error)
         else:
-            self.hand_over(subscription, future)
+            self._hand_over(subscription, future)
 
-    def _subscribe_to_queues(
-        self, request: SubscriptionRequest, consumer: Consumer, future: Future[Subscription]
-    ) -> None:
+    def _subscribed_to_queues(self, request: SubscriptionRequest, consumer: Consumer) -> BaseSubscription:
         for member in request.destination.members:
             if not is_wildcard(member):
                 self.destination(member)
-        policy = self.policies.of(request.destination)
+        policy, loop, resources = self.policies.of(request.destination), self._loop, self._resources
         usual = policy.queue_browser_prefetch if request.browser else policy.queue_prefetch
         prefetch = usual if request.prefetch is None else request.prefetch
         selector = None if request.selector is None else Selector(request.selector)
-        if request.browser:
-            page_size = policy.max_browse_page_size
-            subscription: BaseSubscription = Browser(
-                self._parts, request, consumer, prefetch, selector, page_size
-            )
-        else:
-            subscription = BaseSubscription(self._parts, request, consumer, prefetch, selector)
-        self.hand_over(subscription, future)
+        if not request.browser:
+            return BaseSubscription(loop, resources, request, consumer, prefetch, selector)
+        return Browser(
+            loop,
+            resources,
+            self._store,
+            request,
+            consumer,
+            prefetch,
+            selector,
+            policy.max_browse_page_size,
+            self._last_sequence,
+        )
 
-    def hand_over(self, subscription: BaseSubscription, future: Future[Subscription]) -> None:
-        """Complete a ``subscribe``, and then add it to every destination that it is for.
+    def _hand_over(self, subscription: BaseSubscription, future: Future[Subscription]) -> None:
+        """Complete a ``subscribe``, and add the subscription to its destinations.
 
-        Nothing is delivered before those who wait for the future have been called.
+        Nothing is delivered before the callbacks of the future have run.
         """
-        loop = self._parts.loop
 
         def complete() -> None:
             if future.cancelled():
@@ -279,10 +340,10 @@ class Engine:
             else:
                 self._add(subscription)
                 future.set_result(subscription)
-                loop.call_soon(subscription.begin)
+                self._loop.call_soon(subscription.begin)
 
         subscription.on_close = self._forget
-        loop.call_soon(complete)
+        self._loop.call_soon(complete)
 
     def _add(self, subscription: BaseSubscription) -> None:
         if subscription.closed:
@@ -303,18 +364,27 @@ class Engine:
         self._subscriptions.pop(subscription, None)
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> Future[None]:
-        return self._parts.loop.create_task(self._durables.unsubscribe(client_id, subscription_name))
+        return self._loop.create_task(self._durables.unsubscribe(client_id, subscription_name))
 
     def disconnected(self, connection_id: str) -> None:
         self._drop(connection_id)
-        if self._parts.gates.is_closed(connection_id):  # what has to wait there may still come in
-            self._parts.gates.call(connection_id, lambda: self._drop(connection_id))
+        if connection_id in self._gates.closed:  # what waits at the gate may still arrive
+            self._gates.call(connection_id, lambda: self._drop(connection_id))
 
     def _drop(self, connection_id: str) -> None:
-        for flow in self._parts.flows.pop(connection_id, ()):
+        for flow in self._resources.flows.pop(connection_id, ()):
             flow.drop(connection_id)
         for own in self._temporary.end(connection_id):
             ended = self._destinations.pop(own, None)
             if ended is not None:
                 ended.close()
-                ended.memory.release(ended.memory.used)  # also of what was given back
+                ended.memory.decrease(ended.memory.used)  # also of what was given back
+
+
+def _addressed(message: Message, member: Destination) -> Message:
+    """The message as one member of a composite destination gets it."""
+    if message.destination == member:
+        return message
+    return message.replace(
+        destination=member, original_destination=message.original_destination or message.destination
+    )

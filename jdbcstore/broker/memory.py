@@ -1,4 +1,4 @@
-"""How much memory messages take, and who waits until there is room for more."""
+"""Messages in the broker's memory: entries, their delivery order and size, and producer flow control."""
 
 from __future__ import annotations
 
@@ -6,28 +6,41 @@ import asyncio
 import logging
 from asyncio import Future
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from heapq import merge
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Protocol
 
+from jdbcstore.abc import Transaction
 from jdbcstore.broker.api import Promise
+from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.broker.notices import Notices
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import DestinationFull
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 
-if TYPE_CHECKING:
-    from jdbcstore.broker.entry import Entry
-    from jdbcstore.broker.parts import Parts
-
 log = logging.getLogger(__name__)
+
+_OVERHEAD = 1536
+"""Approximate bytes of a message in memory beside its content."""
+ENTRY_SIZE = 512
+"""Approximate bytes of an entry without its message, including what its subscription keeps of it."""
+_sequence = attrgetter("sequence")
+
+
+def size_of(message: Message) -> int:
+    """The approximate bytes of a message in memory."""
+    return message.memory_size + _OVERHEAD
 
 
 class MemoryUsage:
-    """Bytes in use, here and in the parent; estimates, for the limits that keep a broker small.
+    """Estimated bytes in use, counted here and in the parent; the limits keep the broker small.
 
-    :param name: what the limit is called where it is set
+    :param name: the option that sets the limit
     """
 
     __slots__ = ("_high", "_parent", "_waiting", "limit", "name", "used")
@@ -49,7 +62,7 @@ class MemoryUsage:
 
     @property
     def is_high(self) -> bool:
-        """Whether cursors should read no further."""
+        """Whether cursors should stop reading ahead."""
         return self.used >= self._high or (self._parent is not None and self._parent.is_high)
 
     @property
@@ -59,59 +72,302 @@ class MemoryUsage:
 
     @property
     def room(self) -> int:
-        """Bytes until it is high; 0 if it is."""
+        """Bytes left below the high-water mark."""
         own = max(self._high - self.used, 0)
         return own if self._parent is None else min(own, self._parent.room)
 
     @property
     def reached(self) -> str:
-        """The limit that makes it full, for whoever can raise it."""
+        """The name and value of the limit that makes this full, for log lines and errors."""
         if self.used < self.limit and self._parent is not None:
             return self._parent.reached
         return f"{self.name} of {self.limit} bytes"
 
     def hold(self, entry: Entry) -> None:
-        """Use what an entry takes; a message that others have too counts once."""
-        self.take(entry.size)
+        """Count an entry; a message that several entries share counts once."""
+        self.increase(entry.size)
         if entry.shared is not None:
             entry.shared.hold()
 
-    def let_go(self, entries: Iterable[Entry]) -> None:
-        """Use what these took no more."""
+    def release(self, entries: Iterable[Entry]) -> None:
+        """Stop counting entries."""
         size = 0
         for entry in entries:
             size += entry.size
             if entry.shared is not None:
-                entry.shared.let_go()
-        self.release(size)
+                entry.shared.release()
+        self.decrease(size)
 
-    def take(self, size: int) -> None:
-        """Use that much more; never refused."""
+    def increase(self, size: int) -> None:
+        """Count this many more bytes, beyond the limit too."""
         self.used += size
         if self._parent is not None:
-            self._parent.take(size)
+            self._parent.increase(size)
 
-    def release(self, size: int) -> None:
-        """Use that much less."""
+    def decrease(self, size: int) -> None:
+        """Count this many fewer bytes, and notify those waiting for room."""
         self.used -= size
         if self._waiting and self.used < self.limit:
             waiting, self._waiting = self._waiting, {}
             for callback in waiting:
                 callback()
         if self._parent is not None:
-            self._parent.release(size)
+            self._parent.decrease(size)
 
     def when_room(self, callback: Callable[[], None]) -> None:
-        """Call back once, when something is released and this is not full, or the parent is not."""
+        """Call back once, when bytes are released and this, or the parent, is not full."""
         self._waiting[callback] = None
         if self._parent is not None:
             self._parent.when_room(callback)
 
 
-@dataclass(slots=True, eq=False)
-class Held:
-    """A message that waits, and its sender."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """Memory and temporary files of one broker, shared by all its destinations."""
 
+    memory: MemoryUsage
+    files: MemoryUsage
+    """The bytes in temporary files."""
+    folder: Path | None = None
+    """The folder of temporary files; None is the system's."""
+    notices: Notices = field(default_factory=Notices)
+    flows: dict[str, dict[FlowControl, None]] = field(default_factory=dict)
+    """By connection: the flow controls that have blocked a send of it."""
+
+
+class SharedMessage:
+    """A message of many entries, whose memory is counted once, while any of them is held.
+
+    :param among: registry of stored messages in memory, by sequence
+    """
+
+    __slots__ = ("_among", "_references", "memory", "message", "sequence", "size")
+
+    def __init__(
+        self, message: Message, memory: MemoryUsage, sequence: int | None, among: dict[int, SharedMessage]
+    ) -> None:
+        self.message = message
+        self.sequence = sequence
+        self.size = size_of(message)
+        self.memory = memory
+        self._among = among
+        self._references = 0
+
+    def hold(self) -> None:
+        self._references += 1
+        if self._references == 1:
+            self.memory.increase(self.size)
+            if self.sequence is not None:
+                self._among[self.sequence] = self
+
+    def release(self) -> None:
+        self._references -= 1
+        if not self._references:
+            if self.sequence is not None:
+                self._among.pop(self.sequence, None)
+            self.memory.decrease(self.size)
+
+
+class Source(Protocol):
+    """The owner of entries: a queue, or what a topic keeps for one subscriber."""
+
+    @property
+    def destination(self) -> Destination:
+        """The queue or topic, without wildcards."""
+
+    def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
+        """Remove consumed entries; completes once that is durable."""
+
+    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
+        """Add the acknowledgement to a store transaction; False if there is nothing to write."""
+
+    def acknowledged(self, entries: Sequence[Entry]) -> None:
+        """The staged acknowledgement has been committed."""
+
+    def reject(self, entries: Sequence[Entry]) -> Future[None]:
+        """Redeliver or dead-letter entries that a consumer has rejected."""
+
+    def retain(self, entries: Sequence[Entry]) -> None:
+        """Deliver entries again whose acknowledgement, or move to a dead letter queue, has failed."""
+
+    def give_back(self, entries: Sequence[Entry]) -> None:
+        """Put entries that no consumer holds any more back in their places."""
+
+    def delivered(self, entry: Entry) -> None:
+        """A consumer has sent the message on and does not need it in memory."""
+
+
+class PendingWrite(Protocol):
+    """The write of an entry that was dispatched before it is known to be stored."""
+
+    done: Future[None]
+    """Never fails; then ``stored`` and ``sequence`` of the entry are set."""
+
+    def withdraw(self) -> bool:
+        """Cancel the write; False if it has begun."""
+
+
+class Entry:
+    """One message of one source; a :class:`jdbcstore.broker.api.Delivery`.
+
+    ``sequence`` orders the entries of a cursor: the store's sequence if the entry is ``stored``, else a
+    counter. ``holder`` is the subscription whose consumer has it, ``shared`` the message with its bytes if
+    other entries have it too, and ``returned`` whether a consumer of this broker had it before.
+    """
+
+    __slots__ = (
+        *("holder", "is_unloaded", "message", "redelivered", "returned", "sequence"),
+        *("shared", "size", "source", "stored", "transaction", "writing"),
+    )
+
+    def __init__(
+        self,
+        message: Message,
+        source: Source,
+        sequence: int,
+        *,
+        stored: bool,
+        redelivered: bool = False,
+        shared: SharedMessage | None = None,
+    ) -> None:
+        self.message = message
+        self.source = source
+        self.sequence = sequence
+        self.stored = stored
+        self.redelivered = redelivered
+        self.returned = False
+        self.shared = shared
+        self.size = size_of(message) if shared is None else ENTRY_SIZE
+        self.is_unloaded = False
+        """Whether the content was dropped from memory; only the store has it, if it is stored."""
+        self.holder: object | None = None
+        self.writing: PendingWrite | None = None
+        self.transaction: Any = None
+        """The open transaction that acknowledges it."""
+
+    @property
+    def destination(self) -> Destination:
+        return self.source.destination
+
+    @property
+    def whole_size(self) -> int:
+        """Bytes of the entry with its message."""
+        return self.size if self.shared is None else self.shared.size
+
+    def unload(self, memory: MemoryUsage) -> None:
+        """Drop the message from memory, except for the headers needed while a consumer has it."""
+        memory.release([self])
+        message = self.message
+        self.message = Message(
+            destination=message.destination,
+            priority=message.priority,
+            persistent=message.persistent,
+            expiration_ms=message.expiration_ms,
+            redelivery_counter=message.redelivery_counter,
+            sequence=message.sequence,
+        )
+        self.shared, self.size, self.is_unloaded = None, ENTRY_SIZE, True
+        memory.hold(self)
+
+    def reload(self, message: Message, memory: MemoryUsage) -> None:
+        """Take the message, as read from the store, after :meth:`unload`."""
+        memory.release([self])
+        self.message = message.replace(redelivery_counter=self.message.redelivery_counter)
+        self.size, self.is_unloaded = size_of(self.message), False
+        memory.hold(self)
+
+    def redeliver(self) -> None:
+        """Mark as redelivered, and count the redelivery."""
+        self.redelivered = self.returned = True
+        self.message = self.message.replace(redelivery_counter=self.message.redelivery_counter + 1)
+
+    def __repr__(self) -> str:
+        return f"<Entry {self.sequence} of {self.source.destination}>"
+
+
+class Lanes:
+    """Entries in delivery order: ten lanes, one per priority, or a single one; by sequence within a lane.
+
+    Deques instead of a sorted list: entries come in order and leave at the front.
+    """
+
+    __slots__ = ("_lanes", "count", "size")
+
+    def __init__(self, lanes: int = 1) -> None:
+        self._lanes: list[deque[Entry]] = [deque() for _ in range(lanes)]
+        self.count = 0
+        self.size = 0
+
+    def lane_of(self, entry: Entry) -> int:
+        return entry.message.priority if len(self._lanes) > 1 else 0
+
+    def is_before(self, one: Entry, other: Entry) -> bool:
+        """Whether ``one`` is delivered first."""
+        lane, other_lane = self.lane_of(one), self.lane_of(other)
+        return lane > other_lane if lane != other_lane else one.sequence < other.sequence
+
+    def append(self, entry: Entry) -> None:
+        """Add an entry at the end of its lane."""
+        self._lanes[self.lane_of(entry)].append(entry)
+        self.count += 1
+        self.size += entry.size
+
+    def insert(self, entries: Sequence[Entry]) -> None:
+        """Add entries in their places, which are likely near the front."""
+        ordered = sorted(entries, key=_sequence)
+        for number, lane in enumerate(self._lanes):
+            mine = [entry for entry in ordered if self.lane_of(entry) == number]
+            if not mine:
+                continue
+            before: list[Entry] = []
+            while lane and lane[0].sequence < mine[-1].sequence:
+                before.append(lane.popleft())
+            lane.extendleft(reversed(list(merge(before, mine, key=_sequence))))
+        self.count += len(ordered)
+        self.size += sum(entry.size for entry in ordered)
+
+    def head(self) -> Entry | None:
+        if self.count:
+            for lane in reversed(self._lanes):
+                if lane:
+                    return lane[0]
+        return None
+
+    def pop(self) -> Entry:
+        """Remove the head.
+
+        :raises IndexError: there is none
+        """
+        for lane in reversed(self._lanes):
+            if lane:
+                entry = lane.popleft()
+                self.count -= 1
+                self.size -= entry.size
+                return entry
+        raise IndexError("no entry is waiting")
+
+    def take_expired(self, now_ms: int) -> list[Entry]:
+        """Remove the entries whose expiration has passed."""
+        expired = [entry for entry in self if 0 < entry.message.expiration_ms < now_ms]
+        if expired:
+            gone = set(expired)
+            self._lanes = [deque(entry for entry in lane if entry not in gone) for lane in self._lanes]
+            self.count -= len(expired)
+            self.size -= sum(entry.size for entry in expired)
+        return expired
+
+    def clear(self) -> None:
+        for lane in self._lanes:
+            lane.clear()
+        self.count = self.size = 0
+
+    def __iter__(self) -> Iterator[Entry]:
+        for lane in reversed(self._lanes):
+            yield from lane
+
+
+@dataclass(slots=True, eq=False)
+class _BlockedSend:
     message: Message
     connection_id: str
     promise: Future[None]
@@ -120,11 +376,15 @@ class Held:
 
 
 class FlowControl:
-    """Messages that wait until a cursor has room for them, in the order of their sends."""
+    """Sends blocked until a cursor has room for their messages, in order.
+
+    ``on_room`` is called when there may be room again; its callee then calls :meth:`take`.
+    """
 
     def __init__(
         self,
-        parts: Parts,
+        loop: BrokerLoop,
+        resources: Resources,
         destination: Destination,
         policy: PolicyEntry,
         memory: MemoryUsage,
@@ -132,66 +392,66 @@ class FlowControl:
         on_room: Callable[[], None],
         who_is_full: Callable[[], str] = str,
     ) -> None:
-        self._loop = parts.loop
-        self._flows, self._files = parts.flows, parts.files
+        self._loop = loop
+        self._flows, self._files = resources.flows, resources.files
         self._who_is_full = who_is_full
         self._destination = destination
         self._policy = policy
         self._memory = memory
         self._is_full = is_full
         self._on_room = on_room
-        self._held: deque[Held] = deque()
+        self._blocked: deque[_BlockedSend] = deque()
         self._warned = float("-inf")
 
     @property
     def must_wait(self) -> bool:
-        """Whether the next message has to wait."""
-        return bool(self._held) or (self._policy.producer_flow_control and self._is_full())
+        """Whether the next send has to wait."""
+        return bool(self._blocked) or (self._policy.producer_flow_control and self._is_full())
 
-    def hold(self, message: Message, connection_id: str) -> Future[None]:
-        """Let it wait; the future is that of its send. Refused at once, or later, as the policy says."""
-        promise = Promise(loop=self._loop)
+    def block(self, message: Message, connection_id: str) -> Future[None]:
+        """Let a send wait; returns its future. The policy may refuse it at once, or after a while."""
+        promise = Promise(loop=self._loop.events)
         if self._policy.send_fail_if_no_space:
             promise.set_exception(self._full())
             return promise
-        held = Held(message, connection_id, promise)
-        patience = self._policy.send_fail_if_no_space_after_timeout
-        if patience:
-            held.refusal = self._loop.call_later(patience, self._refuse, held)
-        self._held.append(held)
+        blocked = _BlockedSend(message, connection_id, promise)
+        timeout = self._policy.send_fail_if_no_space_after_timeout
+        if timeout:
+            blocked.refusal = self._loop.call_later(timeout, self._refuse, blocked)
+        self._blocked.append(blocked)
         self._flows.setdefault(connection_id, {})[self] = None
         self._when_room(self._on_room)
         self._warn()
         return promise
 
     @property
-    def is_holding(self) -> bool:
-        """Whether anything waits."""
-        return bool(self._held)
+    def is_blocking(self) -> bool:
+        """Whether any send waits."""
+        return bool(self._blocked)
 
     def room(self) -> Future[None]:
-        """Done when there is room for a message."""
+        """Completes when there is room for a message."""
         room: Future[None] = self._loop.create_future()
-        self._tell_room(room)
+        self._settle_room(room)
         return room
 
-    def _tell_room(self, room: Future[None]) -> None:
+    def _settle_room(self, room: Future[None]) -> None:
         if room.done():
             return
         if self._policy.producer_flow_control and self._is_full():
-            self._when_room(partial(self._tell_room, room))
+            self._when_room(partial(self._settle_room, room))
         else:
             room.set_result(None)
 
-    def take(self) -> Held | None:
-        """The next that may come in now."""
-        while self._held and not self._is_full():
-            held = self._held.popleft()
-            if held.refusal is not None:
-                held.refusal.cancel()
-            if not held.promise.done():
-                return held
-        if self._held:
+    def take(self) -> _BlockedSend | None:
+        """Remove the next send for which there is room now."""
+        while self._blocked and not self._is_full():
+            blocked = self._blocked.popleft()
+            if blocked.refusal is not None:
+                blocked.refusal.cancel()
+            if not blocked.promise.done():
+                return blocked
+        if self._blocked:
             self._when_room(self._on_room)
         return None
 
@@ -200,51 +460,53 @@ class FlowControl:
         self._files.when_room(callback)
 
     def drop(self, connection_id: str) -> None:
-        """A connection is gone: what it could not send is not sent."""
-        for held in [held for held in self._held if held.connection_id == connection_id]:
-            self._held.remove(held)
-            held.is_dropped = True
-            held.promise.cancel()
+        """Cancel the blocked sends of a closed connection."""
+        for blocked in [one for one in self._blocked if one.connection_id == connection_id]:
+            self._blocked.remove(blocked)
+            blocked.is_dropped = True
+            blocked.promise.cancel()
 
     def passed(self, connection_id: str) -> Future[None] | None:
-        """Done when nothing that this connection has sent waits here any more; None if nothing does.
+        """Completes when no send of this connection is blocked any more; None if none is now.
 
-        Cancelled when it was dropped.
+        Cancelled if they are dropped.
         """
-        last = next((held for held in reversed(self._held) if held.connection_id == connection_id), None)
+        last = next((one for one in reversed(self._blocked) if one.connection_id == connection_id), None)
         if last is None:
             return None
         passed: Future[None] = self._loop.create_future()
 
-        def tell(_: Future[None]) -> None:
+        def finish(_: Future[None]) -> None:
             if last.is_dropped:
                 passed.cancel()
             elif not passed.done():
                 passed.set_result(None)
 
-        last.promise.add_done_callback(tell)
+        last.promise.add_done_callback(finish)
         return passed
 
-    def _refuse(self, held: Held) -> None:
-        if held in self._held:
-            self._held.remove(held)
-            if not held.promise.done():
-                held.promise.set_exception(self._full())
+    def _refuse(self, blocked: _BlockedSend) -> None:
+        if blocked in self._blocked:
+            self._blocked.remove(blocked)
+            if not blocked.promise.done():
+                blocked.promise.set_exception(self._full())
+
+    @property
+    def _reached(self) -> str:
+        return (self._files if self._files.is_full else self._memory).reached
 
     def _full(self) -> DestinationFull:
         return DestinationFull(
-            f"{self._destination} has no room: consume its messages, or raise"
-            f" {(self._files if self._files.is_full else self._memory).reached}"
+            f"{self._destination} has no room: consume its messages, or raise {self._reached}"
         )
 
     def _warn(self) -> None:
-        now = self._loop.time()
+        now = self._loop.events.time()
         if now - self._warned >= self._policy.blocked_producer_warning_interval:
             self._warned = now
-            reached = (self._files if self._files.is_full else self._memory).reached
-            who = self._who_is_full()
+            reached, subscriber = self._reached, self._who_is_full()
             log.warning(
                 "%s: a producer waits%s: %s is reached",
-                *(self._destination, f" for {who}" if who else "", reached),
-                extra={"limit": reached, "destination": str(self._destination), "subscriber": who},
+                *(self._destination, f" for {subscriber}" if subscriber else "", reached),
+                extra={"limit": reached, "destination": str(self._destination), "subscriber": subscriber},
             )

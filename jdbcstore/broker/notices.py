@@ -1,4 +1,4 @@
-"""What a limit holds up, told once in a while: whoever looks for a message finds out why it does not come."""
+"""Rate-limited log lines: messages held up by a limit, and what clients do over and over."""
 
 from __future__ import annotations
 
@@ -8,27 +8,25 @@ from collections import OrderedDict
 from collections.abc import Hashable
 
 from jdbcstore.broker.api import SubscriptionRequest
-from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.message.destination import Destination
 
 log = logging.getLogger(__name__)
 
 _INTERVAL = 30.0
-"""Seconds between two lines about the same."""
+"""Seconds between two lines about the same subject."""
 _MINUTE = 60.0
-_MOST = 1000
-"""Things that are remembered to have been told."""
+_MAX_SUBJECTS = 1000
 
 
 def name_of(request: SubscriptionRequest) -> str:
-    """Who consumes, for a log."""
+    """The name of a consumer in the log."""
     if request.subscription_name is not None:
         return f"the subscription {request.subscription_name} of {request.client_id}"
     return f"a consumer of connection {request.connection_id}"
 
 
 class BoundedLog:
-    """Lines of one kind, so many in a minute: what clients do over and over must not fill a disk."""
+    """Log lines of one kind, at most so many a minute, so that no client can fill the disk."""
 
     def __init__(self, what: str, most: int = 200) -> None:
         self._what = what
@@ -39,7 +37,7 @@ class BoundedLog:
     def log(
         self, logger: logging.Logger, level: int, fields: dict[str, str], text: str, *values: object
     ) -> None:
-        """As ``logger.log``, with fields of the line."""
+        """As ``logger.log``, with ``fields`` as the record's extra attributes."""
         now = time.monotonic()
         if now - self._since >= _MINUTE:
             left_out = self._count - self._most
@@ -52,29 +50,29 @@ class BoundedLog:
 
 
 class Notices:
-    """For one thread."""
+    """When each subject was logged last. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._told: OrderedDict[Hashable, float] = OrderedDict()
+        self._logged: OrderedDict[Hashable, float] = OrderedDict()
 
-    def is_news(self, *what: Hashable, interval: float = _INTERVAL) -> bool:
-        """Whether it was not told of lately; from now on it was."""
+    def is_news(self, *subject: Hashable, interval: float = _INTERVAL) -> bool:
+        """Whether a subject is to be logged now: True at most once per interval."""
         now = time.monotonic()
-        before = self._told.get(what)
+        before = self._logged.get(subject)
         if before is not None and now - before < interval:
             return False
-        self._told[what] = now
-        self._told.move_to_end(what)
-        if len(self._told) > _MOST:
-            self._told.popitem(last=False)
+        self._logged[subject] = now
+        self._logged.move_to_end(subject)
+        if len(self._logged) > _MAX_SUBJECTS:
+            self._logged.popitem(last=False)
         return True
 
-    def held_up(self, memory: MemoryUsage, request: SubscriptionRequest, where: Destination) -> None:
-        """Messages wait for a consumer that would take them, until there is memory again."""
-        subscriber, limit = name_of(request), memory.reached
+    def held_up(self, limit: str, request: SubscriptionRequest, where: Destination) -> None:
+        """Messages wait for a consumer with room until memory is released."""
+        subscriber = name_of(request)
         if self.is_news("held up", where, subscriber):
             log.warning(
-                "%s: messages wait for %s, which has some that it has not acknowledged: %s is reached",
+                "%s: messages wait for %s, which has unacknowledged messages: %s is reached",
                 *(where, subscriber, limit),
                 extra={"limit": limit, "destination": str(where), "subscriber": subscriber},
             )

@@ -1,17 +1,15 @@
-"""The broker's end of a consumer: what is with it, and how much more it takes."""
+"""Subscriptions: the entries that a consumer holds unacknowledged, and its prefetch limit."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from asyncio import AbstractEventLoop, Future
+from asyncio import Future
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import cast
+from typing import Protocol, cast
 
 from jdbcstore.broker.api import Consumer, Delivery, SubscriptionRequest
-from jdbcstore.broker.entry import Entry, Source
-from jdbcstore.broker.parts import Parts
+from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.broker.memory import Entry, Resources, Source
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.message import Message
 from jdbcstore.message.selector import Selector
@@ -19,45 +17,55 @@ from jdbcstore.message.selector import Selector
 log = logging.getLogger(__name__)
 
 _MANY = 1000
-"""With a consumer, beyond which it gets no more where memory is full."""
+"""Unacknowledged entries beyond which a consumer gets no more while memory is full."""
+
+
+class Dispatching(Protocol):
+    """A source that chooses among its subscriptions: a queue."""
+
+    def has_room(self, subscription: BaseSubscription) -> None:
+        """The subscription has room again."""
+
+    def leave(self, subscription: BaseSubscription) -> None:
+        """The subscription is closed. Called before its entries are given back."""
 
 
 class BaseSubscription:
-    """A :class:`jdbcstore.broker.api.Subscription` on any number of sources, with one prefetch.
+    """A :class:`jdbcstore.broker.api.Subscription` to any number of sources, with one prefetch limit.
 
-    A source asks for :attr:`room` and calls :meth:`deliver`; it is told by ``has_room`` when there is
-    room again. ``on_close`` is called once, last of all.
+    A source reads :attr:`room` and calls :meth:`deliver`. ``on_close`` is called once, last of all.
     """
 
     def __init__(
         self,
-        parts: Parts,
+        loop: BrokerLoop,
+        resources: Resources,
         request: SubscriptionRequest,
         consumer: Consumer,
         prefetch: int,
         selector: Selector | None = None,
     ) -> None:
-        self.parts = parts
-        self.loop = parts.loop
+        self._loop = loop
+        self._resources = resources
         self.request = request
         self.consumer = consumer
         self.prefetch = max(prefetch, 1)
         self._selector = selector
-        self.sources: list[Source] = []
+        self.queues: list[Dispatching] = []
         self.held: dict[Entry, None] = {}
-        """What is with the consumer, in the order of delivery."""
+        """The unacknowledged entries, in the order of delivery."""
         self.extension = 0
-        """How much of that an open transaction has acknowledged: it takes no room."""
+        """How many of them an open transaction has acknowledged: they take no room."""
         self.begun = False
-        """Whether whoever subscribed knows it."""
+        """Whether the subscriber knows the subscription: nothing is delivered before."""
         self.paused = False
         self.closed = False
-        self._lets_go = not consumer.keeps_messages
+        self.unloads_messages = not consumer.keeps_messages
         self.on_close: Callable[[BaseSubscription], None] = _nothing
 
     @property
     def room(self) -> int:
-        """How many more messages the consumer takes."""
+        """How many more messages may be delivered."""
         if self.paused or self.closed or not self.begun:
             return 0
         count = len(self.held)
@@ -66,25 +74,26 @@ class BaseSubscription:
         return self.prefetch + self.extension - count
 
     def _is_too_much(self) -> bool:
-        """Whether there is no memory for even more that a client does not acknowledge."""
-        if not self.parts.memory.is_full:
+        """Whether there is no memory for even more unacknowledged messages."""
+        memory = self._resources.memory
+        if not memory.is_full:
             return False
-        self.parts.memory.when_room(self.tell_room)
-        self.parts.notices.held_up(self.parts.memory, self.request, self.request.destination)
+        memory.when_room(self.on_room)
+        self._resources.notices.held_up(memory.reached, self.request, self.request.destination)
         return True
 
     def wants(self, message: Message) -> bool:
-        """Whether the selector, if there is one, takes the message."""
+        """Whether the selector matches, if there is one."""
         if self._selector is None:
             return True
         try:
             return self._selector.matches(message)
         except CorruptMessage as error:
-            log.warning("no selector takes a message whose properties are damaged: %s", error)
+            log.warning("no selector matches a message whose properties are damaged: %s", error)
             return False
 
     def deliver(self, entry: Entry) -> None:
-        """Give the consumer a message, for which there must be room."""
+        """Pass a message to the consumer, which must have room."""
         entry.holder = self
         self.held[entry] = None
         try:
@@ -93,14 +102,14 @@ class BaseSubscription:
             log.exception("a consumer of %s failed and is closed", entry.destination)
             self.end(error)
             return
-        if self._lets_go and entry.holder is self:
-            entry.source.given(entry)
+        if self.unloads_messages and entry.holder is self:
+            entry.source.delivered(entry)
 
     def acknowledge(self, deliveries: Sequence[Delivery]) -> Future[None]:
         return self._settle(deliveries, lambda source, entries: source.acknowledge(entries))
 
     def reject(self, deliveries: Sequence[Delivery]) -> Future[None]:
-        return self._settle(deliveries, lambda source, entries: source.reject(entries, self))
+        return self._settle(deliveries, lambda source, entries: source.reject(entries))
 
     def _settle(
         self, deliveries: Sequence[Delivery], settle: Callable[[Source, list[Entry]], Future[None]]
@@ -114,11 +123,11 @@ class BaseSubscription:
                 entries.append(entry)
         done = [settle(source, mine) for source, mine in by_source(entries)]
         if entries:
-            self.tell_room()
-        return done[0] if len(done) == 1 else all_done(self.loop, done)
+            self.on_room()
+        return done[0] if len(done) == 1 else self._loop.all_done(done)
 
     def lend(self, deliveries: Sequence[Delivery], transaction: object) -> list[Entry]:
-        """Those that are with this consumer, and now in this transaction."""
+        """Add unacknowledged entries to a transaction; returns those that this consumer still holds."""
         entries = []
         for entry in cast("Sequence[Entry]", deliveries):
             if entry.holder is self and entry.transaction is None:
@@ -127,9 +136,9 @@ class BaseSubscription:
         return entries
 
     def begin(self) -> None:
-        """Whoever subscribed has been told: deliveries may begin."""
+        """Start delivering: the subscriber has the subscription."""
         self.begun = True
-        self.tell_room()  # unless it is closed already
+        self.on_room()  # unless it is closed already
 
     def pause(self) -> None:
         self.paused = True
@@ -137,26 +146,26 @@ class BaseSubscription:
     def resume(self) -> None:
         if self.paused:
             self.paused = False
-            self.tell_room()
+            self.on_room()
 
-    def tell_room(self) -> None:
-        """Tell the sources that there is room, if there is."""
+    def on_room(self) -> None:
+        """Notify the queues, if there is room."""
         if self.room > 0:
-            for source in self.sources:
-                source.has_room(self)
+            for queue in self.queues:
+                queue.has_room(self)
 
     def close(self) -> None:
         if self.closed:
             return
         self.closed = True
-        for source in self.sources:
-            source.leave(self)
+        for queue in self.queues:
+            queue.leave(self)
         # What a transaction acknowledges stays until that is decided.
         self.give_back([entry for entry in self.held if entry.transaction is None])
         self.on_close(self)
 
     def give_back(self, entries: Sequence[Entry]) -> None:
-        """They were with the consumer, and are for another one."""
+        """Return unacknowledged entries to their sources, marked as redelivered."""
         for entry in entries:
             del self.held[entry]
             entry.holder = None
@@ -165,7 +174,7 @@ class BaseSubscription:
             source.give_back(mine)
 
     def end(self, error: Exception) -> None:
-        """The broker closes the subscription."""
+        """Close the subscription and notify its consumer."""
         if not self.closed:
             self.close()
             self.consumer.end(error)
@@ -176,7 +185,7 @@ def _nothing(_subscription: BaseSubscription) -> None:
 
 
 def by_source(entries: Iterable[Entry]) -> list[tuple[Source, list[Entry]]]:
-    """The entries of each source."""
+    """The entries grouped by source."""
     found: dict[int, tuple[Source, list[Entry]]] = {}
     for entry in entries:
         source = entry.source
@@ -185,46 +194,3 @@ def by_source(entries: Iterable[Entry]) -> list[tuple[Source, list[Entry]]]:
             found[id(source)] = mine = (source, [])
         mine[1].append(entry)
     return list(found.values())
-
-
-def all_done(loop: AbstractEventLoop, futures: Sequence[Future[None]]) -> Future[None]:
-    """Done when all are; fails as the first of them that fails."""
-    result: Future[None] = loop.create_future()
-    futures = [future for future in futures if not future.done() or future.exception() is not None]
-    if not futures:
-        result.set_result(None)
-        return result
-    together = asyncio.gather(*futures, return_exceptions=True)
-
-    def finish(done: Future[list[BaseException | None]]) -> None:
-        if result.done():
-            return
-        errors = [error for error in done.result() if isinstance(error, BaseException)]
-        if errors:
-            result.set_exception(errors[0])
-        else:
-            result.set_result(None)
-
-    together.add_done_callback(finish)
-    return result
-
-
-def then(loop: AbstractEventLoop, first: Future[None], begin: Callable[[], Future[None]]) -> Future[None]:
-    """Done as what is begun when the first is done, which does not fail."""
-    result: Future[None] = loop.create_future()
-    first.add_done_callback(lambda _: begin().add_done_callback(partial(pass_on, result)))
-    return result
-
-
-def pass_on(result: Future[None], done: Future[None]) -> None:
-    """Complete a future as another one is."""
-    if done.cancelled():
-        result.cancel()
-        return
-    error = done.exception()
-    if result.done():
-        return
-    if error is None:
-        result.set_result(None)
-    else:
-        result.set_exception(error)

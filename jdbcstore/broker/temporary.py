@@ -1,4 +1,4 @@
-"""Temporary destinations: each is one connection's own, and ends with it."""
+"""Temporary destinations, each owned by one connection and deleted with it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from jdbcstore.errors import InvalidDestination
 from jdbcstore.message.destination import Destination
 
 MOST = 100_000
-"""Of one connection, with which they end."""
+"""Temporary destinations of one connection."""
 
 
-class Temporary:
-    """Which temporary destinations there are.
+class TemporaryDestinations:
+    """The temporary destinations that exist.
 
-    The name says whose it is: a connection's id, a colon, and whatever the connector puts there. It is
-    there from when its owner subscribes, sends to it, or asks for replies to it.
+    A name is the owner's connection id, a colon, and a part that the connector chooses. The destination
+    exists once its owner subscribes, sends to it, or asks for replies to it.
     """
 
     def __init__(self) -> None:
@@ -23,9 +23,9 @@ class Temporary:
         """By connection."""
 
     def use(self, destinations: Iterable[Destination], connection_id: str) -> None:
-        """A connection sends there. What is its own is made, if it is not there.
+        """A connection sends to these destinations; those that it owns are created.
 
-        :raises InvalidDestination: its owner has not made one of them, or is gone, or has too many
+        :raises InvalidDestination: one of them does not exist, or the connection has too many
         """
         for destination in destinations:
             if not destination.is_temporary:
@@ -35,7 +35,7 @@ class Temporary:
                 self._make(destination, owner)
             elif destination not in self._existing.get(owner, ()):
                 raise InvalidDestination(
-                    f"{destination} is not there: a temporary destination ends with its connection"
+                    f"{destination} does not exist: a temporary destination ends with its connection"
                 )
 
     def _make(self, destination: Destination, owner: str) -> None:
@@ -48,28 +48,28 @@ class Temporary:
         own.add(destination)
 
     def expect_reply(self, destination: Destination, connection_id: str) -> None:
-        """A connection wants replies there, and they may come before it subscribes."""
+        """A connection asks for replies, which may come before it subscribes."""
         if destination.is_temporary and owner_of(destination) == connection_id:
             self.use([destination], connection_id)
 
     def own(self, destinations: Iterable[Destination], connection_id: str) -> None:
-        """A connection is going to consume them.
+        """A connection is going to consume these destinations.
 
-        :raises InvalidDestination: one is another connection's
+        :raises InvalidDestination: another connection owns one of them
         """
         for destination in destinations:
             if destination.is_temporary:
                 if owner_of(destination) != connection_id:
                     raise InvalidDestination(
-                        f"{destination} is another connection's own, and consumed by that one alone"
+                        f"{destination} is another connection's own; only that connection may consume it"
                     )
                 self.use([destination], connection_id)
 
     def end(self, connection_id: str) -> set[Destination]:
-        """A connection is gone; what was its own is so too."""
+        """Delete the destinations of a closed connection; returns them."""
         return self._existing.pop(connection_id, set())
 
 
 def owner_of(destination: Destination) -> str:
-    """The id of the connection that a temporary destination ends with."""
+    """The id of the connection that owns a temporary destination."""
     return destination.name.rpartition(":")[0]

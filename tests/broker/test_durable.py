@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 from jdbcstore import Store
-from jdbcstore.broker.cursors import MemoryCursor
+from jdbcstore.broker.cursors.backlog import MemoryCursor
 from jdbcstore.broker.cursors.file import FileCursor
-from jdbcstore.broker.cursors.loaded import LoadedCursor
-from jdbcstore.broker.cursors.store import StoreCursor
+from jdbcstore.broker.cursors.store import LoadedCursor, StoreCursor
 from jdbcstore.broker.engine import Engine
-from jdbcstore.broker.topics.durable_subscriber import DurableSubscriber
-from jdbcstore.broker.topics.feed import DurableFeed
+from jdbcstore.broker.topics.durable import DurableFeed, DurableSubscriber
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from jdbcstore.errors import (
     InvalidDestination,
@@ -140,7 +138,7 @@ def test_memory_is_bounded_and_the_window_comes_and_goes(store: Store) -> None:
             await quiet()
             assert cursor._unread < 0
             assert pending(store) == 0
-            assert engine._parts.memory.used == 0
+            assert engine._resources.memory.used == 0
 
     asyncio.run(main())
 
@@ -162,7 +160,7 @@ def test_the_backlog_is_read_into_other_cursors(store: Store, policy: str, kind:
             assert isinstance(cursor._cursor, kind)
             await again.drain(500)
             assert again.bodies == [str(n) for n in range(500)]
-            assert engine._parts.memory.used == 0
+            assert engine._resources.memory.used == 0
             assert pending(store) == 0
 
     asyncio.run(main())
@@ -266,9 +264,9 @@ def test_what_the_selector_does_not_want_is_acknowledged_for_it(store: Store) ->
             await send(engine, topic("z", priority=9))
             await again.got(11)
             await again.acknowledge(*again.deliveries)
-            await engine._parts.settled()
+            await engine.settled()
             assert pending(store) == 0
-            assert engine._parts.memory.used == 0
+            assert engine._resources.memory.used == 0
 
     asyncio.run(main())
 
@@ -347,7 +345,7 @@ def test_what_is_not_stored_goes_to_those_who_are_there(store: Store) -> None:
             await consumer.got(1)
             assert pending(store) == 0
             await consumer.acknowledge(*consumer.deliveries)
-            assert engine._parts.memory.used == 0
+            assert engine._resources.memory.used == 0
 
     asyncio.run(main())
 
@@ -365,17 +363,17 @@ def test_what_is_not_stored_waits_for_the_next_consumer(
             await consumer.got(2)
             consumer.subscription.close()
             await send(engine, *sent[4:])
-            assert engine._parts.memory.used < 100_000
+            assert engine._resources.memory.used < 100_000
             again = await subscribe(engine, selector="n >= 0")
             await again.drain(500)
             assert [int(body) for body in again.bodies] == [*range(500)]
             assert [delivery.redelivered for delivery in again.deliveries] == [True] * 2 + [False] * 498
-            assert engine._parts.memory.used == 0
+            assert engine._resources.memory.used == 0
             await send(engine, *sent[:50])
             again.subscription.close()
             await send(engine, *sent)
             await unsubscribe(engine)
-            assert engine._parts.memory.used == 0
+            assert engine._resources.memory.used == 0
             await subscribe(engine)
             await send(engine, *sent)
 
@@ -476,7 +474,7 @@ def test_what_has_expired_is_a_dead_letter_and_acknowledged_for_it(open_store: O
             dead = await consume(engine, "ActiveMQ.DLQ")
             await dead.got(2)
             assert dead.bodies == ["a", "c"]
-            await engine._parts.settled()
+            await engine.settled()
             assert pending(store) == 1
 
     asyncio.run(main())
@@ -560,7 +558,7 @@ def test_what_is_acknowledged_in_vain_comes_again(open_store: OpenStore, databas
             assert consumer.deliveries[2].redelivered
             await consumer.acknowledge(*consumer.deliveries[1:])
             assert pending(store) == 0
-            assert engine._parts.memory.used == 0
+            assert engine._resources.memory.used == 0
 
     asyncio.run(main())
 

@@ -10,7 +10,7 @@ import pytest
 from jdbcstore import Store
 from jdbcstore.broker.api import Delivery
 from jdbcstore.broker.engine import Engine
-from jdbcstore.broker.topics.durable_subscriber import DurableSubscriber
+from jdbcstore.broker.topics.durable import DurableSubscriber
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from tests.support.broker.consuming import PATIENCE, Recorder, consume, message, quiet, running
 
@@ -128,7 +128,7 @@ class Run:
         await consumer.subscription.reject(self.some(consumer)[:3])
 
     async def settle(self) -> None:
-        await self.engine._parts.settled()
+        await self.engine.settled()
         await quiet()
 
     async def drain(self) -> None:
@@ -173,7 +173,7 @@ def test_by_chance(store: Store, cursor: str, seed: int) -> None:
             if steps == 0:
                 async with asyncio.timeout(PATIENCE):
                     await run.drain()
-                assert engine._parts.memory.used == 0
+                assert engine._resources.memory.used == 0
 
     for steps in (STEPS, STEPS, 0):
         asyncio.run(live(steps))

@@ -14,11 +14,8 @@ from random import Random
 import pytest
 
 from jdbcstore.abc import Transaction
-from jdbcstore.broker.cursors.file import FileCursor
-from jdbcstore.broker.cursors.spill import Spill
-from jdbcstore.broker.entry import Entry
-from jdbcstore.broker.memory import MemoryUsage
-from jdbcstore.broker.subscription import BaseSubscription
+from jdbcstore.broker.cursors.file import FileCursor, Spill
+from jdbcstore.broker.memory import Entry, MemoryUsage
 from jdbcstore.errors import InvalidMessage, SpillFailed
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message, MessageId
@@ -41,7 +38,7 @@ class Nowhere:
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
         raise NotImplementedError
 
-    def reject(self, entries: Sequence[Entry], subscription: BaseSubscription) -> Future[None]:
+    def reject(self, entries: Sequence[Entry]) -> Future[None]:
         raise NotImplementedError
 
     def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
@@ -53,11 +50,7 @@ class Nowhere:
 
     def give_back(self, entries: Sequence[Entry]) -> None: ...
 
-    def given(self, entry: Entry) -> None: ...
-
-    def has_room(self, subscription: BaseSubscription) -> None: ...
-
-    def leave(self, subscription: BaseSubscription) -> None: ...
+    def delivered(self, entry: Entry) -> None: ...
 
 
 SOURCE = Nowhere()
@@ -117,7 +110,7 @@ def test_memory_is_bounded_and_the_order_kept(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
     for number, one in enumerate(drained(cursor)):
-        memory.release(one.size)
+        memory.decrease(one.size)
         assert memory.used <= LIMIT
         assert (one.sequence, one.message) == (number, entry(number).message)
 
@@ -189,13 +182,13 @@ def test_what_has_expired_is_taken_out(tmp_path: Path) -> None:
     in_memory = cursor.count_in_memory
 
     expired = cursor.take_expired(11)
-    memory.release(sum(one.size for one in expired))
+    memory.decrease(sum(one.size for one in expired))
 
     assert [one.sequence for one in expired] == [*range(0, in_memory, 2)]
     assert cursor.count == 200 - len(expired)
     left = [*drained(cursor)]
     assert [one.sequence for one in left] == sorted({*range(200)} - {one.sequence for one in expired})
-    memory.release(sum(one.size for one in left))
+    memory.decrease(sum(one.size for one in left))
     assert memory.used == 0
 
 

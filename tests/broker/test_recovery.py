@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jdbcstore.broker.entry import Shared, size_of
-from jdbcstore.broker.memory import MemoryUsage
-from jdbcstore.broker.topics.recovery import Retained
+from jdbcstore.broker.memory import MemoryUsage, SharedMessage, size_of
+from jdbcstore.broker.topics.topic import Retained
 from jdbcstore.config.policy import (
     FixedCountSubscriptionRecoveryPolicy,
     FixedSizedSubscriptionRecoveryPolicy,
@@ -19,8 +18,8 @@ from jdbcstore.message.message import Message
 from tests.support.clock import FakeClock
 
 
-def shared(message: Message) -> Shared:
-    return Shared(message, MemoryUsage(1_000_000), None, {})
+def shared(message: Message) -> SharedMessage:
+    return SharedMessage(message, MemoryUsage(1_000_000), None, {})
 
 
 TWO = 2 * size_of(Message("0"))

@@ -53,7 +53,7 @@ def test_they_end_with_their_connection(store: Store) -> None:
             mine.subscription.close()
             engine.disconnected("c-1")
             await quiet()
-            assert engine._parts.memory.used == 0
+            assert engine._resources.memory.used == 0
             with pytest.raises(InvalidDestination, match="ends with its connection"):
                 await engine.send(message("b", "temp-queue://c-1:1"), "c-2")
             transaction = engine.begin("c-2")
@@ -69,7 +69,7 @@ def test_nobody_else_consumes_them(store: Store) -> None:
             await consume(engine, "temp-queue://c-1:1", connection_id="c-1")
             with pytest.raises(InvalidDestination, match="another connection's own"):
                 await consume(engine, "temp-queue://c-1:1", connection_id="c-2")
-            with pytest.raises(InvalidDestination, match="is not there"):
+            with pytest.raises(InvalidDestination, match="does not exist"):
                 await engine.send(message("x", "temp-queue://c-3:1"), "c-1")
 
     asyncio.run(main())

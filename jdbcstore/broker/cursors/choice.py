@@ -1,30 +1,76 @@
-"""The cursor that a policy names for what is not, or not only, in the store."""
+"""The choice of a cursor by the pending message policy of a destination."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
-from jdbcstore.broker.cursors import MemoryCursor
+from jdbcstore.abc import Cursor, Page
+from jdbcstore.broker.cursors.backlog import MemoryCursor
 from jdbcstore.broker.cursors.file import FileCursor
-from jdbcstore.broker.entry import Source
-from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.broker.cursors.store import InFlight, LoadedCursor, StoreCursor
+from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, Source
 from jdbcstore.errors import SpillFailed
 from jdbcstore.message.message import Message
 
 
 def memory_or_file(
-    policy: str,
+    kind: str,
     name: str,
     source_of: Callable[[Message], Source],
+    resources: Resources,
     memory: MemoryUsage,
-    *,
     lanes: int = 1,
-    folder: Path | None = None,
+    *,
     on_lost: Callable[[SpillFailed], None] | None = None,
-    files: MemoryUsage | None = None,
+    may_read: Callable[[], bool] | None = None,
 ) -> MemoryCursor | FileCursor:
-    """In memory if the policy is one of ActiveMQ's ``vm...Cursor``; else in files, beyond some memory."""
-    if policy.startswith("vm"):
+    """In memory for ActiveMQ's ``vm...Cursor``; else in memory up to the limit, and then in files."""
+    if kind.startswith("vm"):
         return MemoryCursor(memory, lanes)
-    return FileCursor(name, source_of, memory, lanes=lanes, folder=folder, on_lost=on_lost, files=files)
+    return FileCursor(
+        name,
+        source_of,
+        memory,
+        lanes=lanes,
+        folder=resources.folder,
+        files=resources.files,
+        on_lost=on_lost,
+        may_read=may_read,
+    )
+
+
+def cursor_of_stored(
+    kind: str,
+    name: str,
+    source: Source,
+    loop: BrokerLoop,
+    resources: Resources,
+    recover: Callable[[int, Cursor], Page],
+    in_flight: InFlight,
+    make_entry: Callable[[Message], Entry],
+    on_ready: Callable[[], None],
+    *,
+    memory: MemoryUsage,
+    page_size: int,
+    lanes: int,
+    on_lost: Callable[[SpillFailed], None],
+    is_empty: bool = False,
+) -> StoreCursor:
+    """A window on the store for ActiveMQ's ``store...Cursor``; else everything, in memory or in files."""
+    make: Callable[..., StoreCursor] = StoreCursor
+    if not kind.startswith("store"):
+        cursor = memory_or_file(kind, name, lambda _: source, resources, memory, lanes, on_lost=on_lost)
+        make = partial(LoadedCursor, cursor)
+    return make(
+        loop,
+        recover,
+        in_flight,
+        make_entry,
+        on_ready,
+        memory=memory,
+        page_size=page_size,
+        lanes=lanes,
+        is_empty=is_empty,
+    )

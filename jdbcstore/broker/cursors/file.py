@@ -1,44 +1,215 @@
-"""A cursor in memory up to a limit, and behind that in temporary files."""
+"""The cursor in memory up to a limit, and beyond that in temporary files."""
 
 from __future__ import annotations
 
 import logging
+import os
+import tempfile
+import zlib
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
+from typing import IO
 
-from jdbcstore.broker.cursors.spill import Spill
-from jdbcstore.broker.entry import Entry, Source
-from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.broker.memory import Entry, MemoryUsage, Source
 from jdbcstore.errors import SpillFailed
 from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
 
 log = logging.getLogger(__name__)
 
+SEGMENT_BYTES = 32 << 20
+"""The size of one file; its disk space is freed when all of it has been read."""
+BUFFER_BYTES = 32 << 10
+"""Records kept in memory before they are written."""
 _LARGE = 64 << 20
-"""Bytes in files that are told of; and then when they have doubled."""
+"""The size of files that is logged; then again whenever it has doubled."""
 _ENDLESS = 1 << 62
 _PAGE_BYTES = 64 << 10
 """Read back at once, at most."""
-_head = Struct(">qB")  # the entry's sequence, and what else is true of it
+_frame = Struct(">II")  # of a record: size and checksum
+_prefix = Struct(">qB")  # of an entry: sequence and flags
 _STORED, _REDELIVERED, _NUMBERED = 1, 2, 4
 
 
+class _Segment:
+    """An unnamed file, which ends with its process."""
+
+    __slots__ = ("file", "read", "written")
+
+    def __init__(self, folder: Path | None) -> None:
+        self.file: IO[bytes] = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+        self.read = 0
+        self.written = 0
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:  # after an error, the next write begins at the same place
+            done = os.pwrite(self.file.fileno(), view, self.written + len(data) - len(view))
+            view = view[done:]
+        self.written += len(data)
+
+
+class Spill:
+    """A queue of byte strings in temporary files, as long as the disk allows. Not thread-safe.
+
+    Records that cannot be written stay in memory until they can, or are read.
+
+    :param folder: None is the system's folder for temporary files
+    """
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        segment_bytes: int = SEGMENT_BYTES,
+        buffer_bytes: int = BUFFER_BYTES,
+    ) -> None:
+        self._folder = folder
+        self._segment_bytes = segment_bytes
+        self._buffer_bytes = buffer_bytes
+        self._segments: deque[_Segment] = deque()
+        self._buffer: deque[bytes] = deque()
+        self._buffered = 0
+        self._count = 0
+        self.size = 0
+        """Bytes of all records."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, record: bytes) -> None:
+        """Add a record at the end.
+
+        :raises SpillFailed: the disk is full or failing; the record is kept in memory
+        """
+        self._buffer.append(record)
+        self._buffered += len(record)
+        self.size += len(record)
+        self._count += 1
+        self.flush()
+
+    def flush(self) -> None:
+        """Write the buffered records, except for less than a full buffer.
+
+        :raises SpillFailed: as :meth:`append`
+        """
+        while self.is_stuck:
+            self._write()
+
+    def read(self, size: int) -> list[bytes]:
+        """Remove the first records, up to about ``size`` bytes; at least one, if there is one.
+
+        :raises SpillFailed: they cannot be read or are damaged; all remaining records are lost
+        """
+        records = self._read_segment(self._segments[0], size) if self._segments else self._read_buffer(size)
+        self._count -= len(records)
+        self.size -= sum(map(len, records))
+        return records
+
+    def close(self) -> None:
+        """Drop all records and free the disk space."""
+        for segment in self._segments:
+            segment.file.close()
+        self._segments.clear()
+        self._buffer.clear()
+        self._buffered = self._count = self.size = 0
+
+    def _read_buffer(self, size: int) -> list[bytes]:
+        records: list[bytes] = []
+        while self._buffer and (not records or len(self._buffer[0]) <= size):
+            record = self._buffer.popleft()
+            records.append(record)
+            size -= len(record)
+            self._buffered -= len(record)
+        return records
+
+    def _write(self) -> None:
+        """Write one buffer of records."""
+        records: list[bytes] = []
+        size = 0
+        for record in self._buffer:
+            records += (_frame.pack(len(record), zlib.crc32(record)), record)
+            size += len(record)
+            if size >= self._buffer_bytes:
+                break
+        try:
+            self._segment().write(b"".join(records))
+        except OSError as error:
+            if self._segments and not self._segments[-1].written:
+                self._segments.pop().file.close()
+            raise self._failed(f"cannot be written: {error.strerror}") from error
+        self._buffered -= size
+        for _ in range(len(records) // 2):
+            self._buffer.popleft()
+
+    def _segment(self) -> _Segment:
+        """The segment to write to."""
+        if not self._segments or self._segments[-1].written >= self._segment_bytes:
+            self._segments.append(_Segment(self._folder))
+        return self._segments[-1]
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a full buffer is in memory because it cannot be written."""
+        return self._buffered >= self._buffer_bytes
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of the files."""
+        return sum(segment.written for segment in self._segments)
+
+    def _read_segment(self, segment: _Segment, size: int) -> list[bytes]:
+        data = self._bytes(segment, size + _frame.size)
+        records: list[bytes] = []
+        at = 0
+        while at + _frame.size <= len(data):
+            length, checksum = _frame.unpack_from(data, at)
+            end = at + _frame.size + length
+            if end > len(data):
+                if records:
+                    break
+                data = self._bytes(segment, end)
+                if end > len(data):
+                    raise self._failed("is damaged")
+            record = data[at + _frame.size : end]
+            if zlib.crc32(record) != checksum:
+                raise self._failed("is damaged")
+            records.append(record)
+            at = end
+        if not records:
+            raise self._failed("is damaged")
+        segment.read += at
+        if segment.read == segment.written:
+            segment.file.close()
+            self._segments.popleft()
+        return records
+
+    def _bytes(self, segment: _Segment, size: int) -> bytes:
+        size = min(size, segment.written - segment.read)
+        try:
+            return os.pread(segment.file.fileno(), size, segment.read)
+        except OSError as error:
+            raise self._failed(f"cannot be read: {error.strerror}") from error
+
+    def _failed(self, what: str) -> SpillFailed:
+        return SpillFailed(str(self._folder or tempfile.gettempdir()), what)
+
+
 class FileCursor:
-    """A :class:`jdbcstore.broker.cursors.MessageCursor`. Nothing of it survives its process.
+    """A :class:`jdbcstore.broker.cursors.backlog.MessageCursor`. Nothing of it survives its process.
 
-    When the disk is full, what comes stays in memory, the error is logged, and the cursor is full until
-    it can be written. When what was written cannot be read back, it is lost, which is logged and told
-    to ``on_lost``; entries that are stored are still in the store.
+    While the disk is full, entries stay in memory, the error is logged, and the cursor is full. Entries that
+    cannot be read back are lost from here, which is logged and reported to ``on_lost``; if they are stored,
+    the store still has them.
 
-    :param name: whose messages these are, for the log
+    :param name: the name of the messages in the log
     :param source_of: the source of an entry with this message
-    :param memory: until this is high, entries stay in memory; what is read back comes on top
-    :param files: what the files of all cursors take; when that is full, this is, if it has any
-    :param may_read: whether there may be more in memory now; whoever says no has to look again later
-    :param folder: where the files are; None is the system's folder for temporary files
+    :param memory: entries stay in memory until this is high; those read back are added beyond that
+    :param files: the bytes in the files of all cursors; while that is full, so is this, if it has any files
+    :param may_read: whether more may be read into memory; if not, ``head`` has to be called again later
+    :param folder: None is the system's folder for temporary files
     """
 
     def __init__(
@@ -56,7 +227,7 @@ class FileCursor:
         self._name = name
         self._files = files or MemoryUsage(_ENDLESS)
         self._in_files = 0
-        self._worth_telling = _LARGE
+        self._log_at = _LARGE
         self._may_read = may_read
         self._source_of = source_of
         self._memory = memory
@@ -65,13 +236,13 @@ class FileCursor:
         self._lanes = [_Lane() for _ in range(lanes)]
         self._failed = False
         self.count = 0
-        """Of entries, wherever they are."""
+        """Entries in memory and in files."""
         self.count_in_memory = 0
 
     def push(self, entry: Entry) -> None:
-        """As in :class:`jdbcstore.broker.cursors.MessageCursor`.
+        """As in :class:`jdbcstore.broker.cursors.backlog.MessageCursor`.
 
-        :raises InvalidMessage: the message was never stored, and cannot be
+        :raises InvalidMessage: the message cannot be encoded
         """
         lane = self._lanes[entry.message.priority if len(self._lanes) > 1 else 0]
         if lane.spill is None and not self._memory.is_high:
@@ -90,7 +261,7 @@ class FileCursor:
     def pop(self) -> Entry:
         lane = self._first_lane()
         if lane is None:
-            raise IndexError("nothing waits here")
+            raise IndexError("no entry is waiting")
         entry = lane.memory.popleft()
         self.count -= 1
         self.count_in_memory -= 1
@@ -100,7 +271,7 @@ class FileCursor:
         return [entry for lane in reversed(self._lanes) for entry in lane.memory]
 
     def take_expired(self, now_ms: int) -> list[Entry]:
-        """Take out those in memory whose expiration has passed; the others are looked at when they are."""
+        """Remove those in memory whose expiration has passed; the others follow when they are read back."""
         expired: list[Entry] = []
         for lane in self._lanes:
             gone = [entry for entry in lane.memory if 0 < entry.message.expiration_ms < now_ms]
@@ -113,7 +284,7 @@ class FileCursor:
 
     @property
     def is_full(self) -> bool:
-        """Whether the disk takes nothing more, which is asked again, or may not."""
+        """Whether the limit of files is reached, or the disk still fails: a write is tried again."""
         if self._in_files and self._files.is_full:
             return True
         if self._failed:
@@ -140,12 +311,12 @@ class FileCursor:
         for lane in self._lanes:
             lane.clear()
         self._count_files()
-        self._memory.let_go(held)
+        self._memory.release(held)
         self.count = self.count_in_memory = 0
         self._failed = False
 
     def _first_lane(self) -> _Lane | None:
-        """The lane with the head, which is in memory then."""
+        """The lane with the head, read into memory."""
         if not self.count:
             return None
         for lane in reversed(self._lanes):
@@ -176,18 +347,18 @@ class FileCursor:
         size = sum(lane.spill.size for lane in self._lanes if lane.spill is not None)
         before, self._in_files = self._in_files, size
         if size > before:
-            self._files.take(size - before)
+            self._files.increase(size - before)
         else:
-            self._files.release(before - size)
-        if size >= self._worth_telling:
-            self._worth_telling *= 2
+            self._files.decrease(before - size)
+        if size >= self._log_at:
+            self._log_at *= 2
             log.warning(
                 "%d MiB of %s wait in files: they come faster than they are consumed",
                 *(size >> 20, self._name),
                 extra={"limit": self._files.reached, "bytes": size},
             )
         elif not size:
-            self._worth_telling = _LARGE
+            self._log_at = _LARGE
 
     def _hold(self, lane: _Lane, entry: Entry) -> None:
         lane.memory.append(entry)
@@ -218,12 +389,12 @@ def _record(entry: Entry) -> bytes:
         | (_REDELIVERED if entry.redelivered else 0)
         | (_NUMBERED if message.sequence is not None else 0)
     )
-    return _head.pack(entry.sequence, flags) + openwire.encode(message)
+    return _prefix.pack(entry.sequence, flags) + openwire.encode(message)
 
 
 def _entry(record: bytes, source_of: Callable[[Message], Source]) -> Entry:
-    sequence, flags = _head.unpack_from(record)
-    message = openwire.decode(record[_head.size :], sequence=sequence if flags & _NUMBERED else None)
+    sequence, flags = _prefix.unpack_from(record)
+    message = openwire.decode(record[_prefix.size :], sequence=sequence if flags & _NUMBERED else None)
     return Entry(
         message,
         source_of(message),

@@ -1,10 +1,10 @@
-"""The store-based cursor: a window in memory on what the store holds.
+"""Cursors over stored messages: a window in memory on the store, or everything that is stored.
 
-While consumers keep up, what is committed goes straight into the window. When the window is full, what
-comes after is left to the store, and pages of it are read as the window empties. The last page says
-that nothing more was stored when it was read; what was committed meanwhile is kept for that moment,
-and then the window is up to date again. Sequences are committed in order, so nothing is skipped, and
-``positions`` says what was in the window already, so nothing comes twice.
+While consumers keep up, committed messages go straight into the window. When the window is full, later ones
+are left to the store, and pages of them are read as the window empties. The last page says that nothing more
+was stored when it was read; what was committed meanwhile is kept for that moment, and then the window is up
+to date again. Sequences are committed in order, so nothing is skipped, and the positions tell what has been
+in the window, so nothing comes twice.
 """
 
 from __future__ import annotations
@@ -15,33 +15,30 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from jdbcstore.abc import Cursor, Page
-from jdbcstore.broker.cursors.lanes import Lanes
-from jdbcstore.broker.entry import Entry
-from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.broker.cursors.backlog import MessageCursor
+from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage
 from jdbcstore.errors import StoreClosed
 from jdbcstore.message.message import Message
 from jdbcstore.util.backoff import Backoff
 
 log = logging.getLogger(__name__)
 
-ReadPage = Callable[[int, Cursor, Callable[["asyncio.Future[Page]"], None]], None]
-"""``recover(limit, after)`` in another thread, and who is called back on the loop."""
-
 _LONGEST_PAUSE = 5.0
 _PAGES = 5
-"""In the window, where there is memory."""
+"""Pages in the window while there is memory."""
 _LEAST_BYTES = 256 * 1024
-"""Of a page where there is none, unless the limit is small; and one message."""
+"""The size of a page without free memory, unless the limit is small; at least one message."""
 _UNKNOWN = 8
-"""Messages of a page whose size cannot be guessed yet."""
+"""Messages of a page whose size cannot be estimated yet."""
 _NONE = -1
 _NOTHING_LEFT = 1 << 63
 
 
 class PageSize:
-    """How many messages are read at once, so that they are not more bytes than there is room for.
+    """The number of messages to read at once, so that their bytes fit into the free memory.
 
-    A store counts messages; how large they will be is guessed from those that came before.
+    A store counts messages; their size is estimated from earlier ones.
     """
 
     __slots__ = ("_largest",)
@@ -50,14 +47,14 @@ class PageSize:
         self._largest = 0
 
     def most(self, count: int, size: int) -> int:
-        """So many at most, and so many bytes; one at least."""
+        """At most this many messages and about this many bytes; at least one message."""
         if not self._largest:
             return min(count, _UNKNOWN)
         return max(1, min(count, size // self._largest))
 
     def saw(self, largest: int) -> None:
-        """A page has been read, with a message of so many bytes."""
-        # Large ones may follow those that were large; but not for ever.
+        """A page was read whose largest message has this many bytes."""
+        # Large messages may follow large ones, but not for ever.
         self._largest = max(self._largest // 2, largest)
 
     def expect(self, size: int) -> None:
@@ -65,13 +62,73 @@ class PageSize:
         self._largest = max(self._largest, size)
 
 
+class InFlight:
+    """Sequences that have left their cursor and are still stored: pages must not bring them again.
+
+    From :meth:`add` until the store has removed the message; and if a page was being read then, until that
+    page has been taken.
+    """
+
+    def __init__(self) -> None:
+        self.redeliveries: dict[int, int] = {}
+        """The redelivery counts of messages that came back and are in the store alone."""
+        self._sequences: set[int] = set()
+        self._gone: set[int] = set()
+        self._reading = 0
+
+    def add(self, sequence: int) -> None:
+        self._sequences.add(sequence)
+
+    @property
+    def count(self) -> int:
+        """Messages in flight, and pages being read."""
+        return len(self._sequences) + self._reading
+
+    def __contains__(self, sequence: int) -> bool:
+        return sequence in self._sequences or sequence in self._gone
+
+    def removed(self, entries: Sequence[Entry]) -> None:
+        """The store has removed them."""
+        gone = [entry.sequence for entry in entries]
+        self._sequences.difference_update(gone)
+        if self._reading:
+            self._gone.update(gone)
+        if self.redeliveries:
+            for sequence in gone:
+                self.redeliveries.pop(sequence, None)
+
+    def release(self, entries: Sequence[Entry]) -> None:
+        """Only the store has them now: a page may bring them again."""
+        self._sequences.difference_update(entry.sequence for entry in entries)
+
+    def leave_to_store(self, entries: Sequence[Entry]) -> None:
+        """As :meth:`release`, for entries that were with a consumer."""
+        self.redeliveries.update((entry.sequence, entry.message.redelivery_counter) for entry in entries)
+        self.release(entries)
+
+    def begin_reading(self) -> None:
+        if not self._reading:
+            self._gone.clear()
+        self._reading += 1
+
+    def end_reading(self) -> None:
+        self._reading -= 1
+
+
 class StoreCursor:
-    """See :class:`jdbcstore.broker.cursors.MessageCursor`. Memory is bounded by the page size."""
+    """A :class:`~jdbcstore.broker.cursors.backlog.MessageCursor` whose memory is bounded by the page size.
+
+    :param recover: reads a page of at most so many messages after a position, in a thread
+    :param in_flight: messages that pages must not bring again
+    :param on_ready: called when there is a head again
+    """
 
     def __init__(
         self,
-        read: ReadPage,
-        make_entry: Callable[[Message], Entry | None],
+        loop: BrokerLoop,
+        recover: Callable[[int, Cursor], Page],
+        in_flight: InFlight,
+        make_entry: Callable[[Message], Entry],
         on_ready: Callable[[], None],
         *,
         memory: MemoryUsage,
@@ -79,32 +136,34 @@ class StoreCursor:
         lanes: int = 1,
         is_empty: bool = False,
     ) -> None:
-        self._read_page = read
+        self._loop = loop
+        self._recover = recover
+        self._in_flight = in_flight
         self._make_entry = make_entry
         self._on_ready = on_ready
         self._memory = memory
         self._page_size = page_size
         self._window = Lanes(lanes)
         self._positions = [-1] * lanes
-        """By lane: what is up to here has been in the window."""
+        """By lane: the sequence up to which everything has been in the window."""
         self._top = lanes - 1
         self._unread = _NONE if is_empty else self._top
-        """The highest lane in which something is stored that was not in the window."""
+        """The highest lane with stored messages that have not been in the window."""
         self._reading = False
         self._reads = 0
-        """Counts the reads, to tell a page from one that is wanted no more."""
+        """The number of the last read; pages of earlier ones are dropped."""
         self._meanwhile: list[Entry] = []
-        """What was committed while a page was being read."""
+        """Entries committed while a page is being read."""
         self._missed = _NONE
-        """The highest lane with something that is not there."""
+        """The highest lane of entries committed meanwhile and not kept."""
         self._left = [_NOTHING_LEFT] * lanes
-        """By lane: the lowest sequence that was taken and is left to the store after all."""
+        """By lane: the lowest sequence that was popped and then left to the store."""
         self._corrupt: set[int | None] = set()
-        """The sequences of what was told to be damaged."""
+        """The sequences of damaged messages that were logged."""
         self._least_bytes = min(_LEAST_BYTES, memory.limit // 8)
         self._pages = PageSize()
         self._is_wanted = False
-        """Whether a consumer has found nothing here."""
+        """Whether a consumer has found no entry here."""
         self._closed = False
         self._backoff = Backoff(_LONGEST_PAUSE)
 
@@ -127,22 +186,22 @@ class StoreCursor:
 
     @property
     def is_up_to_date(self) -> bool:
-        """Whether nothing is stored that was not in the window."""
+        """Whether everything stored has been in the window."""
         return self._unread < 0
 
-    def cover(self, entry: Entry) -> None:
-        """An entry is stored, and needs not be in the window."""
+    def skip(self, entry: Entry) -> None:
+        """An entry is stored, and was dispatched without being in the window."""
         lane = self._window.lane_of(entry)
         if lane > self._unread:
             self._positions[lane] = max(self._positions[lane], entry.sequence)
 
-    def lose_sight(self) -> None:
-        """Something may have been stored that nobody pushes: look for it."""
+    def resync(self) -> None:
+        """Read from the store: messages may have been committed that nobody pushes."""
         self._unread = self._missed = self._top
 
     @property
     def is_window(self) -> bool:
-        """Whether what is taken from here can be had again from the store, without all the rest."""
+        """Whether a popped entry can be read again without everything else."""
         return True
 
     @property
@@ -151,30 +210,37 @@ class StoreCursor:
         return nothing_read and self.is_up_to_date and min(self._left) == _NOTHING_LEFT
 
     def leave(self, entry: Entry) -> None:
-        """Forget an entry that was taken; it is stored, and :meth:`go_back` finds it."""
+        """Forget a popped entry, which is stored; :meth:`rewind` finds it again."""
         lane = self._window.lane_of(entry)
         self._left[lane] = min(self._left[lane], entry.sequence)
-        self._memory.let_go([entry])
+        self._memory.release([entry])
 
-    def go_back(self) -> None:
-        """Begin again at the first entry that was left, if there is one.
+    def rewind(self) -> None:
+        """Read again from the first entry that was left to the store, if any.
 
-        All behind it comes again; ``make_entry`` returns None for what is elsewhere meanwhile.
+        All entries after it come again, except for those in flight.
         """
         if min(self._left) < _NOTHING_LEFT:
-            self._go_back()
+            self._rewind()
+
+    def read_again(self, entries: Sequence[Entry]) -> None:
+        """Leave entries that were with a consumer to the store: pages bring them in their places."""
+        self._in_flight.leave_to_store(entries)
+        for entry in entries:
+            self.leave(entry)
+        self.rewind()
 
     def start_over(self) -> None:
-        """Begin again at the first entry of all, as :meth:`go_back`."""
+        """Read again from the first stored message, as :meth:`rewind`."""
         self._left = [0] * len(self._left)
-        self._go_back()
+        self._rewind()
 
-    def not_here(self, messages: Sequence[Message]) -> list[Message]:
+    def not_waiting(self, messages: Sequence[Message]) -> list[Message]:
         """Those of these stored messages that do not wait here."""
         window = {entry.sequence for entry in self._window}
         return [message for message in messages if message.sequence not in window]
 
-    def _go_back(self) -> None:
+    def _rewind(self) -> None:
         for entry in self._window:
             # In a lane that nothing was left of, too.
             lane = self._window.lane_of(entry)
@@ -183,10 +249,10 @@ class StoreCursor:
             min(position, left - 1) for position, left in zip(self._positions, self._left, strict=True)
         ]
         self._left = [_NOTHING_LEFT] * len(self._left)
-        self._memory.let_go(self._window)
+        self._memory.release(self._window)
         self._window.clear()
         self._unread = self._top
-        # A page that is being read is not the next one any more.
+        # A page being read now is not the next one any more.
         self._reads += 1
         self._reading = False
         self._take_meanwhile()
@@ -203,7 +269,7 @@ class StoreCursor:
         self._is_wanted = head is None
         if self._unread < 0:
             return head
-        # Something of more priority is stored, unless the window is so full that it has to wait.
+        # Something of higher priority is stored, unless the window is so full that it has to wait.
         waits = head is not None and window.lane_of(head) < self._unread and window.count < 2 * self._limit
         if not self._reading and (waits or window.count * 2 <= self._limit):
             self._read()
@@ -218,20 +284,20 @@ class StoreCursor:
 
     def close(self) -> None:
         self._closed = True
-        self._memory.let_go(self._window)
+        self._memory.release(self._window)
         self._window.clear()
         self._take_meanwhile()
 
     def _take_meanwhile(self) -> list[Entry]:
         meanwhile, self._meanwhile = self._meanwhile, []
-        self._memory.let_go(meanwhile)
+        self._memory.release(meanwhile)
         return meanwhile
 
     @property
     def _limit(self) -> int:
-        """Messages that are read at once, on behalf of a consumer.
+        """Messages to read at once for a consumer.
 
-        Where memory is short there is a little for each, or those who came late would starve.
+        Without free memory every destination still gets a few, or those that came late would starve.
         """
         if self._memory.is_high:
             return self._pages.most(self._page_size, self._least_bytes)
@@ -252,13 +318,16 @@ class StoreCursor:
         self._reading, self._missed = True, _NONE
         self._reads += 1
         after = Cursor(tuple(self._positions))
-        self._read_page(self._limit, after, partial(self._page_is_read, self._reads, after))
+        self._in_flight.begin_reading()
+        page = self._loop.run(partial(self._recover, self._limit, after))
+        page.add_done_callback(self._loop.guarded(partial(self._page_is_read, self._reads, after)))
+        page.add_done_callback(lambda _: self._in_flight.end_reading())
 
     def _page_is_read(self, number: int, after: Cursor, future: asyncio.Future[Page]) -> None:
         if self._closed or future.cancelled():
             return
         if number != self._reads:
-            future.exception()  # seen
+            future.exception()  # or asyncio logs that nobody has looked at it
             self._on_ready()
             return
         meanwhile = self._take_meanwhile()
@@ -282,12 +351,11 @@ class StoreCursor:
                 log.error("a message is not delivered: %s", error)
         prioritized, largest = self._top > 0, 0
         for message in page:
-            lane = message.priority if prioritized else 0
-            if (message.sequence or 0) > self._positions[lane]:
+            lane, sequence = message.priority if prioritized else 0, message.sequence or 0
+            if sequence > self._positions[lane] and sequence not in self._in_flight:
                 entry = self._make_entry(message)
-                if entry is not None:
-                    self._append(lane, entry)
-                    largest = max(largest, entry.whole_size)
+                self._append(lane, entry)
+                largest = max(largest, entry.whole_size)
         self._pages.saw(largest)
         self._positions = [max(pair) for pair in zip(self._positions, page.cursor.positions, strict=True)]
 
@@ -296,9 +364,9 @@ class StoreCursor:
             return
         pause = self._backoff.pause()
         log.warning("cannot read a page, trying again in %.1f s: %s", pause, error)
-        asyncio.get_running_loop().call_later(pause, self._look_again)
+        self._loop.call_later(pause, self._retry)
 
-    def _look_again(self) -> None:
+    def _retry(self) -> None:
         self._reading = False
         if not self._closed:
             self._on_ready()
@@ -308,3 +376,89 @@ def _last_lane(before: Cursor, behind: Cursor) -> int:
     """The lane that a page ended in; the highest come first."""
     positions = zip(before.positions, behind.positions, strict=True)
     return next(lane for lane, (old, new) in enumerate(positions) if new > old)
+
+
+class LoadedCursor(StoreCursor):
+    """A cursor that holds everything stored in another cursor: in memory, or in files.
+
+    First it reads what is stored into that cursor, page by page while that has room; from then on it passes
+    on what is pushed.
+    """
+
+    def __init__(
+        self,
+        cursor: MessageCursor,
+        loop: BrokerLoop,
+        recover: Callable[[int, Cursor], Page],
+        in_flight: InFlight,
+        make_entry: Callable[[Message], Entry],
+        on_ready: Callable[[], None],
+        *,
+        memory: MemoryUsage,
+        page_size: int,
+        lanes: int = 1,
+        is_empty: bool = False,
+    ) -> None:
+        super().__init__(
+            loop,
+            recover,
+            in_flight,
+            make_entry,
+            on_ready,
+            memory=memory,
+            page_size=page_size,
+            lanes=lanes,
+            is_empty=is_empty,
+        )
+        self._cursor = cursor
+
+    def head(self) -> Entry | None:
+        head = self._cursor.head()
+        if self._unread >= 0 and not self._reading and (head is None or not self._cursor.is_full):
+            self._read()
+        return head
+
+    def pop(self) -> Entry:
+        return self._cursor.pop()
+
+    def waiting(self) -> list[Entry]:
+        return self._cursor.waiting()
+
+    def take_expired(self, now_ms: int) -> list[Entry]:
+        return self._cursor.take_expired(now_ms)
+
+    @property
+    def is_full(self) -> bool:
+        return self._cursor.is_full
+
+    @property
+    def is_empty(self) -> bool:
+        return super().is_empty and self._cursor.is_empty
+
+    @property
+    def is_window(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        super().close()
+        self._cursor.close()
+
+    def not_waiting(self, messages: Sequence[Message]) -> list[Message]:
+        # Files cannot be searched; whatever has been read is in them, or was.
+        return [
+            message
+            for message in messages
+            if (message.sequence or 0) > self._positions[message.priority if self._top else 0]
+        ]
+
+    def _rewind(self) -> None:
+        self._cursor.close()
+        self._left = [0] * len(self._left)
+        super()._rewind()
+
+    def _has_room(self) -> bool:
+        return True
+
+    def _append(self, lane: int, entry: Entry) -> None:
+        self._positions[lane] = entry.sequence
+        self._cursor.push(entry)

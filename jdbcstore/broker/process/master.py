@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from jdbcstore.abc import Store
-from jdbcstore.broker.engine import Engine
-from jdbcstore.broker.options import EngineOptions
-from jdbcstore.broker.policies import Policies
+from jdbcstore.broker.engine import Engine, EngineOptions, Policies
 from jdbcstore.broker.security import Security
 from jdbcstore.broker.stomp.connector import Connector
 from jdbcstore.broker.stomp.service import Service

@@ -1,1 +1,1 @@
-"""Queues of the broker: dispatch, acknowledgement, redelivery, dead letters."""
+"""Queues: dispatch to consumers, redelivery, dead letters, expiry and browsing."""

@@ -1,4 +1,4 @@
-"""Shows a client what queues hold, without taking anything from anybody."""
+"""Browsers: subscriptions that show a client what queues hold, and consume nothing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from asyncio import Future, Task
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from jdbcstore.abc import Cursor, MessageStore, Transaction
+from jdbcstore.abc import Cursor, MessageStore, Store, Transaction
 from jdbcstore.broker.api import Consumer, SubscriptionRequest
 from jdbcstore.broker.cursors.store import PageSize
-from jdbcstore.broker.entry import Entry, size_of
-from jdbcstore.broker.memory import MemoryUsage
-from jdbcstore.broker.parts import Parts
+from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, size_of
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination
@@ -23,11 +22,11 @@ from jdbcstore.message.selector import Selector
 log = logging.getLogger(__name__)
 
 _PAGE_BYTES = 1024 * 1024
-"""Read at once, or one message."""
+"""The size of a page; at least one message."""
 
 
 class Browsed(Protocol):
-    """A queue, to a browser."""
+    """A queue as a browser reads it."""
 
     @property
     def destination(self) -> Destination: ...
@@ -36,25 +35,33 @@ class Browsed(Protocol):
     def store(self) -> MessageStore | None: ...
 
     def transient_messages(self) -> list[Message]:
-        """What is in memory only, in order."""
+        """The messages in memory that are not stored, in order."""
 
 
 class Browser(BaseSubscription):
-    """A subscription that gets copies: first of what is stored, then of what is not.
+    """A subscription to copies: first of the stored messages, then of the transient ones.
 
-    It ends with what was there when it began. What it acknowledges only makes room for more.
+    It shows what was there when it began. An acknowledgement only makes room for more.
+
+    :param last_sequence: the last sequence in the store when the broker started: earlier messages may have
+        been delivered before
     """
 
     def __init__(
         self,
-        parts: Parts,
+        loop: BrokerLoop,
+        resources: Resources,
+        store: Store,
         request: SubscriptionRequest,
         consumer: Consumer,
         prefetch: int,
         selector: Selector | None,
         page_size: int,
+        last_sequence: int,
     ) -> None:
-        super().__init__(parts, request, consumer, prefetch, selector)
+        super().__init__(loop, resources, request, consumer, prefetch, selector)
+        self._store = store
+        self._last_sequence = last_sequence
         self._page_size = page_size
         self._pages = PageSize()
         self._queues: list[Browsed] = []
@@ -62,17 +69,17 @@ class Browser(BaseSubscription):
         self._task: Task[None] | None = None
 
     def browse(self, queue: Browsed) -> None:
-        """Show this queue too; a queue that is made later is not shown."""
+        """Show this queue too. A queue that is created later is not shown."""
         self._queues.append(queue)
 
     def begin(self) -> None:
         super().begin()
         if not self.closed:
-            self._task = self.parts.loop.create_task(self._run())
+            self._task = self._loop.create_task(self._run())
 
     async def _run(self) -> None:
         try:
-            last = await self.parts.run(self.parts.store.last_sequence)
+            last = await self._loop.run(self._store.last_sequence)
             for queue in self._queues:
                 await self._show(queue, last)
             if not self.closed:
@@ -81,8 +88,8 @@ class Browser(BaseSubscription):
             self.end(error)
 
     async def _show(self, queue: Browsed, last: int) -> None:
-        shown = _Shown(queue.destination, self._room, self.parts.memory)
-        self.sources.append(shown)
+        shown = _Shown(queue.destination, self._room, self._resources.memory)
+        self.queues.append(shown)
         transient = queue.transient_messages()
         if queue.store is not None:
             await self._show_stored(queue.store, shown, last)
@@ -92,9 +99,9 @@ class Browser(BaseSubscription):
         after: Cursor | None = None
         while not self.closed:
             limit = self._pages.most(self._page_size, _PAGE_BYTES)
-            page = await self.parts.run(lambda after=after, limit=limit: store.recover(limit, after))  # type: ignore[misc]
+            page = await self._loop.run(lambda after=after, limit=limit: store.recover(limit, after))  # type: ignore[misc]
             self._pages.saw(max(map(size_of, page), default=0))
-            known = self.parts.last_sequence
+            known = self._last_sequence
             await self._deliver_all(
                 Entry(message, shown, sequence, stored=True, redelivered=sequence <= known)
                 for message in page
@@ -113,7 +120,7 @@ class Browser(BaseSubscription):
                     return
                 self._room.clear()
                 await self._room.wait()
-            self.parts.memory.hold(entry)
+            self._resources.memory.hold(entry)
             self.deliver(entry)
 
     def close(self) -> None:
@@ -122,35 +129,35 @@ class Browser(BaseSubscription):
 
 
 class _Shown:
-    """A :class:`jdbcstore.broker.entry.Source` of copies."""
+    """A :class:`jdbcstore.broker.memory.Source` of copies."""
 
     def __init__(self, destination: Destination, room: asyncio.Event, memory: MemoryUsage) -> None:
         self.destination = destination
         self._room = room
         self._memory = memory
 
-    def given(self, entry: Entry) -> None:
-        entry.hollow(self._memory)
+    def delivered(self, entry: Entry) -> None:
+        entry.unload(self._memory)
 
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        self._memory.let_go(entries)
+        self._memory.release(entries)
         done: Future[None] = asyncio.get_running_loop().create_future()
         done.set_result(None)
         return done
 
-    def reject(self, entries: Sequence[Entry], subscription: BaseSubscription) -> Future[None]:  # noqa: ARG002
+    def reject(self, entries: Sequence[Entry]) -> Future[None]:
         return self.acknowledge(entries)
 
     def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:  # noqa: ARG002
         return False
 
     def acknowledged(self, entries: Sequence[Entry]) -> None:
-        self._memory.let_go(entries)
+        self._memory.release(entries)
 
     def retain(self, entries: Sequence[Entry]) -> None: ...
 
     def give_back(self, entries: Sequence[Entry]) -> None:
-        self._memory.let_go(entries)
+        self._memory.release(entries)
 
     def has_room(self, subscription: BaseSubscription) -> None:  # noqa: ARG002
         self._room.set()

@@ -1,7 +1,7 @@
-"""Concurrent store and dispatch: a message is with a consumer while it is being written.
+"""Concurrent store and dispatch: messages delivered to a consumer while they are being written.
 
-It is given out at once where nothing comes before it. An acknowledgement that comes before the write
-has begun cancels both; one that comes later is written behind it.
+A message is dispatched at once if none waits before it. An acknowledgement that comes before the write has
+begun cancels both; a later one is written after it.
 """
 
 from __future__ import annotations
@@ -12,26 +12,24 @@ from concurrent.futures import CancelledError
 from functools import partial
 
 from jdbcstore.abc import MessageReference, MessageStore
-from jdbcstore.broker.entry import Entry, Source
-from jdbcstore.broker.memory import MemoryUsage
-from jdbcstore.broker.parts import Parts
+from jdbcstore.broker.loop import BrokerLoop, settle
+from jdbcstore.broker.memory import Entry, MemoryUsage, Source
 from jdbcstore.broker.queues.dispatcher import Dispatcher
+from jdbcstore.broker.store_io.outbox import StoreLine
 from jdbcstore.errors import OutcomeUnknown
 from jdbcstore.message.message import Message
 from jdbcstore.util.futures import StoreFuture
 
 
-class Writing:
-    """The write of an entry that is with a consumer, or was, before it is known to be stored."""
+class _Write:
+    """A :class:`jdbcstore.broker.memory.PendingWrite`."""
 
     def __init__(self, done: Future[None]) -> None:
         self.done = done
-        """Never fails; the entry then knows whether it is stored, and its sequence."""
         self.under_way: StoreFuture[MessageReference] | None = None
         self.is_withdrawn = False
 
     def withdraw(self) -> bool:
-        """Do not write it, unless that has begun."""
         if self.under_way is not None and not self.under_way.cancel():
             return False
         self.is_withdrawn = True
@@ -47,33 +45,35 @@ class Writing:
 
 
 class ConcurrentSends:
-    """For one queue, on the loop."""
+    """The concurrent sends to one queue."""
 
     def __init__(
         self,
-        parts: Parts,
+        loop: BrokerLoop,
+        line: StoreLine,
         source: Source,
         store: MessageStore,
         memory: MemoryUsage,
         dispatcher: Dispatcher,
-        lose_sight: Callable[[], None],
+        resync: Callable[[], None],
     ) -> None:
-        self._parts = parts
+        self._loop = loop
+        self._line = line
         self._source = source
         self._store = store
         self._memory = memory
         self._dispatcher = dispatcher
-        self._lose_sight = lose_sight
+        self._resync = resync
 
     def send(self, message: Message, promise: Future[None]) -> bool:
-        """Give it out and write it; False if it has to wait its turn."""
+        """Dispatch and write a message; False if it has to wait its turn."""
         entry = Entry(message, self._source, 0, stored=True)
         subscription = self._dispatcher.taker_of_next(entry)
         if subscription is None:
             return False
-        writing = entry.writing = Writing(self._parts.loop.create_future())
-        self._memory.take(entry.size)
-        self._parts.line.submit(
+        writing = entry.writing = _Write(self._loop.create_future())
+        self._memory.increase(entry.size)
+        self._line.submit(
             partial(writing.start, partial(self._store.add_message_async, message)),
             entry.size,
             partial(self._written, entry, writing, promise),
@@ -85,7 +85,7 @@ class ConcurrentSends:
     def _written(
         self,
         entry: Entry,
-        writing: Writing,
+        writing: _Write,
         promise: Future[None],
         reference: MessageReference | None,
         error: BaseException | None,
@@ -93,18 +93,18 @@ class ConcurrentSends:
         entry.writing = None
         if reference is not None and reference.sequence >= 0:
             entry.sequence = reference.sequence
-            self._dispatcher.cover(entry)
+            self._dispatcher.dispatched_early(entry)
         else:
-            # Acknowledged before, refused, or known to the store already.
+            # Withdrawn, refused, or a duplicate to the store.
             entry.stored = False
         if isinstance(error, OutcomeUnknown):
-            self._lose_sight()
+            self._resync()
         writing.done.set_result(None)
-        self._parts.settle(promise, None if isinstance(error, CancelledError) else error)
+        settle(promise, None if isinstance(error, CancelledError) else error)
 
 
 def when_written(entries: Sequence[Entry], callback: Callable[[Entry], None]) -> Sequence[Entry]:
-    """Those entries that are not being written; the callback gets each of the others when it is."""
+    """The entries that are not being written; the callback gets each of the others once it is written."""
     writing = [entry for entry in entries if entry.writing is not None]
     for entry in writing:
         if entry.writing is not None:

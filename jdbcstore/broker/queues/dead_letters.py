@@ -1,7 +1,7 @@
-"""Where messages go that nobody could consume, or that have expired.
+"""Dead letter queues, for messages that were rejected too often or have expired.
 
-The dead letter is added and the message acknowledged in one transaction of the store, so a crash
-leaves it in one place.
+The dead letter is added and the message removed in one transaction of the store, so a crash leaves it in one
+place.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jdbcstore.abc import MessageReference, Transaction
-from jdbcstore.broker.entry import Entry, Source
-from jdbcstore.broker.parts import Parts
+from jdbcstore.broker.loop import BrokerLoop, settle
+from jdbcstore.broker.memory import Entry, Source
+from jdbcstore.broker.store_io.outbox import Outbox
 from jdbcstore.broker.store_io.transaction import Target
 from jdbcstore.config.policy import (
     DeadLetterStrategy,
@@ -36,40 +37,34 @@ _Staged = list[tuple[Target, Message, bool]]
 
 
 def expired(message: Message) -> str:
-    """The cause of death of an expired message, in ActiveMQ's words."""
+    """The delivery failure cause of an expired message, as ActiveMQ writes it."""
     return f"java.lang.Throwable: Message Expired. Expiration:{message.expiration_ms}"
 
 
 def dead_letter_queue(
     strategy: DeadLetterStrategy, destination: Destination, subscriber: str | None = None
 ) -> Destination | None:
-    """Where the dead letters of a destination go; None if they are dropped.
+    """The dead letter queue of a destination; None if dead letters are discarded.
 
-    ``subscriber`` is ``client id:name`` of a durable one.
+    :param subscriber: ``client id:name`` of a durable subscription
     """
     if isinstance(strategy, DiscardingDeadLetterStrategy):
         return None
     if not isinstance(strategy, IndividualDeadLetterStrategy):
         return Destination.queue(strategy.dead_letter_queue)
     if destination.is_topic:
-        prefix, suffix, queue = (
-            strategy.topic_prefix,
-            strategy.topic_suffix,
-            strategy.use_queue_for_topic_messages,
-        )
+        prefix, suffix = strategy.topic_prefix, strategy.topic_suffix
+        queue = strategy.use_queue_for_topic_messages
     else:
-        prefix, suffix, queue = (
-            strategy.queue_prefix,
-            strategy.queue_suffix,
-            strategy.use_queue_for_queue_messages,
-        )
+        prefix, suffix = strategy.queue_prefix, strategy.queue_suffix
+        queue = strategy.use_queue_for_queue_messages
     own = f".{subscriber}" if subscriber and strategy.destination_per_durable_subscriber else ""
     kind = DestinationKind.QUEUE if queue else DestinationKind.TOPIC
     return Destination(kind, f"{prefix}{destination.name}{own}{suffix}")
 
 
 def is_dead_letter_queue(strategy: DeadLetterStrategy, destination: Destination) -> bool:
-    """Whether what is in there is dead already."""
+    """Whether the messages of a destination are dead letters already."""
     if isinstance(strategy, DiscardingDeadLetterStrategy):
         return False
     if isinstance(strategy, IndividualDeadLetterStrategy):
@@ -78,20 +73,26 @@ def is_dead_letter_queue(strategy: DeadLetterStrategy, destination: Destination)
 
 
 def renamed(message_id: MessageId | None) -> MessageId | None:
-    """An id that prints as this one, and that a store's audit has not seen: it gets columns of its own."""
+    """An id with the same string in other columns, which a store's audit does not drop as a duplicate."""
     return None if message_id is None else MessageId(None, 0, 0, str(message_id))
 
 
 class DeadLetters:
-    """Moves entries of any source to where its policy says."""
+    """Moves entries of any source to the dead letter queue of its policy.
 
-    def __init__(self, parts: Parts, find: Callable[[Destination], Target], *, audited: bool = False) -> None:
-        self._parts = parts
+    :param find: the queue or topic of a name
+    :param audited: the store drops a message id that it has seen before, in whatever destination
+    """
+
+    def __init__(
+        self, loop: BrokerLoop, outbox: Outbox, find: Callable[[Destination], Target], *, audited: bool
+    ) -> None:
+        self._loop = loop
+        self._outbox = outbox
         self._find = find
         self._audited = audited
-        """The store drops ids that it has seen before, in whatever destination."""
 
-    def bury(
+    def move(
         self,
         source: Source,
         strategy: DeadLetterStrategy,
@@ -101,39 +102,39 @@ class DeadLetters:
         is_expiry: bool = False,
         subscriber: str | None = None,
     ) -> Future[None]:
-        """Done when it is durable. When it fails, the source is asked to retain the entries.
+        """Move entries that no consumer holds; completes when that is durable.
 
-        The entries are with no consumer.
+        If it fails, the source retains the entries.
         """
-        written = self._parts.store.transaction()
+        written = self._outbox.store.transaction()
         try:
             staged = self._stage(written, source, strategy, entries, cause, is_expiry, subscriber)
             is_written = source.stage_acknowledgement(written, entries)
         except CorruptMessage as error:
-            # It stays stored, and is looked at again after a restart.
+            # It stays stored, and is tried again after a restart.
             log.error("a dead letter cannot be read and stays where it is: %s", error)
-            return self._parts.failed(error)
+            return self._loop.failed(error)
         except StoreError as error:
             source.retain(entries)
-            return self._parts.failed(error)
+            return self._loop.failed(error)
         if not is_written and not any(stored for _, _, stored in staged):
-            self._buried(source, entries, staged, [])
-            return self._parts.done()
-        promise: Future[None] = self._parts.loop.create_future()
+            self._moved(source, entries, staged, [])
+            return self._loop.done()
+        promise: Future[None] = self._loop.create_future()
 
         def end(references: list[MessageReference], error: BaseException | None) -> None:
             if error is None:
-                self._buried(source, entries, staged, references)
-                self._parts.settle(promise, None)
+                self._moved(source, entries, staged, references)
+                settle(promise, None)
                 return
             log.warning("%s: dead letters could not be moved: %s", source.destination, error)
             if isinstance(error, OutcomeUnknown):
                 for target, _, _ in staged:
-                    target.lose_sight()
+                    target.resync()
             source.retain(entries)
-            self._parts.settle(promise, error)
+            settle(promise, error)
 
-        self._parts.line.submit(written.commit_async, sum(entry.size for entry in entries), end)
+        self._outbox.line.submit(written.commit_async, sum(entry.size for entry in entries), end)
         return promise
 
     def _stage(
@@ -146,13 +147,13 @@ class DeadLetters:
         is_expiry: bool,
         subscriber: str | None,
     ) -> _Staged:
-        place = dead_letter_queue(strategy, source.destination, subscriber)
-        if isinstance(strategy, DiscardingDeadLetterStrategy) or place is None:
+        queue = dead_letter_queue(strategy, source.destination, subscriber)
+        if isinstance(strategy, DiscardingDeadLetterStrategy) or queue is None:
             return []
-        target, staged = self._find(place), []
+        target, staged = self._find(queue), []
         for entry in entries:
             if self._is_kept(strategy, source, entry, is_expiry):
-                dead = self._dead(strategy, entry.message, place, cause(entry.message))
+                dead = self._dead_letter(strategy, entry.message, queue, cause(entry.message))
                 staged.append((target, dead, target.stage(written, dead)))
         return staged
 
@@ -163,18 +164,18 @@ class DeadLetters:
             return False
         return not is_dead_letter_queue(strategy, source.destination)
 
-    def _dead(self, strategy: _Keeping, message: Message, place: Destination, cause: str) -> Message:
+    def _dead_letter(self, strategy: _Keeping, message: Message, queue: Destination, cause: str) -> Message:
         properties: dict[str, Any] = dict(message.properties)
         expiration_ms = 0
         if strategy.expiration:
-            expiration_ms = self._parts.clock.now_ms() + round(strategy.expiration * 1000)
+            expiration_ms = self._loop.clock.now_ms() + round(strategy.expiration * 1000)
         else:
             properties.setdefault(ORIGINAL_EXPIRATION, message.expiration_ms)
         if not message.persistent:
             properties[ORIGINAL_DELIVERY_MODE] = "NON_PERSISTENT"
         properties[CAUSE] = cause
         return message.replace(
-            destination=place,
+            destination=queue,
             original_destination=message.destination,
             transaction_id=None,
             original_transaction_id=message.transaction_id,
@@ -186,7 +187,7 @@ class DeadLetters:
             sequence=None,
         )
 
-    def _buried(
+    def _moved(
         self, source: Source, entries: Sequence[Entry], staged: _Staged, references: list[MessageReference]
     ) -> None:
         stored = iter(references)

@@ -1,77 +1,147 @@
-"""Gives what waits in a queue to its consumers, in order."""
+"""Dispatch of a queue's messages to its consumers, in order."""
 
 from __future__ import annotations
 
-import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from jdbcstore.broker.cursors import Backlog, MessageCursor
-from jdbcstore.broker.cursors.lanes import Lanes
-from jdbcstore.broker.cursors.store import StoreCursor
-from jdbcstore.broker.entry import Entry
-from jdbcstore.broker.queues.consumers import Consumers
+from jdbcstore.broker.cursors.backlog import Backlog, MessageCursor
+from jdbcstore.broker.cursors.store import InFlight, StoreCursor
+from jdbcstore.broker.memory import Entry, Lanes
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.util.clock import Clock
 
-log = logging.getLogger(__name__)
 
+class Consumers:
+    """The consumers of a queue: round robin by priority among those with room; an exclusive one gets all."""
 
-class InHand:
-    """The sequences that the store still has, and that are with the broker: a page must not bring them again.
+    def __init__(self, *, use_priority: bool = True, all_exclusive: bool = False) -> None:
+        self._use_priority = use_priority
+        self._all_exclusive = all_exclusive
+        self._members: dict[BaseSubscription, int] = {}
+        """Each with its priority, in the order of subscription."""
+        self._turns: dict[int, deque[BaseSubscription]] = {}
+        """By priority, highest first: consumers that may have room, the next one first."""
+        self._in_turn: set[BaseSubscription] = set()
+        self.woken: dict[BaseSubscription, None] = {}
+        """Consumers that got room since this was cleared."""
+        self._exclusive: BaseSubscription | None = None
 
-    An entry is in hand from when it leaves its cursor until the store has forgotten it; and if a page
-    was being read then, until that page has been taken.
-    """
+    def __len__(self) -> int:
+        return len(self._members)
 
-    def __init__(self) -> None:
-        self._sequences: set[int] = set()
-        self._gone: set[int] = set()
-        self._reading = 0
+    def __iter__(self) -> Iterator[BaseSubscription]:
+        return iter(self._members)
 
-    def add(self, sequence: int) -> None:
-        self._sequences.add(sequence)
+    def add(self, subscription: BaseSubscription) -> None:
+        priority = subscription.request.priority if self._use_priority else 0
+        self._members[subscription] = priority
+        if priority not in self._turns:
+            self._turns[priority] = deque()
+            self._turns = dict(sorted(self._turns.items(), reverse=True))
+        self._choose_exclusive()
+        self.wake(subscription)
+
+    def remove(self, subscription: BaseSubscription) -> bool:
+        """Remove a consumer; True if others may now get what only this one could."""
+        priority = self._members.pop(subscription, None)
+        if priority is None:
+            return False
+        was_exclusive = subscription is self._exclusive
+        if subscription in self._in_turn:
+            self._in_turn.remove(subscription)
+            self._turns[priority].remove(subscription)
+        if priority not in self._members.values():
+            del self._turns[priority]
+        self.woken.pop(subscription, None)
+        self._choose_exclusive()
+        return was_exclusive
+
+    def wake(self, subscription: BaseSubscription) -> None:
+        """The consumer has room."""
+        if subscription not in self._members:
+            return
+        self.woken[subscription] = None
+        if subscription not in self._in_turn:
+            self._in_turn.add(subscription)
+            self._turns[self._members[subscription]].append(subscription)
 
     @property
-    def count(self) -> int:
-        """Of those in hand, and of pages that are being read."""
-        return len(self._sequences) + self._reading
+    def any_room(self) -> bool:
+        """Whether any consumer may have room."""
+        return bool(self._in_turn)
 
-    def __contains__(self, sequence: int) -> bool:
-        return sequence in self._sequences or sequence in self._gone
+    def next_for(self, entry: Entry) -> BaseSubscription | None:
+        """The consumer that gets an entry; None if none with room wants it."""
+        if self._exclusive is not None:
+            return self._next_exclusive(self._exclusive, entry)
+        for turns in self._turns.values():
+            for _ in range(len(turns)):
+                subscription = turns[0]
+                if subscription.room <= 0:
+                    turns.popleft()
+                    self._in_turn.remove(subscription)
+                    continue
+                turns.rotate(-1)
+                if subscription.wants(entry.message):
+                    return subscription
+        return None
 
-    def remove(self, entries: Sequence[Entry]) -> None:
-        """The store has forgotten them."""
-        gone = [entry.sequence for entry in entries]
-        self._sequences.difference_update(gone)
-        if self._reading:
-            self._gone.update(gone)
+    def _next_exclusive(self, exclusive: BaseSubscription, entry: Entry) -> BaseSubscription | None:
+        if exclusive.room <= 0:
+            # No other consumer gets anything.
+            self._in_turn.clear()
+            for turns in self._turns.values():
+                turns.clear()
+            return None
+        return exclusive if exclusive.wants(entry.message) else None
 
-    def release(self, entries: Sequence[Entry]) -> None:
-        """The store has them, and nobody else: a page brings them again."""
-        self._sequences.difference_update(entry.sequence for entry in entries)
+    @property
+    def woken_room(self) -> bool:
+        """Whether a woken consumer has room."""
+        return any(subscription.room > 0 for subscription in self.woken)
 
-    def begin_reading(self) -> None:
-        if not self._reading:
-            self._gone.clear()
-        self._reading += 1
+    def next_woken_for(self, entry: Entry) -> BaseSubscription | None:
+        """The woken consumer that gets an entry."""
+        for subscription in self.woken:
+            allowed = self._exclusive is None or self._exclusive is subscription
+            if allowed and subscription.room > 0 and subscription.wants(entry.message):
+                return subscription
+        return None
 
-    def end_reading(self) -> None:
-        self._reading -= 1
+    def is_wanted(self, entry: Entry) -> bool:
+        """Whether any consumer wants an entry, with room now or not."""
+        if self._exclusive is not None:
+            return self._exclusive.wants(entry.message)
+        return any(subscription.wants(entry.message) for subscription in self._members)
+
+    def _choose_exclusive(self) -> None:
+        """The first subscribed one of the highest priority."""
+        candidates = [
+            subscription
+            for subscription in self._members
+            if self._all_exclusive or subscription.request.exclusive
+        ]
+        chosen = max(candidates, key=self._members.__getitem__, default=None)
+        if chosen is not self._exclusive:
+            self._exclusive = chosen
+            for subscription in self._members:
+                self.wake(subscription)
 
 
 class Dispatcher:
-    """What waits: in two backlogs, of stored messages and of others; and what was passed over.
+    """Waiting messages, in one backlog of stored and one of transient messages, and those passed over.
 
-    A message that those who have room do not want is set aside (``blocked``) until one of the others
-    has room. One that no consumer wants is left to the store until there are other consumers. It is kept
-    where it is not stored, or has come back from a consumer, which the store does not know.
+    A message that no consumer with room wants is set aside (``blocked``) until another has room. One that no
+    consumer wants at all is left to the store until there are other consumers; it stays in memory if it is
+    not stored, or has come back from a consumer, which the store does not know.
     """
 
     def __init__(
         self,
         stored: MessageCursor,
         transient: MessageCursor,
+        in_flight: InFlight,
         consumers: Consumers,
         clock: Clock,
         on_expired: Callable[[Sequence[Entry]], None],
@@ -81,7 +151,7 @@ class Dispatcher:
     ) -> None:
         self.stored = Backlog(stored, lanes)
         self.transient = Backlog(transient, lanes)
-        self.in_hand = InHand()
+        self._in_flight = in_flight
         self._consumers = consumers
         self._clock = clock
         self._on_expired = on_expired
@@ -92,7 +162,7 @@ class Dispatcher:
         self._transient_turn = False
 
     def run(self) -> None:
-        """Deliver all that can be delivered now."""
+        """Deliver every message that can be delivered now."""
         consumers = self._consumers
         expired: list[Entry] = []
         if self._blocked.count:
@@ -119,25 +189,25 @@ class Dispatcher:
             self._on_expired(expired)
 
     def taker_of_next(self, entry: Entry) -> BaseSubscription | None:
-        """Who gets a message that comes now; None if anything waits before it, or nobody takes it."""
+        """The consumer for a message that arrives now; None if others wait before it, or none takes it."""
         cursor = self._store_cursor
         if cursor is None or not cursor.is_up_to_date or self._blocked.count or self._is_expired(entry):
             return None
         return self._consumers.next_for(entry) if self.stored.head() is None else None
 
-    def cover(self, entry: Entry) -> None:
-        """What was given out before it was stored is stored now."""
-        self.in_hand.add(entry.sequence)
+    def dispatched_early(self, entry: Entry) -> None:
+        """An entry that was delivered before it was stored is stored now."""
+        self._in_flight.add(entry.sequence)
         if self._store_cursor is not None:
-            self._store_cursor.cover(entry)
+            self._store_cursor.skip(entry)
 
     def _take(self, backlog: Backlog, entry: Entry) -> None:
         backlog.pop(entry)
         if entry.stored:
-            self.in_hand.add(entry.sequence)
+            self._in_flight.add(entry.sequence)
 
     def _next(self) -> Backlog | None:
-        """Where the next message waits: stored and not stored ones in turns."""
+        """The backlog of the next message: stored and transient ones in turns."""
         stored, transient = self.stored.head(), self.transient.head()
         if transient is None:
             return None if stored is None else self.stored
@@ -152,7 +222,7 @@ class Dispatcher:
         return 0 < expiration_ms < self._clock.now_ms()
 
     def _unblock(self, expired: list[Entry]) -> None:
-        """Give what was set aside to those who have room again."""
+        """Deliver what was set aside to consumers that have room again."""
         consumers, kept = self._consumers, []
         while self._blocked.count and consumers.woken_room:
             entry = self._blocked.pop()
@@ -171,32 +241,32 @@ class Dispatcher:
             self._blocked.append(entry)
         elif entry.stored and self._store_cursor is not None and not entry.returned:
             self._store_cursor.leave(entry)
-            self.in_hand.release([entry])
+            self._in_flight.release([entry])
         else:
             self._unwanted.append(entry)
 
     def give_back(self, entries: Sequence[Entry]) -> None:
-        """They wait again, in their places."""
-        # What was set aside would overtake them.
+        """Put entries back in their places."""
+        # What was set aside would overtake them otherwise.
         entries = [*entries, *self._blocked]
         self._blocked.clear()
         self.stored.give_back([entry for entry in entries if entry.stored])
         self.transient.give_back([entry for entry in entries if not entry.stored])
 
     def reconsider(self) -> None:
-        """There are other consumers, who may want what nobody wanted."""
+        """Offer what no consumer wanted to other consumers."""
         unwanted, self._unwanted = self._unwanted, deque()
         self.give_back(unwanted)
         if self._store_cursor is not None:
-            self._store_cursor.go_back()
+            self._store_cursor.rewind()
 
     def waiting_transient(self) -> list[Entry]:
-        """What waits in memory and is not stored, roughly in order."""
+        """The transient messages in memory, roughly in order."""
         aside = [entry for entry in (*self._unwanted, *self._blocked) if not entry.stored]
         return [*aside, *self.transient.waiting()]
 
     def take_expired(self) -> list[Entry]:
-        """Take out what has expired, of what is in memory and waits."""
+        """Remove the expired ones of the waiting messages in memory."""
         now_ms = self._clock.now_ms()
         expired = [*self.stored.take_expired(now_ms), *self.transient.take_expired(now_ms)]
         expired += self._blocked.take_expired(now_ms)
@@ -205,13 +275,13 @@ class Dispatcher:
             (expired if self._is_expired(entry) else self._unwanted).append(entry)
         for entry in expired:
             if entry.stored:
-                self.in_hand.add(entry.sequence)
+                self._in_flight.add(entry.sequence)
         return expired
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits here or is with a consumer, and nothing is stored."""
-        aside = self._blocked.count or self._unwanted or self.in_hand.count
+        """Whether nothing waits, is with a consumer or is stored."""
+        aside = self._blocked.count or self._unwanted or self._in_flight.count
         return not aside and self.stored.is_empty and self.transient.is_empty
 
     def close(self) -> None:

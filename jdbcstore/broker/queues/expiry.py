@@ -1,4 +1,4 @@
-"""Looks now and then for messages of a queue that have expired and that no consumer asks for."""
+"""The periodic search of a queue for expired messages that no consumer asks for."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from asyncio import Future, Task, TimerHandle
 from collections.abc import Callable, Sequence
 
 from jdbcstore.abc import Cursor, MessageStore, Page
-from jdbcstore.broker.cursors.store import PageSize, StoreCursor
-from jdbcstore.broker.entry import Entry, size_of
-from jdbcstore.broker.parts import Parts
+from jdbcstore.broker.cursors.store import InFlight, PageSize, StoreCursor
+from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.broker.memory import Entry, size_of
 from jdbcstore.broker.queues.dispatcher import Dispatcher
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import StoreError
@@ -18,24 +18,26 @@ from jdbcstore.message.message import Message
 log = logging.getLogger(__name__)
 
 _PAGE_BYTES = 1024 * 1024
-"""Read at once, or one message."""
+"""The size of a page; at least one message."""
 
 
 class ExpirySweep:
-    """Every ``expire_messages_period``: first through memory, then through the store, page by page."""
+    """A search every ``expire_messages_period``: first in memory, then in the store, page by page."""
 
     def __init__(
         self,
-        parts: Parts,
+        loop: BrokerLoop,
         policy: PolicyEntry,
         dispatcher: Dispatcher,
+        in_flight: InFlight,
         store: MessageStore | None,
         take: Callable[[Message], Entry],
         on_expired: Callable[[Sequence[Entry]], Future[None]],
     ) -> None:
-        self._parts = parts
+        self._loop = loop
         self._policy = policy
         self._dispatcher = dispatcher
+        self._in_flight = in_flight
         self._store = store
         self._take = take
         self._on_expired = on_expired
@@ -46,22 +48,22 @@ class ExpirySweep:
 
     def _wait(self) -> None:
         if self._policy.expire_messages_period > 0:
-            self._timer = self._parts.loop.call_later(self._policy.expire_messages_period, self._begin)
+            self._timer = self._loop.call_later(self._policy.expire_messages_period, self._begin)
 
     def _begin(self) -> None:
-        self._task = self._parts.loop.create_task(self._run())
+        self._task = self._loop.create_task(self._run())
 
     async def _run(self) -> None:
         try:
             await self.sweep()
         except StoreError as error:
-            log.warning("expired messages are looked for again later: %s", error)
+            log.warning("the search for expired messages failed and will be repeated: %s", error)
         self._wait()
 
     async def sweep(self) -> None:
-        """Look once.
+        """Search once.
 
-        :raises StoreError: not all were found, or moved
+        :raises StoreError: not all were found or moved
         """
         expired = self._dispatcher.take_expired()
         if expired:
@@ -80,24 +82,21 @@ class ExpirySweep:
             after = page.cursor
 
     async def _read(self, store: MessageStore, after: Cursor | None) -> Page:
-        in_hand, limit = (
-            self._dispatcher.in_hand,
-            self._pages.most(self._policy.max_expire_page_size, _PAGE_BYTES),
-        )
-        in_hand.begin_reading()
+        limit = self._pages.most(self._policy.max_expire_page_size, _PAGE_BYTES)
+        self._in_flight.begin_reading()
         try:
-            return await self._parts.run(lambda: store.recover_expired(limit, after))
+            return await self._loop.run(lambda: store.recover_expired(limit, after))
         finally:
-            in_hand.end_reading()
+            self._in_flight.end_reading()
 
     def _found(self, page: Page) -> list[Entry]:
-        """What is nowhere else in the broker; from now on it is in hand."""
-        in_hand, cursor = self._dispatcher.in_hand, self._dispatcher.stored.cursor
+        """The messages of a page that are nowhere else in the broker; they are in flight from now on."""
+        cursor = self._dispatcher.stored.cursor
         found = []
-        for message in cursor.not_here(page) if isinstance(cursor, StoreCursor) else page:
+        for message in cursor.not_waiting(page) if isinstance(cursor, StoreCursor) else page:
             sequence = message.sequence or 0
-            if sequence not in in_hand:
-                in_hand.add(sequence)
+            if sequence not in self._in_flight:
+                self._in_flight.add(sequence)
                 found.append(self._take(message))
         return found
 

@@ -1,219 +1,301 @@
-"""A queue: every message goes to one of its consumers."""
+"""A queue: every message is delivered to one of its consumers.
+
+Persistent messages are written to the store first, together with the other sends of the same turn of the
+loop, and then wait in a cursor until the dispatcher delivers them. A message leaves the store when its
+acknowledgement is written, again one write for all of a turn.
+"""
 
 from __future__ import annotations
 
 import logging
 from asyncio import Future
 from collections.abc import Callable, Sequence
-from functools import partial
+from itertools import count
 
-from jdbcstore.abc import Cursor, MessageReference, MessageStore, Page, Transaction
-from jdbcstore.broker.cursors import MemoryCursor, MessageCursor
-from jdbcstore.broker.cursors.queue import cursor_of_stored, cursor_of_transient
-from jdbcstore.broker.cursors.store import StoreCursor
-from jdbcstore.broker.entry import Entry
-from jdbcstore.broker.filling import Filling
-from jdbcstore.broker.memory import MemoryUsage
-from jdbcstore.broker.parts import Parts
+from jdbcstore.abc import MessageReference, MessageStore, Transaction
+from jdbcstore.broker.api import Promise
+from jdbcstore.broker.cursors.backlog import MemoryCursor, MessageCursor
+from jdbcstore.broker.cursors.choice import cursor_of_stored, memory_or_file
+from jdbcstore.broker.cursors.store import InFlight, StoreCursor
+from jdbcstore.broker.loop import BrokerLoop, settle
+from jdbcstore.broker.memory import Entry, FlowControl, MemoryUsage, Resources
 from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.concurrent import ConcurrentSends, when_written
-from jdbcstore.broker.queues.consumers import Consumers
-from jdbcstore.broker.queues.dispatcher import Dispatcher
+from jdbcstore.broker.queues.dead_letters import DeadLetters
+from jdbcstore.broker.queues.dispatcher import Consumers, Dispatcher
 from jdbcstore.broker.queues.expiry import ExpirySweep
-from jdbcstore.broker.queues.intake import Intake
-from jdbcstore.broker.queues.rejections import Rejections
-from jdbcstore.broker.subscription import BaseSubscription, all_done, then
+from jdbcstore.broker.queues.redelivery import MAX_DELAYED, Rejections
+from jdbcstore.broker.store_io.outbox import AcknowledgementBatch, Outbox, PendingSend
+from jdbcstore.broker.store_io.transaction import Target
+from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import SpillFailed
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
+from jdbcstore.util.futures import StoreFuture
 
 log = logging.getLogger(__name__)
 
 
 class Queue:
-    """The messages of one queue that are on their way: from the store, to consumers, out of the store.
+    """One queue of the broker: a target of sends, and a :class:`~jdbcstore.broker.memory.Source` of entries.
 
-    Acknowledgements of one turn of the loop are one write.
+    Messages keep the order in which their producers sent them, within a priority if the policy is
+    prioritized; stored and transient messages are ordered separately. Every method is called on the loop.
+
+    :param find: the destination of a name now: one that was idle and is closed passes late messages on to it
+    :param last_sequence: the last sequence in the store when the broker started: messages up to it may have
+        been delivered before, and are marked as redelivered
+    :param concurrent: whether messages are dispatched while they are being written
+    :param is_empty: whether the store is known to hold nothing of this queue
     """
 
     def __init__(
-        self, parts: Parts, destination: Destination, policy: PolicyEntry, *, is_empty: bool = False
+        self,
+        loop: BrokerLoop,
+        resources: Resources,
+        outbox: Outbox,
+        dead_letters: DeadLetters,
+        find: Callable[[Destination], Target],
+        destination: Destination,
+        policy: PolicyEntry,
+        *,
+        last_sequence: int,
+        concurrent: bool = False,
+        is_empty: bool = False,
     ) -> None:
-        self._parts = parts
-        self._destination = destination
+        self._loop = loop
+        self._resources = resources
+        self._outbox = outbox
+        self._find = find
+        self.destination = destination
         self.policy = policy
+        self._last_sequence = last_sequence
         self.memory = MemoryUsage(
-            policy.memory_limit or parts.memory.limit,
+            policy.memory_limit or resources.memory.limit,
             high_water_mark=policy.cursor_memory_high_water_mark,
-            parent=parts.memory,
+            parent=resources.memory,
         )
-        self._store: MessageStore | None = None
+        self.store: MessageStore | None = None
         if not destination.is_temporary:
-            self._store = parts.store.queue(destination, prioritized=policy.prioritized_messages)
+            self.store = outbox.store.queue(destination, prioritized=policy.prioritized_messages)
+        self._in_flight = InFlight()
         lanes = 10 if policy.prioritized_messages else 1
-        stored, transient = (
-            self._make_stored(lanes, is_empty),
-            cursor_of_transient(
-                self, policy, self.memory, lanes, parts, may_read=lambda: not self._is_held_up()
-            ),
-        )
+        stored, transient = self._make_stored(lanes, is_empty), self._make_transient(lanes)
         self.consumers = Consumers(
             use_priority=policy.use_consumer_priority,
             all_exclusive=policy.all_consumers_exclusive_by_default,
         )
-        self._rejections = Rejections(parts, self, policy)
+        self._rejections = Rejections(loop, dead_letters, self, self.store, self.memory, policy)
         self._dispatcher = Dispatcher(
             stored,
             transient,
+            self._in_flight,
             self.consumers,
-            parts.clock,
-            self._rejections.expired,
+            loop.clock,
+            self._rejections.expire,
             lanes=lanes,
             most_blocked=5 * policy.max_page_size,
         )
-        self._intake = Intake(parts, policy, self.memory, self, self._store, stored, transient)
-        self.send = self._intake.send
-        self.room = self._intake.room
-        self.before = self._intake.before
-        if parts.concurrent and self._store is not None:
-            self._intake.concurrent = ConcurrentSends(
-                parts, self, self._store, self.memory, self._dispatcher, self.lose_sight
+        self._stored_flow = self._make_flow(stored)
+        self._transient_flow = self._make_flow(transient)
+        self._concurrent: ConcurrentSends | None = None
+        if concurrent and self.store is not None:
+            self._concurrent = ConcurrentSends(
+                loop,
+                outbox.line,
+                self,
+                self.store,
+                self.memory,
+                self._dispatcher,
+                self.resync,
             )
+        self._ahead = 0
+        """Messages being written that have to be dispatched before any that comes now."""
         self.expiry = ExpirySweep(
-            parts, policy, self._dispatcher, self._store, self._take_stored, self._rejections.bury_expired
+            loop,
+            policy,
+            self._dispatcher,
+            self._in_flight,
+            self.store,
+            self._take_stored,
+            self._rejections.move_expired,
         )
-        self._is_used = True
-        """Since it was last asked whether it is idle."""
+        self._acknowledgements = AcknowledgementBatch(
+            loop, outbox.line, self._write_acknowledgements, self._in_flight.removed, self._not_acknowledged
+        )
+        self._numbers = count(1)
+        """The order of transient messages."""
+        self._was_used = True
+        """Since :meth:`is_idle` was called last."""
         self._is_closed = False
-        self._filling = Filling(parts, self.memory, self.retain, self.acknowledged)
-        self._is_window = self._store is not None and isinstance(stored, StoreCursor) and stored.is_window
-        self._delivered: dict[int, int] = {}
-        """The redelivery counts of what has come back from a consumer, and is in the store alone."""
-        self._acknowledged: list[Entry] = []
-        self._acknowledging: list[Future[None]] = []
-
-    def is_idle(self) -> bool:
-        was_used, self._is_used = self._is_used, False
-        holds = self.memory.used or len(self.consumers) or not self._dispatcher.is_empty
-        under_way = self._intake.is_waiting or self._acknowledged or self._rejections.count
-        return not (was_used or holds or under_way)
-
-    @property
-    def destination(self) -> Destination:
-        return self._destination
-
-    def touch(self) -> None:
-        self._parts.touch(self)
+        self._is_window = isinstance(stored, StoreCursor) and stored.is_window
 
     def _make_stored(self, lanes: int, is_empty: bool) -> MessageCursor:
-        if self._store is None:
+        if self.store is None:
             return MemoryCursor(self.memory, lanes)
         return cursor_of_stored(
+            self.policy.pending_queue_policy,
+            f"stored messages of {self.destination}",
             self,
-            self.policy,
-            self.memory,
-            lanes,
-            self._parts,
-            read=partial(self._read_page, self._store),
-            make_entry=self._entry_of_page,
-            on_ready=self._page_is_ready,
-            on_lost=self._lose,
+            self._loop,
+            self._resources,
+            self.store.recover,
+            self._in_flight,
+            self._entry_of,
+            self._wake,
+            memory=self.memory,
+            page_size=self.policy.max_page_size,
+            lanes=lanes,
+            on_lost=self._on_lost,
             is_empty=is_empty,
         )
 
+    def _make_transient(self, lanes: int) -> MessageCursor:
+        """The cursor of transient messages: beside the store's cursor it may use files, as in ActiveMQ."""
+        return memory_or_file(
+            self.policy.pending_queue_policy,
+            f"messages of {self.destination} that are not stored",
+            lambda _: self,
+            self._resources,
+            self.memory,
+            lanes,
+            may_read=lambda: not self._is_held_up(),
+        )
+
+    def _make_flow(self, cursor: MessageCursor) -> FlowControl:
+        return FlowControl(
+            self._loop,
+            self._resources,
+            self.destination,
+            self.policy,
+            self.memory,
+            lambda: cursor.is_full,
+            self._wake,
+        )
+
+    def _wake(self) -> None:
+        self._loop.schedule(self)
+
     def _is_held_up(self) -> bool:
-        """Whether there is no memory to read more from files, and something is with consumers."""
+        """Whether a consumer's unacknowledged messages leave no memory to read more from files."""
         if not self.memory.is_full:
             return False
         holder = next((one for one in self.consumers if one.held), None)
         if holder is None:
             return False
-        self.memory.when_room(self.touch)
-        self._parts.notices.held_up(self.memory, holder.request, self._destination)
+        self.memory.when_room(self._wake)
+        self._resources.notices.held_up(self.memory.reached, holder.request, self.destination)
         return True
 
-    def _lose(self, error: SpillFailed) -> None:
-        """A file could not be read back: its messages are still stored."""
-        log.error("%s is read anew from the store: %s", self._destination, error)
+    def _on_lost(self, error: SpillFailed) -> None:
+        """A temporary file cannot be read back; its messages are still stored."""
+        log.error("%s is read again from the store: %s", self.destination, error)
         # Not in the middle of a dispatch.
-        self._parts.loop.call_soon(self._start_over)
+        self._loop.call_soon(self._start_over)
 
     def _start_over(self) -> None:
         cursor = self._dispatcher.stored.cursor
         if isinstance(cursor, StoreCursor):
             cursor.start_over()
-        self.touch()
-
-    def _read_page(
-        self, store: MessageStore, limit: int, after: Cursor, then: Callable[[Future[Page]], None]
-    ) -> None:
-        self._dispatcher.in_hand.begin_reading()
-        page = self._parts.run(lambda: store.recover(limit, after))
-        page.add_done_callback(self._parts.guarded(then))
-
-    def _page_is_ready(self) -> None:
-        self._dispatcher.in_hand.end_reading()
-        self.touch()
-
-    def _entry_of_page(self, message: Message) -> Entry | None:
-        return None if (message.sequence or 0) in self._dispatcher.in_hand else self._entry_of(message)
+        self._wake()
 
     def _entry_of(self, message: Message) -> Entry:
+        """The entry of a message read from the store."""
         sequence = message.sequence or 0
-        known = sequence <= self._parts.last_sequence
-        count = self._delivered.get(sequence) if self._delivered else None
-        if count is None:
-            return Entry(message, self, sequence, stored=True, redelivered=known)
-        message = message.replace(redelivery_counter=count)
+        redeliveries = self._in_flight.redeliveries.get(sequence)
+        if redeliveries is None:
+            return Entry(message, self, sequence, stored=True, redelivered=sequence <= self._last_sequence)
+        message = message.replace(redelivery_counter=redeliveries)
         entry = Entry(message, self, sequence, stored=True, redelivered=True)
         entry.returned = True
         return entry
 
     def _take_stored(self, message: Message) -> Entry:
         entry = self._entry_of(message)
-        self.memory.take(entry.size)
+        self.memory.increase(entry.size)
         return entry
 
     # Sending
 
+    def send(self, message: Message, connection_id: str) -> Future[None]:
+        """Completes when the message is durable, if it is persistent, and there is room for more."""
+        stored = message.persistent and self.store is not None
+        flow = self._stored_flow if stored else self._transient_flow
+        if flow.must_wait:
+            return flow.block(message, connection_id)
+        if not stored:
+            self.arrive(message, None, connection_id)
+            return self._loop.done()
+        promise = Promise(loop=self._loop.events)
+        if self._concurrent is not None:
+            # Not before what its connection has sent earlier.
+            if not self._ahead and not self._outbox.committing and self._concurrent.send(message, promise):
+                return promise
+            self._ahead += 1
+            promise.add_done_callback(self._landed)
+        self._outbox.add(PendingSend(message, self, connection_id, promise))
+        return promise
+
+    def _landed(self, _: Future[None]) -> None:
+        self._ahead -= 1
+
+    def _is_stored(self, message: Message) -> bool:
+        return message.persistent and self.store is not None
+
     def stage(self, transaction: Transaction, message: Message) -> bool:
-        if not self._intake.is_stored(message):
+        """Add the message to a store transaction; False if it is not stored."""
+        if not self._is_stored(message):
             return False
-        transaction.queue(self._destination).add_message(message)
+        transaction.queue(self.destination).add_message(message)
         return True
 
+    def before(self, connection_id: str) -> list[Future[None]]:
+        """What must complete before the connection may commit messages sent here."""
+        passed = (self._stored_flow.passed(connection_id), self._transient_flow.passed(connection_id))
+        return [future for future in passed if future is not None]
+
+    def room(self, message: Message) -> Future[None]:
+        """Completes when the producer that has just staged this message may send more."""
+        return (self._stored_flow if self._is_stored(message) else self._transient_flow).room()
+
     def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:
-        """A message is here: committed under this reference, or not stored."""
+        """A message was committed under this reference, or is not stored."""
         if self._is_closed:
-            self._parts.find(self._destination).arrive(message, reference, connection_id)
+            self._find(self.destination).arrive(message, reference, connection_id)
             return
-        self._is_used = True
+        self._was_used = True
         if reference is None:
-            entry = Entry(message, self, next(self._parts.numbers), stored=False)
+            entry = Entry(message, self, next(self._numbers), stored=False)
             self._dispatcher.transient.cursor.push(entry)
-        elif reference.sequence >= 0:  # else the store has seen it before
+        elif reference.sequence >= 0:  # else the store has dropped it as a duplicate
             if message.message_id is not reference.message_id:
                 message = message.replace(message_id=reference.message_id)
             self._dispatcher.stored.cursor.push(Entry(message, self, reference.sequence, stored=True))
-        self.touch()
+        self._loop.schedule(self)
 
-    def lose_sight(self) -> None:
+    def resync(self) -> None:
+        """Read from the store what a write of unknown outcome may have committed."""
         if self._is_closed:
-            self._parts.find(self._destination).lose_sight()
+            self._find(self.destination).resync()
             return
         cursor = self._dispatcher.stored.cursor
         if isinstance(cursor, StoreCursor):
-            cursor.lose_sight()
-            self.touch()
+            cursor.resync()
+            self._wake()
+
+    def _admit_blocked(self) -> None:
+        """Let blocked producers send, if there is room now."""
+        while (blocked := self._stored_flow.take()) is not None:
+            self._outbox.add(PendingSend(blocked.message, self, blocked.connection_id, blocked.promise))
+        while (blocked := self._transient_flow.take()) is not None:
+            self.arrive(blocked.message, None, blocked.connection_id)
+            settle(blocked.promise, None)
 
     # Consuming
 
-    @property
-    def store(self) -> MessageStore | None:
-        return self._store
-
     def transient_messages(self) -> list[Message]:
+        """The messages in memory that are not stored, in order, for browsers."""
         held = [
             entry.message
             for subscription in self.consumers
@@ -223,139 +305,119 @@ class Queue:
         return held + [entry.message for entry in self._dispatcher.waiting_transient()]
 
     def add(self, subscription: BaseSubscription) -> None:
+        """Start to serve a consumer or a browser."""
         if isinstance(subscription, Browser):
             subscription.browse(self)
             return
-        subscription.sources.append(self)
+        subscription.queues.append(self)
         self.consumers.add(subscription)
         self._dispatcher.reconsider()
-        self.touch()
+        self._wake()
 
     def has_room(self, subscription: BaseSubscription) -> None:
         self.consumers.wake(subscription)
-        self.touch()
+        self._loop.schedule(self)
 
     def leave(self, subscription: BaseSubscription) -> None:
         if self.consumers.remove(subscription):
             self._dispatcher.reconsider()
-            self.touch()
+            self._wake()
+
+    def delivered(self, entry: Entry) -> None:
+        if self._is_window and self.memory.is_high and entry.stored and entry.writing is None:
+            entry.unload(self.memory)
 
     def give_back(self, entries: Sequence[Entry]) -> None:
+        """Put entries back in their places."""
         entries = when_written(entries, self._give_back_late)
-        hollow = [entry for entry in entries if entry.is_hollow]
-        self._dispatcher.give_back([entry for entry in entries if not entry.is_hollow])
-        if hollow:
-            # With all that waits: it would come before them.
-            self._read_again([*hollow, *self._dispatcher.stored.take_returned()])
-        self.touch()
-
-    def _read_again(self, entries: Sequence[Entry]) -> None:
-        """They are in the store: pages bring them in their places."""
-        cursor = self._dispatcher.stored.cursor
-        assert isinstance(cursor, StoreCursor)  # noqa: S101 - else none is dropped
-        self._delivered.update((entry.sequence, entry.message.redelivery_counter) for entry in entries)
-        self._dispatcher.in_hand.release(entries)
-        for entry in entries:
-            cursor.leave(entry)
-        cursor.go_back()
-
-    def given(self, entry: Entry) -> None:
-        if self._is_window and self.memory.is_high and entry.stored and entry.writing is None:
-            entry.hollow(self.memory)
+        unloaded = [entry for entry in entries if entry.is_unloaded]
+        self._dispatcher.give_back([entry for entry in entries if not entry.is_unloaded])
+        if unloaded:
+            cursor = self._dispatcher.stored.cursor
+            assert isinstance(cursor, StoreCursor)  # noqa: S101 - others' entries are never unloaded
+            # With all that waits: it would be dispatched before them otherwise.
+            cursor.read_again([*unloaded, *self._dispatcher.stored.take_returned()])
+        self._wake()
 
     def _give_back_late(self, entry: Entry) -> None:
         if entry.stored:
             self.give_back([entry])
         else:
-            # Its producer was told that it could not be stored.
-            self.memory.release(entry.size)
+            # Its producer knows that it is not stored.
+            self.memory.decrease(entry.size)
 
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        if self._intake.concurrent is not None:
+        """Remove consumed entries; completes once that is durable."""
+        if self._concurrent is not None:
             late = [entry for entry in entries if entry.writing and not entry.writing.withdraw()]
             if late:
-                written = [entry.writing.done for entry in late if entry.writing]
-                return then(
-                    self._parts.loop,
-                    all_done(self._parts.loop, written),
-                    lambda: self._acknowledge(entries),
-                )
+                written = self._loop.all_done([entry.writing.done for entry in late if entry.writing])
+                return self._loop.after(written, lambda: self._acknowledge(entries))
         return self._acknowledge(entries)
 
     def _acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
         stored = [entry for entry in entries if entry.stored and entry.writing is None]
-        self.memory.release(sum([entry.size for entry in entries]))
+        self.memory.decrease(sum([entry.size for entry in entries]))
         if not stored:
-            return self._parts.done()
-        promise: Future[None] = self._parts.loop.create_future()
-        self._acknowledged.extend(stored)
-        self._acknowledging.append(promise)
-        self.touch()
-        return promise
+            return self._loop.done()
+        self._loop.schedule(self)
+        return self._acknowledgements.add(stored)
+
+    def _write_acknowledgements(self, entries: list[Entry]) -> StoreFuture[None]:
+        assert self.store is not None  # noqa: S101 - stored entries are of a store
+        return self.store.acknowledge_async(*[entry.sequence for entry in entries])
+
+    def _not_acknowledged(self, entries: Sequence[Entry]) -> None:
+        self.memory.increase(sum([entry.size for entry in entries]))
+        self.give_back(entries)
 
     def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
+        """Add the acknowledgement to a store transaction; False if none of the entries is stored."""
         stored = [entry.sequence for entry in entries if entry.stored]
         if stored:
-            transaction.queue(self._destination).acknowledge(*stored)
+            transaction.queue(self.destination).acknowledge(*stored)
         return bool(stored)
 
     def acknowledged(self, entries: Sequence[Entry]) -> None:
-        self.memory.release(sum([entry.size for entry in entries]))
-        self._forget([entry for entry in entries if entry.stored])
-
-    def _forget(self, entries: Sequence[Entry]) -> None:
-        """The store has."""
-        self._dispatcher.in_hand.remove(entries)
-        if self._delivered:
-            for entry in entries:
-                self._delivered.pop(entry.sequence, None)
+        """The staged acknowledgement has been committed."""
+        self.memory.decrease(sum([entry.size for entry in entries]))
+        self._in_flight.removed([entry for entry in entries if entry.stored])
 
     def retain(self, entries: Sequence[Entry]) -> None:
+        """Deliver entries again that could not be dead-lettered."""
         self._rejections.retain(entries)
 
-    def reject(self, entries: Sequence[Entry], subscription: BaseSubscription | None) -> Future[None]:  # noqa: ARG002
+    def reject(self, entries: Sequence[Entry]) -> Future[None]:
+        """Redeliver or dead-letter entries, as the policy says; completes when that is durable."""
         entries = when_written(entries, self._reject_late)
-        return self._filling.then(self._store, entries, self._rejections.reject)
+        return self._rejections.reload(entries, self._rejections.reject)
 
     def _reject_late(self, entry: Entry) -> None:
         if entry.stored:
-            self.reject([entry], None).add_done_callback(Future.exception)  # it is logged
+            self.reject([entry]).add_done_callback(Future.exception)  # it is logged
         else:
-            self.memory.release(entry.size)
+            self.memory.decrease(entry.size)
 
-    # What happens once in a turn of the loop
+    # Once per turn of the loop
 
     def turn(self) -> None:
-        if self._acknowledged:
-            self._write_acknowledgements()
-        self._intake.let_in()
-        if not self._rejections.are_many:
+        """Write acknowledgements, admit blocked producers, and dispatch."""
+        if self._acknowledgements.entries:
+            self._acknowledgements.turn()
+        self._admit_blocked()
+        if len(self._rejections.delayed) < MAX_DELAYED:
             self._dispatcher.run()
 
-    def _write_acknowledgements(self) -> None:
-        assert self._store is not None  # noqa: S101 - stored entries are of a store
-        entries, self._acknowledged = self._acknowledged, []
-        promises, self._acknowledging = self._acknowledging, []
-        self._parts.line.submit(
-            partial(self._store.acknowledge_async, *[entry.sequence for entry in entries]),
-            0,
-            partial(self._acknowledgements_written, entries, promises),
-        )
-
-    def _acknowledgements_written(
-        self, entries: list[Entry], promises: list[Future[None]], _: None, error: BaseException | None
-    ) -> None:
-        if error is None:
-            self._forget(entries)
-        else:
-            for entry in entries:
-                entry.redeliver()
-                self.memory.take(entry.size)
-            self.give_back(entries)
-        for promise in promises:
-            self._parts.settle(promise, error)
+    def is_idle(self) -> bool:
+        """Whether it is empty and without consumers, and was not used since the last call."""
+        was_used, self._was_used = self._was_used, False
+        holds = self.memory.used or len(self.consumers) or not self._dispatcher.is_empty
+        blocks = self._stored_flow.is_blocking or self._transient_flow.is_blocking
+        pending = self._ahead or blocks or self._acknowledgements.entries or self._rejections.delayed
+        return not (was_used or holds or pending)
 
     def close(self) -> None:
+        """Forget what is in memory; stored messages stay stored."""
         self._is_closed = True
         self.expiry.close()
         self._rejections.clear()

@@ -1,20 +1,34 @@
-"""What becomes of a message that a consumer has rejected."""
+"""Redelivery of rejected messages, with delays, until they become dead letters."""
 
 from __future__ import annotations
 
+import logging
 import random
-from asyncio import AbstractEventLoop, TimerHandle
-from collections.abc import Callable
+from asyncio import Future, TimerHandle
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
-from jdbcstore.broker.entry import Entry
-from jdbcstore.config.policy import RedeliveryPolicy
+from jdbcstore.abc import MessageStore
+from jdbcstore.broker.loop import BrokerLoop, pass_on, settle
+from jdbcstore.broker.memory import Entry, MemoryUsage, Source
+from jdbcstore.broker.queues.dead_letters import DeadLetters, expired, is_dead_letter_queue
+from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
+from jdbcstore.errors import CorruptMessage, MessageNotFound
+from jdbcstore.message.message import Message
 
-_MOST = 64
-"""Doublings and the like beyond which no delay is computed."""
+log = logging.getLogger(__name__)
+
+MAX_DELAYED = 10_000
+"""Delayed entries of a queue beyond which it dispatches nothing more."""
+_MAX_STEPS = 64
+"""Steps of the exponential back-off, so that no delay overflows."""
+_REJECTED = "java.lang.Throwable: Rejected by its consumer"
+_BEFORE_ANOTHER_TRY = 1.0
 
 
 def delay_before(policy: RedeliveryPolicy, count: int) -> float:
-    """Seconds until a message comes again that has come ``count`` times before, as ActiveMQ has them."""
+    """Seconds before the next delivery of a message redelivered ``count`` times, as in ActiveMQ."""
     if count == 0:
         return policy.initial_redelivery_delay
     delay = policy.redelivery_delay
@@ -22,7 +36,7 @@ def delay_before(policy: RedeliveryPolicy, count: int) -> float:
         first, steps = policy.initial_redelivery_delay, count
         if not first:
             first, steps = policy.redelivery_delay, count - 1
-        delay = first * policy.back_off_multiplier ** min(steps, _MOST)
+        delay = first * policy.back_off_multiplier ** min(steps, _MAX_STEPS)
         if policy.maximum_redelivery_delay is not None:
             delay = min(delay, max(policy.maximum_redelivery_delay, policy.redelivery_delay))
     if policy.use_collision_avoidance:
@@ -30,33 +44,144 @@ def delay_before(policy: RedeliveryPolicy, count: int) -> float:
     return delay
 
 
-def is_over(policy: RedeliveryPolicy, count: int) -> bool:
-    """Whether a message that has come again ``count`` times does not come once more."""
-    return 0 <= policy.maximum_redeliveries <= count
+class Rejections:
+    """Rejected and expired entries of one source: a queue, or a topic's messages for a durable subscription.
 
+    :param subscriber: ``client id:name`` of the durable subscription
+    """
 
-class Delays:
-    """Entries that wait until they are delivered again."""
-
-    def __init__(self, loop: AbstractEventLoop, give_back: Callable[[list[Entry]], None]) -> None:
+    def __init__(
+        self,
+        loop: BrokerLoop,
+        dead_letters: DeadLetters,
+        source: Source,
+        store: MessageStore | None,
+        memory: MemoryUsage,
+        policy: PolicyEntry,
+        subscriber: str | None = None,
+    ) -> None:
         self._loop = loop
-        self._give_back = give_back
-        self._timers: dict[Entry, TimerHandle] = {}
+        self._dead_letters = dead_letters
+        self._source = source
+        self._store = store
+        self._memory = memory
+        self._policy = policy
+        self._subscriber = subscriber
+        self._give_back = loop.guarded(source.give_back)
+        self.delayed: dict[Entry, TimerHandle] = {}
+        """Entries that wait until they are delivered again."""
 
-    def __len__(self) -> int:
-        return len(self._timers)
+    def reject(self, entries: Sequence[Entry]) -> Future[None]:
+        """Redeliver or dead-letter them, as the policy says; completes when that is durable."""
+        policy, strategy = self._policy.redelivery_policy, self._policy.dead_letter_strategy
+        if self._subscriber is None and is_dead_letter_queue(strategy, self._source.destination):
+            # Its messages have nowhere else to go.
+            policy = replace(policy or RedeliveryPolicy(), maximum_redeliveries=-1)
+        dead = []
+        for entry in entries:
+            count = entry.message.redelivery_counter
+            if policy is None or 0 <= policy.maximum_redeliveries <= count:
+                dead.append(entry)
+            else:
+                entry.redeliver()
+                self._delay(entry, delay_before(policy, count))
+        return self.reload(dead, self._move_rejected) if dead else self._loop.done()
 
-    def add(self, entry: Entry, delay: float) -> None:
-        self._timers[entry] = self._loop.call_later(delay, self._over, entry)
+    def _move_rejected(self, entries: Sequence[Entry]) -> Future[None]:
+        return self._dead_letters.move(
+            self._source,
+            self._policy.dead_letter_strategy,
+            entries,
+            lambda _: _REJECTED,
+            subscriber=self._subscriber,
+        )
 
-    def _over(self, entry: Entry) -> None:
-        if self._timers.pop(entry, None) is not None:
+    def move_expired(self, entries: Sequence[Entry]) -> Future[None]:
+        """Move expired entries to the dead letter queue; completes when that is durable."""
+        return self._dead_letters.move(
+            self._source,
+            self._policy.dead_letter_strategy,
+            entries,
+            expired,
+            is_expiry=True,
+            subscriber=self._subscriber,
+        )
+
+    def expire(self, entries: Sequence[Entry]) -> None:
+        """As :meth:`move_expired`, without a caller that waits."""
+        self.move_expired(entries).add_done_callback(Future.exception)  # it is logged
+
+    def retain(self, entries: Sequence[Entry]) -> None:
+        """Deliver entries again, a little later, that could not be dead-lettered."""
+        for entry in entries:
+            self._delay(entry, _BEFORE_ANOTHER_TRY)
+
+    def _delay(self, entry: Entry, delay: float) -> None:
+        self.delayed[entry] = self._loop.call_later(delay, self._end_delay, entry)
+
+    def _end_delay(self, entry: Entry) -> None:
+        if self.delayed.pop(entry, None) is not None:
             self._give_back([entry])
 
     def clear(self) -> list[Entry]:
-        """Those that wait, which do so no longer."""
-        entries = [*self._timers]
-        for timer in self._timers.values():
+        """Cancel all delays; returns the entries that were delayed."""
+        entries = [*self.delayed]
+        for timer in self.delayed.values():
             timer.cancel()
-        self._timers.clear()
+        self.delayed.clear()
         return entries
+
+    def reload(
+        self, entries: Sequence[Entry], go_on: Callable[[Sequence[Entry]], Future[None]]
+    ) -> Future[None]:
+        """Call ``go_on`` once all entries have their messages in memory, which is mostly at once.
+
+        If the store cannot be read, the source retains the entries; those removed from the store meanwhile
+        count as acknowledged.
+        """
+        unloaded, store = [entry for entry in entries if entry.is_unloaded], self._store
+        if not unloaded or store is None:
+            return go_on(entries)
+        promise: Future[None] = self._loop.create_future()
+        sequences = [entry.sequence for entry in unloaded]
+        reading = self._loop.run(lambda: [_read(store, sequence) for sequence in sequences])
+        end = partial(self._reloaded, entries, unloaded, go_on, promise)
+        reading.add_done_callback(self._loop.guarded(end))
+        return promise
+
+    def _reloaded(
+        self,
+        entries: Sequence[Entry],
+        unloaded: Sequence[Entry],
+        go_on: Callable[[Sequence[Entry]], Future[None]],
+        promise: Future[None],
+        reading: Future[list[Message | None]],
+    ) -> None:
+        if reading.cancelled():
+            promise.cancel()
+            return
+        error = reading.exception()
+        if error is not None:
+            if isinstance(error, CorruptMessage):
+                log.error("a message cannot be read and stays where it is: %s", error)
+            else:
+                self._source.retain(entries)
+            settle(promise, error)
+            return
+        gone: list[Entry] = []
+        for entry, message in zip(unloaded, reading.result(), strict=True):
+            if message is None:
+                gone.append(entry)
+            else:
+                entry.reload(message, self._memory)
+        if gone:
+            self._source.acknowledged(gone)
+        go_on([entry for entry in entries if entry not in gone]).add_done_callback(partial(pass_on, promise))
+
+
+def _read(store: MessageStore, sequence: int) -> Message | None:
+    """In a thread."""
+    try:
+        return store.get_message(sequence)
+    except MessageNotFound:
+        return None

@@ -1,1 +1,1 @@
-"""The broker's reads and writes of its store."""
+"""Writes to the store: batches of sends and acknowledgements, transactions, and their completion."""

@@ -1,40 +1,115 @@
-"""Messages on their way into the store: those of one turn of the loop are one write."""
+"""Writes to the store from the broker's loop: their order, batches of one turn, and their completion.
+
+The store completes futures on a thread of its own; their ends run on the loop, in the store's order.
+"""
 
 from __future__ import annotations
 
 from asyncio import Future
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent import futures
 from functools import partial
 from itertools import repeat
-from typing import NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
-from jdbcstore.abc import MessageReference, Outcome
-from jdbcstore.broker.entry import size_of
-from jdbcstore.broker.parts import Parts
-from jdbcstore.errors import OutcomeUnknown
+from jdbcstore.abc import MessageReference, Outcome, Store
+from jdbcstore.broker.loop import BrokerLoop, settle
+from jdbcstore.broker.memory import Entry, size_of
+from jdbcstore.errors import OutcomeUnknown, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
+from jdbcstore.util.futures import Arrivals, StoreFuture
 
-_MOST = 256
+_MAX_BATCH = 256
 """Messages of one write: none waits for a much longer one."""
+
+Start = Callable[[], StoreFuture[Any]]
+End = Callable[[Any, BaseException | None], None]
+"""(result, None) or (None, error), on the loop."""
+
+
+class StoreLine:
+    """Passes writes to the store in order, never so many that the store's own queue is full and blocks.
+
+    Writes beyond the limits wait here. An unexpected error of an ``end`` is a defect.
+    """
+
+    def __init__(self, loop: BrokerLoop, max_count: int, max_bytes: int) -> None:
+        self._arrivals = Arrivals(loop.events)
+        self._on_defect = loop.on_defect
+        self._max_count = max_count
+        self._max_bytes = max_bytes
+        self._count = 0
+        self._bytes = 0
+        self._deferred: deque[tuple[Start, int, End]] = deque()
+        self._idle: Callable[[], None] | None = None
+
+    def submit(self, start: Start, size: int, end: End) -> None:
+        """Call ``start`` when the limits allow, and ``end`` once its future is done."""
+        if self._deferred or self._count >= self._max_count or self._bytes >= self._max_bytes:
+            self._deferred.append((start, size, end))
+        else:
+            self._start(start, size, end)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._count and not self._deferred
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call back once, when no write is pending."""
+        self._idle = callback
+        self._check_idle()
+
+    def _start(self, start: Start, size: int, end: End) -> None:
+        try:
+            future = start()
+        except StoreError as error:
+            end(None, error)
+            return
+        self._count += 1
+        self._bytes += size
+        # Without the future itself: a cycle would keep its messages in memory.
+        future.add_done_callback(lambda done: self._arrivals.add(partial(self._ended, size, end, done)))
+
+    def _ended(self, size: int, end: End, future: futures.Future[Any]) -> None:
+        self._count -= 1
+        self._bytes -= size
+        error = futures.CancelledError() if future.cancelled() else future.exception()
+        try:
+            end(None if error else future.result(), error)
+        except Exception as defect:
+            # Its caller is never notified; the ends of the other writes still run.
+            self._on_defect(defect)
+        while self._deferred and self._count < self._max_count and self._bytes < self._max_bytes:
+            try:
+                self._start(*self._deferred.popleft())
+            except Exception as defect:
+                self._on_defect(defect)
+        if self._idle is not None:
+            self._check_idle()
+
+    def _check_idle(self) -> None:
+        if self.is_idle and self._idle is not None:
+            callback, self._idle = self._idle, None
+            callback()
 
 
 class Receiver(Protocol):
-    """The queue or topic that messages come into."""
+    """A queue or topic that messages are sent to."""
 
     @property
     def destination(self) -> Destination: ...
 
     def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:
-        """A message is here: committed under this reference, or not stored."""
+        """A message was committed under this reference, or is not stored."""
 
-    def lose_sight(self) -> None:
-        """A write may have been committed or not."""
+    def resync(self) -> None:
+        """Read from the store what a write of unknown outcome may have committed."""
 
 
-class Letter(NamedTuple):
-    """A message, where it goes, and who waits until it is there."""
+class PendingSend(NamedTuple):
+    """A message to be stored, its destination, and the future of its send."""
 
     message: Message
     receiver: Receiver
@@ -42,82 +117,130 @@ class Letter(NamedTuple):
     promise: Future[None]
 
 
-class Commit(NamedTuple):
-    """A transaction that is to be committed once something else is done."""
-
+class _Commit(NamedTuple):
     ready: Future[None]
     submit: Callable[[], None]
 
 
 class Outbox:
-    """Collects letters over a turn of the loop, and writes them in their order, and that of commits.
+    """Sends of one turn of the loop, written together, in their order and that of commits.
 
-    They are written together and fail alone.
+    Each send of a batch fails alone.
     """
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._waiting: deque[Letter | Commit] = deque()
+    def __init__(self, loop: BrokerLoop, store: Store, line: StoreLine) -> None:
+        self._loop = loop
+        self.store = store
+        self.line = line
+        self._waiting: deque[PendingSend | _Commit] = deque()
+        self.committing = 0
+        """Transactions whose commit is under way."""
 
-    def add(self, letter: Letter) -> None:
+    def add(self, send: PendingSend) -> None:
         if not self._waiting:
-            self._parts.touch(self)
-        self._waiting.append(letter)
+            self._loop.schedule(self)
+        self._waiting.append(send)
 
     @property
-    def waits(self) -> bool:
-        """Whether something was not handed over yet."""
-        return bool(self._waiting)
+    def is_empty(self) -> bool:
+        """Whether everything has been passed to the store."""
+        return not self._waiting
 
     def commit(self, ready: Future[None], submit: Callable[[], None]) -> None:
-        """Call ``submit`` behind what was added before, and not before ``ready`` is done, which cannot fail.
+        """Call ``submit`` after earlier sends, and once ``ready``, which never fails, is done.
 
-        What is added later waits behind it.
+        Later sends wait for it.
         """
-        self._waiting.append(Commit(ready, submit))
+        self._waiting.append(_Commit(ready, submit))
         self.turn()
 
     def turn(self) -> None:
         waiting = self._waiting
         while waiting:
             first = waiting[0]
-            if isinstance(first, Letter):
-                self._write(self._take_letters())
+            if isinstance(first, PendingSend):
+                self._write(self._take_batch())
             elif first.ready.done():
                 waiting.popleft()
                 first.submit()
             else:
-                first.ready.add_done_callback(self._parts.guarded(self._go_on))
+                first.ready.add_done_callback(self._loop.guarded(lambda _: self.turn()))
                 return
 
-    def _take_letters(self) -> list[Letter]:
-        """Those that come before the next commit, as many as are one write."""
-        letters: list[Letter] = []
+    def _take_batch(self) -> list[PendingSend]:
+        """The sends before the next commit, as many as are one write."""
+        batch: list[PendingSend] = []
         waiting = self._waiting
-        while waiting and len(letters) < _MOST and isinstance(waiting[0], Letter):
-            letters.append(cast(Letter, waiting.popleft()))
-        return letters
+        while waiting and len(batch) < _MAX_BATCH and isinstance(waiting[0], PendingSend):
+            batch.append(cast(PendingSend, waiting.popleft()))
+        return batch
 
-    def _go_on(self, _: Future[None]) -> None:
-        self.turn()
-
-    def _write(self, letters: list[Letter]) -> None:
-        messages = [letter.message for letter in letters]
-        self._parts.line.submit(
-            partial(self._parts.store.add_each_async, messages),
+    def _write(self, batch: list[PendingSend]) -> None:
+        messages = [send.message for send in batch]
+        self.line.submit(
+            partial(self.store.add_each_async, messages),
             sum(map(size_of, messages)),
-            partial(self._written, letters),
+            partial(self._written, batch),
         )
 
     def _written(
-        self, letters: list[Letter], outcomes: list[Outcome] | None, error: BaseException | None
+        self, batch: list[PendingSend], outcomes: list[Outcome] | None, error: BaseException | None
     ) -> None:
-        settle = self._parts.settle
-        for letter, outcome in zip(letters, outcomes or repeat(error), strict=False):
+        for send, outcome in zip(batch, outcomes or repeat(error), strict=False):
             if isinstance(outcome, MessageReference):
-                settle(letter.promise, None)  # whoever has sent it may be the one who gets it
-                letter.receiver.arrive(letter.message, outcome, letter.connection_id)
+                settle(send.promise, None)  # the producer first: it may also be the consumer
+                send.receiver.arrive(send.message, outcome, send.connection_id)
             else:
                 if isinstance(outcome, OutcomeUnknown):
-                    letter.receiver.lose_sight()
-                settle(letter.promise, outcome)
+                    send.receiver.resync()
+                settle(send.promise, outcome)
+
+
+class AcknowledgementBatch:
+    """Acknowledgements of one source, collected over a turn of the loop and written together.
+
+    :param write: begins the write of these entries
+    :param on_written: called with the entries that the store has removed
+    :param on_failed: called with the entries of a failed write, to be delivered again
+    """
+
+    def __init__(
+        self,
+        loop: BrokerLoop,
+        line: StoreLine,
+        write: Callable[[list[Entry]], StoreFuture[Any]],
+        on_written: Callable[[Sequence[Entry]], None],
+        on_failed: Callable[[Sequence[Entry]], None],
+    ) -> None:
+        self._loop = loop
+        self._line = line
+        self._write = write
+        self._on_written = on_written
+        self._on_failed = on_failed
+        self.entries: list[Entry] = []
+        self._promises: list[Future[None]] = []
+
+    def add(self, entries: list[Entry]) -> Future[None]:
+        """Acknowledge stored entries; completes once that is durable. :meth:`turn` has to be called then."""
+        promise: Future[None] = self._loop.create_future()
+        self.entries.extend(entries)
+        self._promises.append(promise)
+        return promise
+
+    def turn(self) -> None:
+        """Write what was collected."""
+        entries, self.entries = self.entries, []
+        promises, self._promises = self._promises, []
+        self._line.submit(partial(self._write, entries), 0, partial(self._written, entries, promises))
+
+    def _written(
+        self, entries: list[Entry], promises: list[Future[None]], _: None, error: BaseException | None
+    ) -> None:
+        if error is None:
+            self._on_written(entries)
+        else:
+            for entry in entries:
+                entry.redeliver()
+            self._on_failed(entries)
+        for promise in promises:
+            settle(promise, error)

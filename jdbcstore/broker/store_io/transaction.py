@@ -1,62 +1,174 @@
-"""Sends and acknowledgements that happen together: one transaction of the store."""
+"""Transactions of connections: sends and acknowledgements committed together, in each connection's order."""
 
 from __future__ import annotations
 
 import logging
 from asyncio import CancelledError, Future
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NoReturn, Protocol, cast
+from typing import NamedTuple, NoReturn, Protocol, cast
 
 from jdbcstore.abc import MessageReference, Transaction
 from jdbcstore.broker.api import Delivery, Promise, Subscription
-from jdbcstore.broker.entry import ENTRY_SIZE, Entry, size_of
+from jdbcstore.broker.loop import BrokerLoop, announce, pass_on, settle
+from jdbcstore.broker.memory import ENTRY_SIZE, Entry, size_of
 from jdbcstore.broker.notices import Notices
-from jdbcstore.broker.parts import Parts
-from jdbcstore.broker.store_io.gates import Step
-from jdbcstore.broker.store_io.outbox import Receiver
-from jdbcstore.broker.subscription import BaseSubscription, all_done, by_source
+from jdbcstore.broker.store_io.outbox import Outbox, Receiver
+from jdbcstore.broker.subscription import BaseSubscription, by_source
 from jdbcstore.errors import DestinationFull, OutcomeUnknown, StoreError, TransactionError
 from jdbcstore.message.message import Message
 
 log = logging.getLogger(__name__)
 
 _ALL = 4
-"""Times the memory limit, for the transactions of all connections."""
+"""Times the limit of one connection, for the open transactions of all connections."""
 _OVER = "this transaction has ended; begin another one"
 
 
 class Target(Receiver, Protocol):
-    """A queue or a topic, to a transaction that sends to it."""
+    """A queue or topic that a transaction sends to."""
 
     def stage(self, transaction: Transaction, message: Message) -> bool:
-        """Add the message to a transaction of the store; False if it is not stored."""
+        """Add the message to a store transaction; False if it is not stored."""
 
     def before(self, connection_id: str) -> list[Future[None]]:
-        """What has to be done before what the connection has staged here is committed: mostly nothing."""
+        """What must complete before the connection may commit messages staged here: mostly nothing."""
 
     def room(self, message: Message) -> Future[None]:
-        """Done when a producer may send more, who has just staged this."""
+        """Completes when the producer that has just staged this message may send more."""
 
 
 Route = Callable[[Message], "Sequence[tuple[Target, Message]]"]
-"""Where a message goes: each destination, and what it gets."""
+"""Each destination of a message, and the message as it gets it."""
 
 
-class OpenTransactions:
-    """What transactions that are not over hold in memory: those of a connection, and all together.
+class _Step(NamedTuple):
+    ready: Callable[[], Future[None] | None]
+    """Called when it is the step's turn; returns what it has to wait for, if anything."""
+    begin: Callable[[BaseException | None], Future[None] | None]
+    """Does it, or is passed the error that prevents it: CancelledError if what came before it is dropped.
+    The next step waits for the future that it returns."""
 
-    They are beside the memory of messages, and may not wait for it: one that waits cannot end.
+
+class Gates:
+    """The order of each connection's sends and commits: while a commit waits, later ones wait for it.
+
+    Its gate is closed meanwhile: its messages keep their order everywhere, and no other connection waits.
     """
 
-    def __init__(self, limit: int, notices: Notices) -> None:
-        self._limit = limit
+    def __init__(self, loop: BrokerLoop) -> None:
+        self._loop = loop
+        self.closed: dict[str, deque[_Step]] = {}
+        """By connection: the steps that wait at a closed gate."""
+        self._running: str | None = None
+        """The connection whose step runs now."""
+
+    def send(self, connection_id: str, send: Callable[[], Future[None]]) -> Future[None]:
+        """Call ``send`` once the gate, which is closed, opens for it."""
+        promise = Promise(loop=self._loop.events)
+
+        def begin(error: BaseException | None) -> None:
+            if error is not None:
+                promise.cancel()
+            elif not promise.done():
+                sent = send()
+                if isinstance(sent, Promise):
+                    sent.at_once = partial(announce, promise)
+                sent.add_done_callback(partial(pass_on, promise))
+
+        self.closed[connection_id].append(_Step(_ready, begin))
+        return promise
+
+    def commit(
+        self,
+        connection_id: str,
+        ready: Callable[[], Future[None] | None],
+        begin: Callable[[BaseException | None], Future[None] | None],
+    ) -> None:
+        """Begin a commit in its turn; the gate is closed while it has to wait."""
+        step = _Step(ready, begin)
+        steps = self.closed.get(connection_id)
+        if steps is None:
+            self._run(connection_id, deque([step]))
+        elif self._running == connection_id:
+            steps.appendleft(step)  # the commit of a composite send, whose turn it is
+        else:
+            steps.append(step)
+
+    def call(self, connection_id: str, callback: Callable[[], None]) -> None:
+        """Call back when the gate, which is closed, opens."""
+        self.closed[connection_id].append(_Step(_ready, lambda _: callback()))
+
+    def _run(self, connection_id: str, steps: deque[_Step]) -> None:
+        while steps:
+            step = steps.popleft()
+            ready = step.ready()
+            if ready is not None:
+                self.closed[connection_id] = steps
+                ready.add_done_callback(self._loop.guarded(partial(self._go_on, connection_id, step)))
+                return
+            if self._is_held(connection_id, steps, step.begin(None)):
+                return
+        self.closed.pop(connection_id, None)
+
+    def _is_held(self, connection_id: str, steps: deque[_Step], begun: Future[None] | None) -> bool:
+        """Whether the next step has to wait for what has begun; the gate opens when that is done."""
+        if begun is None or begun.done():
+            return False
+        self.closed[connection_id] = steps
+        begun.add_done_callback(self._loop.guarded(lambda _: self._as_one(connection_id, self._run)))
+        return True
+
+    def _go_on(self, connection_id: str, step: _Step, ready: Future[None]) -> None:
+        def go_on(connection_id: str, steps: deque[_Step]) -> None:
+            error = ready.exception()
+            begun = step.begin(error)
+            while steps and isinstance(error, CancelledError):
+                steps.popleft().begin(error)
+            if not self._is_held(connection_id, steps, begun):
+                self._run(connection_id, steps)
+
+        self._as_one(connection_id, go_on)
+
+    def _as_one(self, connection_id: str, work: Callable[[str, deque[_Step]], None]) -> None:
+        """Run steps of this connection: commits that they make come first."""
+        self._running = connection_id
+        try:
+            work(connection_id, self.closed[connection_id])
+        finally:
+            self._running = None
+
+
+def _ready() -> None:
+    return None
+
+
+class Transactions:
+    """The open transactions of one broker, with the memory that they use.
+
+    That is not part of the memory of messages, and may not wait for it: a transaction that waits cannot end.
+
+    :param limit: bytes for the transactions of one connection; all together may use four times that
+    """
+
+    def __init__(self, loop: BrokerLoop, outbox: Outbox, notices: Notices, limit: int) -> None:
+        self.loop = loop
+        self.outbox = outbox
+        self.gates = Gates(loop)
         self._notices = notices
+        self._limit = limit
         self._by_connection: dict[str, int] = {}
         self.used = 0
 
-    def grow(self, connection_id: str, size: int) -> None:
-        """:raises DestinationFull: that is more than may be"""
+    def begin(self, route: Route, connection_id: str) -> EngineTransaction:
+        return EngineTransaction(self, route, connection_id)
+
+    def increase(self, connection_id: str, size: int) -> None:
+        """Count this many more bytes.
+
+        :raises DestinationFull: a limit is reached
+        """
         own = self._by_connection.get(connection_id, 0) + size
         if own > self._limit:
             self._refuse(connection_id, "of this connection", self._limit, "commit more often")
@@ -71,8 +183,8 @@ class OpenTransactions:
             log.warning("connection %s: %s; raise memory_limit", connection_id, text)
         raise DestinationFull(f"{text}: {advice}, or have memory_limit raised")
 
-    def shrink(self, connection_id: str, size: int) -> None:
-        """They are over."""
+    def decrease(self, connection_id: str, size: int) -> None:
+        """A transaction of this size has ended."""
         self.used -= size
         rest = self._by_connection.get(connection_id, 0) - size
         if rest > 0:
@@ -82,13 +194,14 @@ class OpenTransactions:
 
 
 class EngineTransaction:
-    """See :class:`jdbcstore.broker.api.BrokerTransaction`."""
+    """A :class:`jdbcstore.broker.api.BrokerTransaction`: one transaction of the store."""
 
-    def __init__(self, parts: Parts, route: Route, connection_id: str) -> None:
-        self._parts = parts
+    def __init__(self, transactions: Transactions, route: Route, connection_id: str) -> None:
+        self._transactions = transactions
+        self._loop = transactions.loop
         self._route = route
         self._connection_id = connection_id
-        self._written: Transaction | None = parts.store.transaction()
+        self._written: Transaction | None = transactions.outbox.store.transaction()
         self._sends: list[tuple[Target, Message, bool]] = []
         self._holders: dict[BaseSubscription, list[Entry]] = {}
         self._size = 0
@@ -102,35 +215,35 @@ class EngineTransaction:
     def send(self, message: Message) -> Future[None]:
         try:
             written = self._open
-            size = size_of(message)
-            self._parts.transactions.grow(self._connection_id, size)
-            self._size += size
+            self._increase(size_of(message))
             targets = self._route(message)
             for target, routed in targets:
                 self._sends.append((target, routed, target.stage(written, routed)))
         except StoreError as error:
-            return self._parts.failed(error)
-        return all_done(self._parts.loop, [target.room(routed) for target, routed in targets])
+            return self._loop.failed(error)
+        return self._loop.all_done([target.room(routed) for target, routed in targets])
 
     def acknowledge(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> None:
         _ = self._open
         holder = cast(BaseSubscription, subscription)
-        self._parts.transactions.grow(self._connection_id, len(deliveries) * ENTRY_SIZE)
-        self._size += len(deliveries) * ENTRY_SIZE
+        self._increase(len(deliveries) * ENTRY_SIZE)
         entries = holder.lend(deliveries, self)
         self._holders.setdefault(holder, []).extend(entries)
         holder.extension += len(entries)
-        holder.tell_room()
+        holder.on_room()
+
+    def _increase(self, size: int) -> None:
+        self._transactions.increase(self._connection_id, size)
+        self._size += size
 
     def commit(self) -> Future[None]:
         if self._written is None:
-            return self._parts.failed(TransactionError(_OVER))
+            return self._loop.failed(TransactionError(_OVER))
         written, self._written = self._written, None
-        parts = self._parts
-        promise = Promise(loop=parts.loop)
+        promise = Promise(loop=self._loop.events)
         begin = partial(self._begin, written, promise)
         if self._sends:
-            parts.gates.commit(self._connection_id, Step(self._ready, begin))
+            self._transactions.gates.commit(self._connection_id, self._ready, begin)
         else:
             begin(None)
         return promise
@@ -138,23 +251,23 @@ class EngineTransaction:
     def _ready(self) -> Future[None] | None:
         targets = dict.fromkeys([target for target, _, _ in self._sends])
         waits = [each for target in targets for each in target.before(self._connection_id)]
-        return all_done(self._parts.loop, waits) if waits else None
+        return self._loop.all_done(waits) if waits else None
 
     def _begin(
         self, written: Transaction, promise: Future[None], error: BaseException | None
     ) -> Future[None] | None:
-        parts = self._parts
-        parts.commits += 1
+        outbox = self._transactions.outbox
+        outbox.committing += 1
         if isinstance(error, CancelledError):
-            promise.cancel()  # its connection is gone
+            promise.cancel()  # its connection is closed
         if error is not None:
             self._end(promise, [], error)
             return None
         entries = [entry for mine in self._holders.values() for entry in mine]
-        # The sequences of what is being written are not known yet.
+        # The sequences of entries that are being written are not known yet.
         writing = [entry.writing.done for entry in entries if entry.writing is not None]
-        parts.outbox.commit(all_done(parts.loop, writing), partial(self._submit, written, entries, promise))
-        return None if parts.store.commits_in_order else promise
+        outbox.commit(self._loop.all_done(writing), partial(self._submit, written, entries, promise))
+        return None if outbox.store.commits_in_order else promise
 
     def _submit(self, written: Transaction, entries: Sequence[Entry], promise: Future[None]) -> None:
         end = partial(self._end, promise)
@@ -166,50 +279,49 @@ class EngineTransaction:
             end([], error)
             return
         if is_written:
-            self._parts.line.submit(written.commit_async, self._size, end)
+            self._transactions.outbox.line.submit(written.commit_async, self._size, end)
         else:
             end([], None)
 
     def _end(
         self, promise: Future[None], references: list[MessageReference], error: BaseException | None
     ) -> None:
-        self._parts.commits -= 1
-        self._shrink()
+        self._transactions.outbox.committing -= 1
+        self._decrease()
         if error is None:
-            self._parts.settle(promise, None)  # whoever has sent something may be the one who gets it
+            settle(promise, None)  # the producer first: it may also be the consumer
             self._committed(references)
         else:
             self._failed(error)
-            self._parts.settle(promise, error)
+            settle(promise, error)
 
     def _committed(self, references: list[MessageReference]) -> None:
         stored = iter(references)
         for target, message, is_stored in self._sends:
             target.arrive(message, next(stored) if is_stored else None, self._connection_id)
-        entries = self._release()
-        for source, mine in by_source(entries):
+        for source, mine in by_source(self._take_acknowledged()):
             source.acknowledged(mine)
 
     def _failed(self, error: BaseException) -> None:
         if isinstance(error, OutcomeUnknown):
             for target, _, is_stored in self._sends:
                 if is_stored:
-                    target.lose_sight()
-        self._give_up()
+                    target.resync()
+        self._return_deliveries()
 
     def rollback(self) -> None:
         if self._written is not None:
             self._written.rollback()
             self._written = None
-            self._shrink()
-            self._give_up()
+            self._decrease()
+            self._return_deliveries()
 
-    def _shrink(self) -> None:
-        self._parts.transactions.shrink(self._connection_id, self._size)
+    def _decrease(self) -> None:
+        self._transactions.decrease(self._connection_id, self._size)
         self._size = 0
 
-    def _release(self) -> list[Entry]:
-        """Take what was acknowledged from its consumers."""
+    def _take_acknowledged(self) -> list[Entry]:
+        """Remove the acknowledged entries from their subscriptions."""
         entries = []
         for holder, mine in self._holders.items():
             holder.extension -= len(mine)
@@ -220,8 +332,8 @@ class EngineTransaction:
         self._holders.clear()
         return entries
 
-    def _give_up(self) -> None:
-        """The deliveries stay with their consumers; those of consumers that are gone go back."""
+    def _return_deliveries(self) -> None:
+        """Leave the deliveries with their consumers; those of closed ones go back to their sources."""
         holders, self._holders = self._holders, {}
         for holder, mine in holders.items():
             holder.extension -= len(mine)

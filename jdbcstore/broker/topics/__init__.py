@@ -1,1 +1,1 @@
-"""Topics of the broker: subscribers, durable ones and their backlogs."""
+"""Topics: non-durable subscribers, durable subscriptions, and retained messages."""

@@ -1,102 +1,113 @@
-"""Durable subscriptions: known whether or not somebody consumes them, by one consumer at a time."""
+"""Durable subscriptions of topics: their state, and the consumer that is connected.
+
+The state stays while no consumer is connected: which topics have a row of the subscription, transient
+messages that wait, and redelivery counts. A connected consumer has a feed for each topic, which reads stored
+messages through a cursor, as a queue does.
+"""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, cast
+from asyncio import Future
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+from typing import Protocol, cast
 
-from jdbcstore.abc import SubscriptionInfo, TopicMessageStore
+from jdbcstore.abc import Cursor, DurableSubscription, Page, Reference, TopicMessageStore, Transaction
 from jdbcstore.broker.api import Consumer, SubscriptionRequest
-from jdbcstore.broker.cursors import Backlog
-from jdbcstore.broker.cursors.choice import memory_or_file
-from jdbcstore.broker.entry import Entry, Shared, Source
-from jdbcstore.broker.memory import MemoryUsage
-from jdbcstore.broker.parts import Parts
-from jdbcstore.broker.policies import Policies
-from jdbcstore.broker.queues.dispatcher import InHand
-from jdbcstore.broker.topics.durable_subscriber import DurableSubscriber
-from jdbcstore.errors import (
-    CorruptMessage,
-    InvalidDestination,
-    InvalidSelector,
-    SubscriptionInUse,
-    SubscriptionNotFound,
-)
+from jdbcstore.broker.cursors.backlog import Backlog
+from jdbcstore.broker.cursors.choice import cursor_of_stored, memory_or_file
+from jdbcstore.broker.cursors.store import InFlight
+from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, SharedMessage, Source
+from jdbcstore.broker.queues.dead_letters import DeadLetters
+from jdbcstore.broker.queues.redelivery import Rejections
+from jdbcstore.broker.store_io.outbox import AcknowledgementBatch, StoreLine
+from jdbcstore.broker.subscription import BaseSubscription
+from jdbcstore.broker.topics.subscriber import is_local
+from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.errors import CorruptMessage, InvalidSelector, SpillFailed
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.message.selector import Selector
+from jdbcstore.util.futures import StoreFuture
 
-if TYPE_CHECKING:
-    from jdbcstore.broker.topics.feed import DurableFeed
-    from jdbcstore.broker.topics.topic import Topic
-
-log = logging.getLogger(__name__)
+_BEFORE_ANOTHER_TRY = 1.0
 
 Key = tuple[str, str]
 """Client id and subscription name."""
 
 
-class Track:
-    """What is known of one topic's row of a durable subscription, also while nobody consumes it.
+class StoredTopic(Protocol):
+    """A topic as durable subscriptions use it."""
 
-    What is not stored waits here, as in ActiveMQ, for the consumer that is there or for the next.
+    policy: PolicyEntry
+    memory: MemoryUsage
+    store: TopicMessageStore | None
+
+    @property
+    def destination(self) -> Destination: ...
+
+    def when_ready(self, callback: Callable[[BaseException | None], None]) -> bool:
+        """True if the rows of durable subscriptions are written; else calls back, in order."""
+
+    def share(self, message: Message, sequence: int | None) -> SharedMessage:
+        """The message as all its subscribers share it."""
+
+    def add_feed(self, feed: DurableFeed) -> None:
+        """Push messages to this feed from now on."""
+
+    def remove_feed(self, feed: DurableFeed) -> None: ...
+
+
+class TopicState:
+    """One durable subscription on one topic, with or without a consumer.
+
+    Transient messages wait here, as in ActiveMQ, for the consumer that is connected or for the next.
     """
 
-    __slots__ = ("_durable", "_memory", "_transient", "delivered", "feed", "in_hand")
+    __slots__ = ("_memory", "_transient", "durable", "feed", "in_flight", "numbers")
 
     def __init__(self, durable: Durable) -> None:
-        self._durable = durable
+        self.durable = durable
         self._transient: Backlog | None = None
         self._memory: MemoryUsage | None = None
-        self.delivered: dict[int, int] = {}
-        """The redelivery counts of what was with a consumer that is gone."""
-        self.in_hand = InHand()
+        self.in_flight = InFlight()
         self.feed: DurableFeed | None = None
+        self.numbers = count(1)
+        """The order of transient messages."""
 
-    def transient(self, topic: Topic) -> Backlog:
+    def transient(self, topic: StoredTopic, resources: Resources) -> Backlog:
         """The messages of the topic that are not stored."""
         if self._transient is None:
             lanes = 10 if topic.policy.prioritized_messages else 1
-            name = f"the messages of {topic.destination} for {self._durable.name}"
+            name = f"the messages of {topic.destination} for {self.durable.name}"
             kind = topic.policy.pending_durable_subscriber_policy
-            cursor = memory_or_file(
-                kind, name, self._source_of, topic.memory,
-                lanes=lanes, folder=topic.folder, files=topic.files,
-            )  # fmt: skip
+            cursor = memory_or_file(kind, name, self._source_of, resources, topic.memory, lanes)
             self._transient, self._memory = Backlog(cursor, lanes), topic.memory
         return self._transient
 
-    def keep(self, topic: Topic, shared: Shared, number: int) -> None:
-        """A message that is not stored has come while nobody consumes."""
+    def keep(self, topic: StoredTopic, resources: Resources, shared: SharedMessage) -> None:
+        """A transient message has arrived while no consumer is connected."""
         message = shared.message
-        if self._durable.wants(message):
-            source = self._source_of(message)
-            self.transient(topic).cursor.push(Entry(message, source, number, stored=False, shared=shared))
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing waits here that is not stored."""
-        return self._transient is None or self._transient.is_empty
-
-    @property
-    def name(self) -> str:
-        """Whose it is, for the log."""
-        return self._durable.name
+        if self.durable.wants(message):
+            entry = Entry(message, self._source_of(message), next(self.numbers), stored=False, shared=shared)
+            self.transient(topic, resources).cursor.push(entry)
 
     @property
     def is_full(self) -> bool:
-        """Whether producers should wait until what is not stored has been consumed."""
+        """Whether producers should wait until transient messages have been consumed."""
         return self._transient is not None and self._transient.cursor.is_full
 
     def _source_of(self, message: Message) -> Source:  # noqa: ARG002
         return cast(Source, self.feed)  # the feed that delivers an entry becomes its source
 
     def close(self) -> None:
-        """Forget what is not stored."""
+        """Forget the transient messages."""
         if self._transient is not None and self._memory is not None:
-            self._memory.let_go(self._transient.returned)
+            self._memory.release(self._transient.take_returned())
             self._transient.close()
             self._transient = None
 
@@ -109,17 +120,17 @@ class Durable:
         self.pattern = DestinationPattern(destination)
         self.selector = selector
         self.defect: InvalidSelector | None = None
-        """Why its stored selector cannot be understood: nobody can consume it, and others are served."""
+        """Why its stored selector is invalid: it cannot be consumed, but other subscriptions can."""
         self._compiled: Selector | None = None
         try:
             self._compiled = Selector(selector) if selector else None
         except InvalidSelector as error:
             self.defect = error
-        self.tracks: dict[Destination, Track] = {}
-        """By topic, with the pattern itself: what has a row, or is about to."""
+        self.topics: dict[Destination, TopicState] = {}
+        """The topics that have a row of it, or are about to, and the pattern itself."""
         self.is_in_use = False
         self.is_certain = True
-        """Whether its rows are known to be there."""
+        """Whether its rows are known to exist."""
         self.is_ending = False
 
     @property
@@ -128,11 +139,11 @@ class Durable:
 
     @property
     def name(self) -> str:
-        """For the log."""
+        """The name in the log."""
         return f"the subscription {self.key[1]} of {self.key[0]}"
 
     def wants(self, message: Message) -> bool:
-        """Whether it is worth keeping for it."""
+        """Whether the selector matches."""
         if self.defect is not None:
             return False
         try:
@@ -141,169 +152,365 @@ class Durable:
             return False
 
     def is_for(self, request: SubscriptionRequest) -> bool:
-        """Whether a client asks for it as it is."""
+        """Whether a request has the same destination and selector."""
         return self.destination == request.destination and self.selector == (request.selector or None)
 
 
-class Durables:
-    """Every durable subscription of a broker."""
+class DurableSubscriber(BaseSubscription):
+    """The consumer of a durable subscription, with a feed for each topic, served in turns.
 
-    def __init__(self, parts: Parts, policies: Policies, topics: Callable[[], Iterable[Topic]]) -> None:
-        self._parts = parts
-        self._policies = policies
-        self._topics = topics
-        self._by_key: dict[Key, Durable] = {}
+    :param last_sequence: the last sequence in the store when the broker started: messages up to it may have
+        been delivered before, and are marked as redelivered
+    """
 
-    async def load(self, destinations: Iterable[Destination]) -> None:
-        """Find out what the store holds, before there is any topic."""
-        topics = [destination for destination in destinations if destination.is_topic]
-        for info in await self._parts.run(lambda: [*self._read(topics)]):
-            key = (info.client_id, info.subscription_name)
-            durable = self._by_key.get(key)
-            if durable is None:
-                durable = self._by_key[key] = Durable(key, info.subscribed_destination, info.selector)
-                if durable.defect is not None:
-                    log.error(
-                        "%s of %s cannot be consumed, though messages are kept for it: %s; let its client"
-                        " subscribe with another selector, or end it with jdbcstore unsubscribe",
-                        *(durable.name, durable.destination, durable.defect),
-                    )
-            durable.tracks[info.destination] = Track(durable)
+    def __init__(
+        self,
+        loop: BrokerLoop,
+        resources: Resources,
+        line: StoreLine,
+        dead_letters: DeadLetters,
+        request: SubscriptionRequest,
+        consumer: Consumer,
+        policy: PolicyEntry,
+        durable: Durable,
+        selector: Selector | None,
+        last_sequence: int,
+    ) -> None:
+        prefetch = policy.durable_topic_prefetch if request.prefetch is None else request.prefetch
+        super().__init__(loop, resources, request, consumer, prefetch, selector)
+        self._line = line
+        self._dead_letters = dead_letters
+        self._last_sequence = last_sequence
+        self.durable = durable
+        self._feeds: list[DurableFeed] = []
+        self._ready: deque[DurableFeed] = deque()
+        """Feeds that may have messages, the next one first."""
 
-    def _read(self, topics: Iterable[Destination]) -> Iterator[SubscriptionInfo]:
-        """In a thread."""
-        for topic in topics:
-            yield from self._store_of(topic).subscriptions()
+    def wants(self, message: Message) -> bool:
+        return not is_local(message, self.request) and super().wants(message)
 
-    def _store_of(self, topic: Destination) -> TopicMessageStore:
-        prioritized = self._policies.of(topic).prioritized_messages
-        return self._parts.store.topic(topic, prioritized=prioritized)
-
-    def introduce(self, topic: Topic) -> None:
-        """A topic is new: what is sent there is stored for those whose pattern matches it."""
-        if topic.store is None:
+    def attach(self, topic: StoredTopic) -> None:
+        """Consume the messages of this topic too."""
+        state = self.durable.topics.get(topic.destination)
+        if self.closed or state is None or state.feed is not None or topic.store is None:
             return
-        missing: list[Durable] = []
-        for durable in self._by_key.values():
-            if not durable.is_ending and durable.pattern.matches(topic.destination):
-                if topic.destination not in durable.tracks:
-                    durable.tracks[topic.destination] = Track(durable)
-                    missing.append(durable)
-                topic.durables[durable.key] = durable.tracks[topic.destination]
-
-        def write() -> None:
-            for durable in missing:
-                self._write_row(durable, topic.destination)
-
-        if missing:
-            topic.await_rows(lambda: self._parts.run(write))
-
-    def _write_row(self, durable: Durable, destination: Destination, retroactive: bool = False) -> None:
-        """In a thread."""
-        self._store_of(destination).subscribe(
-            *durable.key,
-            selector=durable.selector,
-            retroactive=retroactive,
-            subscribed_destination=durable.destination,
+        if not topic.when_ready(partial(self._attach_later, topic)):
+            return
+        feed = state.feed = DurableFeed(
+            self._loop,
+            self._resources,
+            self._line,
+            self._dead_letters,
+            topic,
+            topic.store,
+            self,
+            state,
+            self._last_sequence,
         )
+        self._feeds.append(feed)
+        topic.add_feed(feed)
+        self.wake(feed)
 
-    def _delete_rows(self, key: Key, destinations: Sequence[Destination]) -> None:
-        """In a thread."""
-        for destination in destinations:
-            try:
-                self._store_of(destination).unsubscribe(*key)
-            except SubscriptionNotFound:
-                continue
+    def _attach_later(self, topic: StoredTopic, error: BaseException | None) -> None:
+        if error is None:
+            self.attach(topic)
+        else:
+            self._loop.call_later(_BEFORE_ANOTHER_TRY, self.attach, topic)
 
-    async def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> DurableSubscriber:
-        """Create a durable subscription, or take up the existing one.
+    def wake(self, feed: DurableFeed) -> None:
+        """The feed may have messages."""
+        if not feed.is_ready:
+            feed.is_ready = True
+            self._ready.append(feed)
+        if self.room > 0:
+            self._loop.schedule(self)
 
-        As in ActiveMQ, one that exists with another selector or destination is deleted, and made anew.
+    def on_room(self) -> None:
+        if self._ready and self.room > 0:
+            self._loop.schedule(self)
 
-        :raises SubscriptionInUse: somebody consumes it
-        """
-        key = _key_of(request)
-        selector = Selector(request.selector) if request.selector else None
-        durable = self._by_key.get(key)
-        if durable is not None and durable.is_in_use:
-            raise SubscriptionInUse(
-                f"Durable consumer is in use for client: {key[0]} and subscriptionName: {key[1]}"
-            )
-        if durable is None or not durable.is_certain or not durable.is_for(request):
-            durable = await self._create(durable, request, key)
-        durable.is_in_use = True
-        policy = self._policies.of(request.destination)
-        return DurableSubscriber(self._parts, request, consumer, policy, durable, selector)
+    def turn(self) -> None:
+        """Deliver the messages of the feeds, one of each in turn."""
+        ready, held_up = self._ready, 0
+        while held_up < len(ready) and self.room > 0:
+            feed = ready[0]
+            entry = feed.next()
+            if entry is not None:
+                ready.rotate(-1)
+                self.deliver(entry)
+                held_up = 0
+            elif feed.is_held_up:
+                ready.rotate(-1)
+                held_up += 1
+            else:
+                ready.popleft().is_ready = False
+        if held_up:
+            for feed in ready:
+                feed.memory.when_room(self.on_room)
+                self._resources.notices.held_up(feed.memory.reached, self.request, feed.destination)
 
-    async def _create(self, former: Durable | None, request: SubscriptionRequest, key: Key) -> Durable:
-        durable = Durable(key, request.destination, request.selector or None)
-        durable.is_in_use = True
-        # Topics that are made meanwhile have their rows from introduce().
-        self._by_key[key] = durable
-        topics = [
-            topic
-            for topic in self._topics()
-            if topic.store is not None and durable.pattern.matches(topic.destination)
-        ]
-        wanted = dict.fromkeys([durable.destination, *(topic.destination for topic in topics)])
-        durable.tracks.update((destination, Track(durable)) for destination in wanted)
-        unwanted = [] if former is None else [*former.tracks]
+    def on_lost(self, error: SpillFailed) -> None:
+        """A temporary file with waiting messages cannot be read back."""
+        # Not in the middle of a dispatch.
+        self._loop.call_soon(self.end, error)
 
-        def write() -> None:
-            self._delete_rows(key, unwanted)
-            for destination in wanted:
-                self._write_row(durable, destination, request.retroactive)
-
-        try:
-            await self._parts.run(write)
-        except BaseException:
-            # Any of the rows may be there: whoever asks again makes it whole.
-            durable.is_in_use = durable.is_certain = False
-            raise
-        if former is not None:
-            self._forget(former)
-        for topic in topics:
-            topic.durables[key] = durable.tracks[topic.destination]
-        return durable
-
-    def _forget(self, durable: Durable) -> None:
-        for topic in self._topics():
-            if topic.destination in durable.tracks:
-                topic.durables.pop(durable.key, None)
-        for track in durable.tracks.values():
-            track.close()
-
-    async def unsubscribe(self, client_id: str, subscription_name: str) -> None:
-        """Delete a durable subscription.
-
-        :raises SubscriptionInUse: somebody consumes it
-        :raises SubscriptionNotFound: there is none
-        """
-        key = (client_id, subscription_name)
-        durable = self._by_key.get(key)
-        if durable is None:
-            raise SubscriptionNotFound(
-                f"No durable subscription exists for clientID: {client_id} and subscriptionName:"
-                f" {subscription_name}; jdbcstore subscriptions lists those that do"
-            )
-        if durable.is_in_use:
-            raise SubscriptionInUse("Durable consumer is in use")
-        durable.is_in_use = durable.is_ending = True
-        try:
-            await self._parts.run(lambda: self._delete_rows(key, [*durable.tracks]))
-        except BaseException:
-            durable.is_in_use = durable.is_ending = durable.is_certain = False
-            raise
-        del self._by_key[key]
-        self._forget(durable)
+    def close(self) -> None:
+        if self.closed:
+            return
+        super().close()
+        for feed in self._feeds:
+            feed.close()
+        self._feeds.clear()
+        self._ready.clear()
+        self.durable.is_in_use = False
 
 
-def _key_of(request: SubscriptionRequest) -> Key:
-    destination = request.destination
-    if destination.is_temporary:
-        raise InvalidDestination(f"{destination} is temporary, and ends before a durable subscription of it")
-    if destination.is_composite:
-        raise InvalidDestination(
-            f"{destination} is a composite; make a durable subscription of each member, or of a wildcard"
+class DurableFeed:
+    """One topic's messages for a :class:`DurableSubscriber`; a :class:`jdbcstore.broker.memory.Source`.
+
+    Stored messages come through a window on the store, or wait in memory or in files; transient ones wait in
+    the :class:`TopicState`. Expired messages, and those that the selector does not match, are acknowledged
+    for the consumer, in batches.
+    """
+
+    def __init__(
+        self,
+        loop: BrokerLoop,
+        resources: Resources,
+        line: StoreLine,
+        dead_letters: DeadLetters,
+        topic: StoredTopic,
+        store: TopicMessageStore,
+        subscriber: DurableSubscriber,
+        state: TopicState,
+        last_sequence: int,
+    ) -> None:
+        self._loop = loop
+        self._topic = topic
+        self.destination = topic.destination
+        self.memory = topic.memory
+        self._store = store
+        self._subscriber = subscriber
+        self._key = subscriber.durable.key
+        self._state = state
+        self._last_sequence = last_sequence
+        self._subscription: DurableSubscription | None = None
+        policy = topic.policy
+        lanes = 10 if policy.prioritized_messages else 1
+        self._cursor = cursor_of_stored(
+            policy.pending_durable_subscriber_policy,
+            f"{state.durable.name} of {self.destination}",
+            self,
+            loop,
+            resources,
+            self._recover,
+            state.in_flight,
+            self._entry_of,
+            self._wake,
+            memory=topic.memory,
+            page_size=policy.max_page_size,
+            lanes=lanes,
+            on_lost=subscriber.on_lost,
         )
-    return request.client_id or "", request.subscription_name or ""
+        self._stored = Backlog(self._cursor, lanes)
+        self._transient = state.transient(topic, resources)
+        self._transient_turn = False
+        self._returned: dict[Entry, None] = {}
+        """Stored entries that were given back and wait again."""
+        self._acknowledgements = AcknowledgementBatch(
+            loop, line, self._write_acknowledgements, state.in_flight.removed, self._not_acknowledged
+        )
+        self._rejections = Rejections(
+            loop, dead_letters, self, store, topic.memory, policy, subscriber=":".join(self._key)
+        )
+        self.is_ready = False
+        """Whether the subscriber is to ask it for messages."""
+        self.is_held_up = False
+        """Whether it has messages, but no memory for them now."""
+
+    def _recover(self, limit: int, after: Cursor) -> Page:
+        """In a thread."""
+        if self._subscription is None:
+            subscription = self._store.subscription(*self._key)
+            subscription.acknowledge()  # its first look-up must not block the loop
+            self._subscription = subscription
+        return self._subscription.recover(limit, after)
+
+    def _entry_of(self, message: Message) -> Entry:
+        """The entry of a message read from the store."""
+        sequence = message.sequence or 0
+        redeliveries = self._state.in_flight.redeliveries.get(sequence)
+        if redeliveries is not None:
+            message = message.replace(redelivery_counter=redeliveries)
+        redelivered = redeliveries is not None or sequence <= self._last_sequence
+        shared = self._topic.share(message, sequence)
+        if redeliveries is None:
+            message = shared.message
+        return Entry(message, self, sequence, stored=True, redelivered=redelivered, shared=shared)
+
+    def _wake(self) -> None:
+        self._subscriber.wake(self)
+
+    def push(self, shared: SharedMessage, sequence: int | None) -> None:
+        """A message has arrived at the topic; it is stored if it has a sequence."""
+        message = shared.message
+        if sequence is not None:
+            self._cursor.push(Entry(message, self, sequence, stored=True, shared=shared))
+        else:
+            number = next(self._state.numbers)
+            self._transient.cursor.push(Entry(message, self, number, stored=False, shared=shared))
+        self._wake()
+
+    def resync(self) -> None:
+        """Read from the store what a write of unknown outcome may have committed."""
+        self._cursor.resync()
+        self._wake()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether producers should wait until stored messages have been consumed."""
+        return self._cursor.is_full
+
+    def next(self) -> Entry | None:
+        """Remove the next message that the consumer wants; None if none is in memory."""
+        expired: list[Entry] = []
+        found = None
+        while found is None and (backlog := self._choose()) is not None:
+            entry = backlog.head()
+            assert entry is not None  # noqa: S101 - the backlog was chosen by its head
+            backlog.pop(entry)
+            if entry.stored:
+                self._state.in_flight.add(entry.sequence)
+                self._returned.pop(entry, None)
+            else:
+                entry.source = self  # it may have waited since an earlier consumer
+            if 0 < entry.message.expiration_ms < self._loop.clock.now_ms():
+                expired.append(entry)
+            elif self._subscriber.wants(entry.message):
+                found = entry
+            else:
+                self._pass_over(entry)
+        if expired:
+            self._rejections.expire(expired)
+        return found
+
+    def _choose(self) -> Backlog | None:
+        """The backlog of the next message: stored and transient ones in turns."""
+        stored, transient = self._stored.head(), self._transient.head()
+        self.is_held_up = False
+        if self._subscriber.held and self.memory.is_full:
+            # Unacknowledged messages are in memory, unless they can be read again.
+            if not (self._subscriber.unloads_messages and self._cursor.is_window):
+                self.is_held_up = stored is not None
+                stored = None
+            self.is_held_up |= transient is not None
+            transient = None
+        if transient is None:
+            return None if stored is None else self._stored
+        if stored is not None:
+            self._transient_turn = not self._transient_turn
+            if not self._transient_turn:
+                return self._stored
+        return self._transient
+
+    def _pass_over(self, entry: Entry) -> None:
+        self.memory.release([entry])
+        if entry.stored:
+            self._acknowledgements.entries.append(entry)
+            self._loop.schedule(self)
+
+    def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
+        """Remove consumed entries; completes once that is durable."""
+        self.memory.release(entries)
+        stored = [entry for entry in entries if entry.stored]
+        if not stored:
+            return self._loop.done()
+        self._loop.schedule(self)
+        return self._acknowledgements.add(stored)
+
+    def turn(self) -> None:
+        """Write the acknowledgements of this turn of the loop."""
+        if self._acknowledgements.entries:
+            self._acknowledgements.turn()
+
+    def _write_acknowledgements(self, entries: list[Entry]) -> StoreFuture[None]:
+        assert self._subscription is not None  # noqa: S101 - stored entries come from it
+        return self._subscription.acknowledge_async(*self._references(entries))
+
+    def _not_acknowledged(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self.memory.hold(entry)
+        self.give_back(entries)
+
+    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
+        """Add the acknowledgement to a store transaction; False if none of the entries is stored."""
+        stored = self._references([entry for entry in entries if entry.stored])
+        if stored:
+            transaction.topic(self.destination).acknowledge_subscription(*self._key, *stored)
+        return bool(stored)
+
+    def _references(self, entries: Sequence[Entry]) -> list[Reference]:
+        # With priorities the store looks up those that are not given.
+        prioritized = self._topic.policy.prioritized_messages
+        return [entry.message if prioritized else entry.sequence for entry in entries]
+
+    def acknowledged(self, entries: Sequence[Entry]) -> None:
+        """The staged acknowledgement has been committed."""
+        self.memory.release(entries)
+        self._state.in_flight.removed([entry for entry in entries if entry.stored])
+
+    def reject(self, entries: Sequence[Entry]) -> Future[None]:
+        """Redeliver or dead-letter entries, as a queue does."""
+        return self._rejections.reject(entries)
+
+    def retain(self, entries: Sequence[Entry]) -> None:
+        """Deliver entries again that could not be dead-lettered."""
+        if self._subscriber.closed:
+            self.give_back(entries)
+        else:
+            self._rejections.retain(entries)
+
+    def give_back(self, entries: Sequence[Entry]) -> None:
+        """Let entries wait again, here or for the next consumer."""
+        stored = [entry for entry in entries if entry.stored]
+        if not self._subscriber.closed:
+            self._take_back(stored)
+            self._transient.give_back([entry for entry in entries if not entry.stored])
+            self._wake()
+            return
+        self._transient.give_back([entry for entry in entries if not entry.stored])
+        self.memory.release(stored)
+        next_feed = self._state.feed
+        if next_feed is None or next_feed is self:
+            self._state.in_flight.leave_to_store(stored)
+        else:
+            next_feed.adopt(stored)
+
+    def adopt(self, entries: Sequence[Entry]) -> None:
+        """Take entries of an earlier consumer, which the pages of this one did not bring."""
+        for entry in entries:
+            entry.source = self
+            self.memory.hold(entry)
+        self._take_back(entries)
+        self._wake()
+
+    def _take_back(self, entries: Sequence[Entry]) -> None:
+        unloaded = [entry for entry in entries if entry.is_unloaded]
+        entries = [entry for entry in entries if not entry.is_unloaded]
+        self._stored.give_back(entries)
+        self._returned.update(dict.fromkeys(entries))
+        if unloaded:
+            # With all that waits: it would be delivered before them otherwise.
+            self._cursor.read_again([*unloaded, *self._stored.take_returned()])
+            self._returned.clear()
+
+    def delivered(self, entry: Entry) -> None:
+        if entry.stored and self._cursor.is_window and self.memory.is_high:
+            entry.unload(self.memory)
+
+    def close(self) -> None:
+        """Return what waits to the :class:`TopicState` and to the store."""
+        self.give_back([*self._rejections.clear(), *self._returned])
+        self._state.feed = None
+        self._topic.remove_feed(self)
+        self._stored.close()

@@ -1,4 +1,4 @@
-"""A topic: every message goes to all that subscribe to it, and into the store for those that are durable."""
+"""A topic: every message is delivered to all its subscribers, and stored for the durable ones."""
 
 from __future__ import annotations
 
@@ -9,86 +9,168 @@ from functools import partial
 
 from jdbcstore.abc import MessageReference, TopicMessageStore, Transaction
 from jdbcstore.broker.api import Promise
-from jdbcstore.broker.entry import Shared
-from jdbcstore.broker.memory import FlowControl, MemoryUsage
-from jdbcstore.broker.parts import Parts
-from jdbcstore.broker.store_io.outbox import Letter
+from jdbcstore.broker.loop import BrokerLoop, settle
+from jdbcstore.broker.memory import FlowControl, MemoryUsage, Resources, SharedMessage
+from jdbcstore.broker.store_io.outbox import Outbox, PendingSend
+from jdbcstore.broker.store_io.transaction import Target
 from jdbcstore.broker.subscription import BaseSubscription
-from jdbcstore.broker.topics.durable import Track
-from jdbcstore.broker.topics.durable_subscriber import DurableSubscriber
-from jdbcstore.broker.topics.feed import DurableFeed
-from jdbcstore.broker.topics.recovery import Retained
-from jdbcstore.broker.topics.subscriber import Share, TopicSubscriber
-from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.broker.topics.durable import DurableFeed, DurableSubscriber, Key, TopicState
+from jdbcstore.broker.topics.subscriber import TopicSource, TopicSubscriber
+from jdbcstore.config.policy import (
+    FixedCountSubscriptionRecoveryPolicy,
+    FixedSizedSubscriptionRecoveryPolicy,
+    LastImageSubscriptionRecoveryPolicy,
+    NoSubscriptionRecoveryPolicy,
+    PolicyEntry,
+    SubscriptionRecoveryPolicy,
+    TimedSubscriptionRecoveryPolicy,
+)
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
+from jdbcstore.util.clock import Clock
 
-WhenReady = Callable[[BaseException | None], None]
-"""Called when a topic can be sent to, or with the reason why it cannot."""
+
+class Retained:
+    """Earlier messages of one topic for retroactive subscribers, as its subscription recovery policy says.
+
+    Once they fill half of the memory, or it is nearly full, the oldest are dropped.
+    """
+
+    __slots__ = ("_clock", "_duration_ms", "_kept", "_most_bytes", "_most_messages", "_size")
+
+    def __init__(self, policy: SubscriptionRecoveryPolicy, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: deque[tuple[int, SharedMessage]] = deque()
+        """The time of arrival in milliseconds, and the message."""
+        self._size = 0
+        self._most_messages: int | None = None
+        self._most_bytes: int | None = None
+        self._duration_ms: float | None = None
+        match policy:
+            case NoSubscriptionRecoveryPolicy():
+                self._most_messages = 0
+            case LastImageSubscriptionRecoveryPolicy():
+                self._most_messages = 1
+            case FixedCountSubscriptionRecoveryPolicy():
+                self._most_messages = policy.maximum_size
+            case FixedSizedSubscriptionRecoveryPolicy():
+                self._most_bytes = policy.maximum_size
+            case TimedSubscriptionRecoveryPolicy():
+                self._duration_ms = policy.recover_duration * 1000
+
+    def add(self, message: SharedMessage) -> None:
+        """Keep a message that has arrived."""
+        if self._most_messages == 0:
+            return
+        message.hold()
+        self._kept.append((self._clock.now_ms(), message))
+        self._size += message.size
+        self._drop()
+        memory = message.memory
+        while len(self._kept) > 1 and (memory.is_high or self._size > memory.limit // 2):
+            self._drop_oldest()
+
+    def messages(self) -> list[SharedMessage]:
+        """The messages for a new retroactive subscriber, in order of arrival."""
+        self._drop()
+        now_ms = self._clock.now_ms()
+        return [shared for _, shared in self._kept if not 0 < shared.message.expiration_ms <= now_ms]
+
+    def close(self) -> None:
+        """Drop all messages."""
+        while self._kept:
+            self._drop_oldest()
+
+    def _drop(self) -> None:
+        kept = self._kept
+        if self._most_messages is not None:
+            while len(kept) > self._most_messages:
+                self._drop_oldest()
+        elif self._most_bytes is not None:
+            while self._size > self._most_bytes:
+                self._drop_oldest()
+        elif self._duration_ms is not None:
+            oldest = self._clock.now_ms() - self._duration_ms
+            while kept and kept[0][0] < oldest:
+                self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        _, shared = self._kept.popleft()
+        self._size -= shared.size
+        shared.release()
 
 
 class Topic:
-    """The messages of one topic on their way to its subscribers.
+    """One topic of the broker, the target of sends. Every method is called on the loop.
 
-    A message is stored if it is persistent and there is a durable subscription; then it is delivered
-    once it is committed, and what its producer sends next waits behind it.
+    A message is stored if it is persistent and there is a durable subscription; then it is delivered once it
+    is committed, and what its producer sends next waits for it.
+
+    :param find: the destination of a name now: one that was idle and is closed passes late messages on to it
     """
 
-    def __init__(self, parts: Parts, destination: Destination, policy: PolicyEntry) -> None:
-        self._parts = parts
-        self._destination = destination
+    def __init__(
+        self,
+        loop: BrokerLoop,
+        resources: Resources,
+        outbox: Outbox,
+        find: Callable[[Destination], Target],
+        destination: Destination,
+        policy: PolicyEntry,
+    ) -> None:
+        self._loop = loop
+        self._resources = resources
+        self._outbox = outbox
+        self._find = find
+        self.destination = destination
         self.policy = policy
         self.memory = MemoryUsage(
-            policy.memory_limit or parts.memory.limit,
+            policy.memory_limit or resources.memory.limit,
             high_water_mark=policy.cursor_memory_high_water_mark,
-            parent=parts.memory,
+            parent=resources.memory,
         )
-        self.folder, self.files = parts.folder, parts.files
         self.store: TopicMessageStore | None = None
         if not destination.is_temporary:
-            self.store = parts.store.topic(destination, prioritized=policy.prioritized_messages)
-        self._is_used = True
-        """Since it was last asked whether it is idle."""
+            self.store = outbox.store.topic(destination, prioritized=policy.prioritized_messages)
+        self._was_used = True
+        """Since :meth:`is_idle` was called last."""
         self._is_closed = False
-        self._shared: dict[int, Shared] = {}
-        """By sequence, what is stored and in memory."""
-        self.durables: dict[tuple[str, str], Track] = {}
-        """The durable subscriptions that have a row here, or are about to."""
-        self._retained = Retained(policy.subscription_recovery_policy, parts.clock)
-        self._subscribers: dict[TopicSubscriber, Share] = {}
-        self._shares: tuple[Share, ...] = ()
+        self._shared: dict[int, SharedMessage] = {}
+        """The stored messages in memory, by sequence."""
+        self.durables: dict[Key, TopicState] = {}
+        """The durable subscriptions that have a row for this topic, or are about to."""
+        self._retained = Retained(policy.subscription_recovery_policy, loop.clock)
+        self._subscribers: dict[TopicSubscriber, TopicSource] = {}
+        self._sources: tuple[TopicSource, ...] = ()
         self._feeds: tuple[DurableFeed, ...] = ()
         self._submitted = 0
         self._completed = 0
         self._behind: deque[tuple[int, Message, Future[None]]] = deque()
-        """What is not stored and waits for so many writes that were submitted before it."""
-        self._letters = _Letters(self)
+        """Transient messages, each waiting until so many writes submitted before it have completed."""
+        self._receiver = _OutboxReceiver(self)
         self._flow = FlowControl(
-            parts,
+            loop,
+            resources,
             destination,
             policy,
             self.memory,
             self._is_full,
-            lambda: parts.touch(self),
+            lambda: loop.schedule(self),
             self._who_is_full,
         )
         self._write_rows: Callable[[], Future[None]] | None = None
         self._writing = False
-        self._waiting: list[WhenReady] = []
+        self._waiting: list[Callable[[BaseException | None], None]] = []
 
-    @property
-    def destination(self) -> Destination:
-        return self._destination
-
-    # Rows of durable subscriptions, which are there before the first message is stored
+    # Rows of durable subscriptions, which are written before the first message is stored
 
     def await_rows(self, write: Callable[[], Future[None]]) -> None:
-        """Nothing is sent here before ``write`` has succeeded."""
+        """Hold all sends until ``write`` has succeeded."""
         self._write_rows = write
         self._begin()
 
-    def when_ready(self, callback: WhenReady) -> bool:
-        """True if the topic can be sent to; else it is called back, in the order of the calls."""
+    def when_ready(self, callback: Callable[[BaseException | None], None]) -> bool:
+        """True if messages can be sent; else calls back, with the error if there is one, in order."""
         if self._write_rows is None:
             return True
         self._waiting.append(callback)
@@ -97,9 +179,9 @@ class Topic:
         return False
 
     def _begin(self) -> None:
-        assert self._write_rows is not None  # noqa: S101 - it is what begins
+        assert self._write_rows is not None  # noqa: S101 - this is only called to write them
         self._writing = True
-        self._write_rows().add_done_callback(self._parts.guarded(self._rows_written))
+        self._write_rows().add_done_callback(self._loop.guarded(self._rows_written))
 
     def _rows_written(self, future: Future[None]) -> None:
         self._writing = False
@@ -115,20 +197,20 @@ class Topic:
     # Sending
 
     def is_stored(self, message: Message) -> bool:
-        """Whether the message goes through the store."""
+        """Whether the message is to be stored."""
         return bool(message.persistent and self.durables and self.store is not None)
 
     def send(self, message: Message, connection_id: str) -> Future[None]:
-        """Done when it is durable, if it is stored, and there is room for more."""
+        """Completes when the message is durable, if it is stored, and there is room for more."""
         if self._flow.must_wait:
-            return self._flow.hold(message, connection_id)
+            return self._flow.block(message, connection_id)
         if self._write_rows is None and not self._behind:
             if self.is_stored(message):
-                return self._store_message(message, Promise(loop=self._parts.loop))
+                return self._store_message(message, Promise(loop=self._loop.events))
             if self._submitted == self._completed:
                 self.arrive(message, None, connection_id)
-                return self._parts.done()
-        promise = Promise(loop=self._parts.loop)
+                return self._loop.done()
+        promise = Promise(loop=self._loop.events)
         if self.when_ready(partial(self._send_later, message, promise)):
             self._send(message, promise)
         return promise
@@ -151,162 +233,162 @@ class Topic:
     def _store_message(self, message: Message, promise: Future[None]) -> Future[None]:
         self._submitted += 1
         promise.add_done_callback(self._not_stored)
-        self._parts.outbox.add(Letter(message, self._letters, "", promise))
+        self._outbox.add(PendingSend(message, self._receiver, "", promise))
         return promise
 
-    def letter_is_over(self) -> None:
-        """A write that was submitted has come to its end."""
+    def write_ended(self) -> None:
+        """A submitted write has completed or failed."""
         self._completed += 1
         self._deliver_behind()
 
     def _not_stored(self, promise: Future[None]) -> None:
         if not promise.cancelled() and promise.exception() is not None:
-            self.letter_is_over()
+            self.write_ended()
 
     def _is_full(self) -> bool:
-        """Whether somebody has no place left where messages could wait."""
+        """Whether any subscriber has no room for waiting messages."""
         return (
-            any(share.is_full for share in self._shares)
+            any(source.is_full for source in self._sources)
             or any(feed.is_full for feed in self._feeds)
-            or any(track.is_full for track in self.durables.values())
+            or any(state.is_full for state in self.durables.values())
         )
 
     def _who_is_full(self) -> str:
-        """For whom producers wait."""
-        for share in self._shares:
-            if share.is_full:
-                return share.subscriber
-        for track in self.durables.values():
-            if track.is_full or (track.feed is not None and track.feed.is_full):
-                return track.name
+        """The subscriber that producers wait for."""
+        for source in self._sources:
+            if source.is_full:
+                return source.subscriber
+        for state in self.durables.values():
+            if state.is_full or (state.feed is not None and state.feed.is_full):
+                return state.durable.name
         return ""
 
     def turn(self) -> None:
-        """Let producers go on that have waited, if there is room now."""
-        while (held := self._flow.take()) is not None:
-            if self.when_ready(partial(self._send_later, held.message, held.promise)):
-                self._send(held.message, held.promise)
+        """Let blocked producers send, if there is room now."""
+        while (blocked := self._flow.take()) is not None:
+            if self.when_ready(partial(self._send_later, blocked.message, blocked.promise)):
+                self._send(blocked.message, blocked.promise)
 
     def _deliver_behind(self) -> None:
         while self._behind and self._behind[0][0] <= self._completed:
             _, message, promise = self._behind.popleft()
             if not promise.done():
-                self._parts.settle(promise, None)
+                settle(promise, None)
                 self.arrive(message, None, "")
 
     def before(self, connection_id: str) -> list[Future[None]]:
-        """What has to be done before the connection commits anything that it sends here."""
+        """What must complete before the connection may commit messages sent here."""
         passed = self._flow.passed(connection_id)
         waits = [] if passed is None else [passed]
         if self._write_rows is not None:
-            waits.append(self._parts.loop.create_future())
-            self.when_ready(partial(self._parts.settle, waits[-1]))
+            waits.append(self._loop.create_future())
+            self.when_ready(partial(settle, waits[-1]))
         return waits
 
     def stage(self, transaction: Transaction, message: Message) -> bool:
-        """Add the message to a transaction of the store; False if it is not stored."""
+        """Add the message to a store transaction; False if it is not stored."""
         if not self.is_stored(message):
             return False
-        transaction.topic(self._destination).add_message(message)
+        transaction.topic(self.destination).add_message(message)
         return True
 
     def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:
-        """A message is here: committed under this reference, or not stored."""
+        """A message was committed under this reference, or is not stored."""
         if self._is_closed:
-            self._parts.find(self._destination).arrive(message, reference, connection_id)
+            self._find(self.destination).arrive(message, reference, connection_id)
             return
         sequence = None
         if reference is not None:
             if reference.sequence < 0:
-                return  # the store has seen it before
+                return  # the store has dropped it as a duplicate
             sequence = reference.sequence
             if message.message_id is not reference.message_id:
                 message = message.replace(message_id=reference.message_id)
             if self.policy.prioritized_messages:
                 message = message.replace(sequence=sequence)  # its acknowledgement needs the priority
-        self._is_used = True
+        self._was_used = True
         shared = self.share(message, sequence)
         for feed in self._feeds:
             feed.push(shared, sequence)
         if sequence is None and len(self._feeds) < len(self.durables):
             self._keep(shared)
-        if 0 < message.expiration_ms < self._parts.clock.now_ms():
+        if 0 < message.expiration_ms < self._loop.clock.now_ms():
             return
-        for share in self._shares:
-            share.offer(shared)
+        for source in self._sources:
+            source.offer(shared)
         self._retained.add(shared)
 
-    def share(self, message: Message, sequence: int | None) -> Shared:
-        """The message as all have it who get it; that of a sequence may be in memory already."""
+    def share(self, message: Message, sequence: int | None) -> SharedMessage:
+        """The message as all its subscribers share it; a stored one may be in memory already."""
         found = None if sequence is None else self._shared.get(sequence)
-        return found or Shared(message, self.memory, sequence, self._shared)
+        return found or SharedMessage(message, self.memory, sequence, self._shared)
 
-    def _keep(self, shared: Shared) -> None:
-        """What is not stored, for durable subscriptions that nobody consumes."""
-        for track in self.durables.values():
-            if track.feed is None:
-                track.keep(self, shared, next(self._parts.numbers))
+    def _keep(self, shared: SharedMessage) -> None:
+        """Keep a transient message for durable subscriptions without a consumer."""
+        for state in self.durables.values():
+            if state.feed is None:
+                state.keep(self, self._resources, shared)
 
     def room(self, message: Message) -> Future[None]:  # noqa: ARG002
-        """Done when a producer may send more, who has just sent this in a transaction."""
+        """Completes when the producer that has just staged this message may send more."""
         return self._flow.room()
 
     def is_idle(self) -> bool:
-        was_used, self._is_used = self._is_used, False
+        """Whether it has no subscribers and no messages, and was not used since the last call."""
+        was_used, self._was_used = self._was_used, False
         under_way = self._behind or self._waiting or self._writing or self._submitted != self._completed
-        holds = self.memory.used or self._shares or self._feeds or self.durables or self._flow.is_holding
+        holds = self.memory.used or self._sources or self._feeds or self.durables or self._flow.is_blocking
         return not (was_used or under_way or holds)
 
-    def lose_sight(self) -> None:
-        """A write may have been committed or not."""
+    def resync(self) -> None:
+        """Read from the store what a write of unknown outcome may have committed."""
         if self._is_closed:
-            self._parts.find(self._destination).lose_sight()
+            self._find(self.destination).resync()
             return
         for feed in self._feeds:
-            feed.lose_sight()
+            feed.resync()
 
     # Subscribing
 
     def add(self, subscription: BaseSubscription) -> None:
-        """A consumer begins."""
+        """Start to serve a consumer."""
         if isinstance(subscription, DurableSubscriber):
             subscription.attach(self)
         elif isinstance(subscription, TopicSubscriber) and subscription not in self._subscribers:
-            share = self._subscribers[subscription] = subscription.join(self)
-            self._shares = tuple(self._subscribers.values())
+            source = self._subscribers[subscription] = subscription.join(self.destination, self._leave)
+            self._sources = tuple(self._subscribers.values())
             if subscription.request.retroactive or self.policy.always_retroactive:
                 for shared in self._retained.messages():
-                    share.offer(shared)
+                    source.offer(shared)
 
-    def leave(self, subscriber: TopicSubscriber) -> None:
-        """A consumer is gone."""
+    def _leave(self, subscriber: TopicSubscriber) -> None:
         self._subscribers.pop(subscriber, None)
-        self._shares = tuple(self._subscribers.values())
+        self._sources = tuple(self._subscribers.values())
 
     def add_feed(self, feed: DurableFeed) -> None:
-        """What is stored from now on is for this one too."""
+        """Push messages to this feed from now on."""
         self._feeds = (*self._feeds, feed)
 
     def remove_feed(self, feed: DurableFeed) -> None:
         self._feeds = tuple(one for one in self._feeds if one is not feed)
 
     def close(self) -> None:
-        """The broker stops, or the topic ends: what waits is not sent, and what is not stored is gone."""
+        """Forget what is in memory, and cancel the sends that wait."""
         self._is_closed = True
         self._retained.close()
-        for track in self.durables.values():
-            track.close()
+        for state in self.durables.values():
+            state.close()
         behind, self._behind = self._behind, deque()
         for _, _, promise in behind:
             promise.cancel()
 
 
-class _Letters:
-    """Where the outbox delivers what was sent to a topic outside of transactions."""
+class _OutboxReceiver:
+    """A topic as the outbox delivers to it: the end of each write is counted."""
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
-        self.lose_sight = topic.lose_sight
+        self.resync = topic.resync
 
     @property
     def destination(self) -> Destination:
@@ -314,4 +396,4 @@ class _Letters:
 
     def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:
         self._topic.arrive(message, reference, connection_id)
-        self._topic.letter_is_over()
+        self._topic.write_ended()

@@ -11,8 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from jdbcstore import Store
-from jdbcstore.broker.engine import Engine
-from jdbcstore.broker.policies import Policies
+from jdbcstore.broker.engine import Engine, Policies
 from jdbcstore.broker.security import OpenDoor, Security
 from jdbcstore.broker.stomp.connector import Connector
 from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits, Version, encode

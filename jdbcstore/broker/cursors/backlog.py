@@ -1,0 +1,135 @@
+"""The cursor protocol, the cursor that keeps everything in memory, and backlogs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage
+
+
+class MessageCursor(Protocol):
+    """Entries waiting for consumers, in delivery order.
+
+    By priority (9 first) if the destination is prioritized, then by sequence. Used on the loop only: a
+    cursor that reads from elsewhere does so in the background, :meth:`head` is None meanwhile, and the
+    ``on_ready`` it was made with is called once there is a head again.
+
+    A cursor counts (:class:`~jdbcstore.broker.memory.MemoryUsage`) each entry that it has in memory; after
+    :meth:`pop` the entry's source has to release it.
+    """
+
+    def push(self, entry: Entry) -> None:
+        """Add an entry at the end, within its priority. Never refused."""
+
+    def head(self) -> Entry | None:
+        """The next entry, which stays; None if there is none, or none in memory yet."""
+
+    def pop(self) -> Entry:
+        """Remove the head, which must exist."""
+
+    def waiting(self) -> list[Entry]:
+        """The entries in memory, in order, for browsers."""
+
+    def take_expired(self, now_ms: int) -> list[Entry]:
+        """Remove, as :meth:`pop` does, those in memory whose expiration has passed."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether producers should wait."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known to wait in memory, in files or in the store."""
+
+    def close(self) -> None:
+        """Forget all entries and free their memory and files. A page being read is dropped."""
+
+
+class MemoryCursor:
+    """A :class:`MessageCursor` with all entries in memory; full when the memory is."""
+
+    def __init__(self, memory: MemoryUsage, lanes: int = 1) -> None:
+        self._memory = memory
+        self._lanes = Lanes(lanes)
+
+    def push(self, entry: Entry) -> None:
+        self._lanes.append(entry)
+        self._memory.hold(entry)
+
+    def head(self) -> Entry | None:
+        return self._lanes.head()
+
+    def pop(self) -> Entry:
+        return self._lanes.pop()
+
+    def waiting(self) -> list[Entry]:
+        return list(self._lanes)
+
+    def take_expired(self, now_ms: int) -> list[Entry]:
+        return self._lanes.take_expired(now_ms)
+
+    @property
+    def is_full(self) -> bool:
+        return self._memory.is_full
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._lanes.count
+
+    def close(self) -> None:
+        self._memory.release(self._lanes)
+        self._lanes.clear()
+
+
+class Backlog:
+    """A cursor, with the entries that consumers gave back in their places before it."""
+
+    __slots__ = ("_returned", "cursor")
+
+    def __init__(self, cursor: MessageCursor, lanes: int = 1) -> None:
+        self.cursor = cursor
+        self._returned = Lanes(lanes)
+
+    def head(self) -> Entry | None:
+        """The next entry, which stays; None if none is in memory."""
+        returned = self._returned.head()
+        if returned is None:
+            return self.cursor.head()
+        waiting = self.cursor.head()
+        return returned if waiting is None or self._returned.is_before(returned, waiting) else waiting
+
+    def pop(self, head: Entry) -> None:
+        """Remove the entry just returned by :meth:`head`."""
+        if self._returned.head() is head:
+            self._returned.pop()
+        else:
+            self.cursor.pop()
+
+    def give_back(self, entries: Sequence[Entry]) -> None:
+        """Insert entries that were popped before."""
+        self._returned.insert(entries)
+
+    def take_returned(self) -> list[Entry]:
+        """Remove what was given back."""
+        taken = list(self._returned)
+        self._returned.clear()
+        return taken
+
+    def waiting(self) -> list[Entry]:
+        """The entries in memory, in order."""
+        return [*self._returned, *self.cursor.waiting()]
+
+    def take_expired(self, now_ms: int) -> list[Entry]:
+        """Remove those in memory whose expiration has passed."""
+        return self._returned.take_expired(now_ms) + self.cursor.take_expired(now_ms)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known to wait."""
+        return not self._returned.count and self.cursor.is_empty
+
+    def close(self) -> None:
+        """Forget all. What was given back has to be released by its source."""
+        self._returned.clear()
+        self.cursor.close()

@@ -1,0 +1,145 @@
+"""The broker's event loop: work collected over a turn, blocking calls in threads, futures."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Future
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Protocol, TypeVar
+
+from jdbcstore.broker.api import Promise
+from jdbcstore.util.clock import Clock
+
+T = TypeVar("T")
+_READERS = 4
+
+
+class Scheduled(Protocol):
+    """Has work to do once per turn of the loop."""
+
+    def turn(self) -> None: ...
+
+
+class BrokerLoop:
+    """The running event loop, as the parts of one broker share it. Every method is called on the loop.
+
+    ``on_defect`` is called with an unexpected error of a callback, which asyncio would only log. ``clock`` is
+    the wall clock by which messages expire.
+    """
+
+    def __init__(self, clock: Clock, on_defect: Callable[[Exception], None]) -> None:
+        self.clock = clock
+        self.events = events = asyncio.get_running_loop()
+        self.create_future = events.create_future
+        self.create_task = events.create_task
+        self.call_soon = events.call_soon
+        self.call_later = events.call_later
+        self.on_defect = on_defect
+        self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="jdbcstore-broker")
+        self._scheduled: dict[Scheduled, None] = {}
+
+    def run(self, function: Callable[[], T]) -> Future[T]:
+        """Run a blocking function in a thread."""
+        return asyncio.ensure_future(self.events.run_in_executor(self._pool, function), loop=self.events)
+
+    def guarded(self, callback: Callable[[T], None]) -> Callable[[T], None]:
+        """The callback of a future or a timer, with its unexpected errors passed to ``on_defect``."""
+
+        def call(argument: T) -> None:
+            try:
+                callback(argument)
+            except Exception as defect:
+                self.on_defect(defect)
+
+        return call
+
+    def schedule(self, work: Scheduled) -> None:
+        """Call ``work.turn()`` once, after the callbacks that are ready now."""
+        if not self._scheduled:
+            self.call_soon(self._turn)
+        self._scheduled[work] = None
+
+    def _turn(self) -> None:
+        scheduled, self._scheduled = self._scheduled, {}
+        for work in scheduled:
+            try:
+                work.turn()
+            except Exception as defect:
+                self.on_defect(defect)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no work is scheduled."""
+        return not self._scheduled
+
+    def done(self) -> Future[None]:
+        """A completed future."""
+        future: Future[None] = self.create_future()
+        future.set_result(None)
+        return future
+
+    def failed(self, error: BaseException) -> Future[None]:
+        """A failed future."""
+        future: Future[None] = self.create_future()
+        future.set_exception(error)
+        return future
+
+    def all_done(self, futures: Sequence[Future[None]]) -> Future[None]:
+        """Completes when all of these have; fails with the first error among them."""
+        result: Future[None] = self.create_future()
+        futures = [future for future in futures if not future.done() or future.exception() is not None]
+        if not futures:
+            result.set_result(None)
+            return result
+        together = asyncio.gather(*futures, return_exceptions=True)
+
+        def finish(done: Future[list[BaseException | None]]) -> None:
+            errors = [error for error in done.result() if isinstance(error, BaseException)]
+            settle(result, errors[0] if errors else None)
+
+        together.add_done_callback(finish)
+        return result
+
+    def after(self, first: Future[None], begin: Callable[[], Future[None]]) -> Future[None]:
+        """Call ``begin`` once ``first``, which never fails, is done; completes as the future of ``begin``."""
+        result: Future[None] = self.create_future()
+        first.add_done_callback(lambda _: begin().add_done_callback(partial(pass_on, result)))
+        return result
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def settle(promise: Future[None], error: BaseException | None) -> None:
+    """Complete or fail a future, unless its owner has cancelled it."""
+    if promise.done():
+        return
+    if error is not None:
+        promise.set_exception(error)
+        return
+    if isinstance(promise, Promise):
+        announce(promise)
+    promise.set_result(None)
+
+
+def announce(promise: Promise) -> None:
+    """Call ``at_once`` of a promise that is about to succeed."""
+    at_once, promise.at_once = promise.at_once, None
+    if at_once is not None:
+        at_once()
+
+
+def pass_on(result: Future[None], done: Future[None]) -> None:
+    """Complete, fail or cancel ``result`` as ``done`` was."""
+    if done.cancelled():
+        result.cancel()
+        return
+    error = done.exception()
+    if result.done():
+        return
+    if error is None:
+        result.set_result(None)
+    else:
+        result.set_exception(error)

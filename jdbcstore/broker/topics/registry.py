@@ -1,0 +1,215 @@
+"""The registry of durable subscriptions: their rows in the store, creation and deletion."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from jdbcstore.abc import SubscriptionInfo, TopicMessageStore
+from jdbcstore.broker.api import Consumer, SubscriptionRequest
+from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.broker.memory import Resources
+from jdbcstore.broker.queues.dead_letters import DeadLetters
+from jdbcstore.broker.store_io.outbox import Outbox
+from jdbcstore.broker.topics.durable import Durable, DurableSubscriber, Key, TopicState
+from jdbcstore.broker.topics.topic import Topic
+from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.errors import InvalidDestination, SubscriptionInUse, SubscriptionNotFound
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.selector import Selector
+
+log = logging.getLogger(__name__)
+
+
+class DurableRegistry:
+    """The durable subscriptions of one broker.
+
+    :param policy_of: the policy entry of a destination
+    :param topics: the topics that exist now
+    """
+
+    def __init__(
+        self,
+        loop: BrokerLoop,
+        resources: Resources,
+        outbox: Outbox,
+        dead_letters: DeadLetters,
+        policy_of: Callable[[Destination], PolicyEntry],
+        topics: Callable[[], Iterable[Topic]],
+    ) -> None:
+        self._loop = loop
+        self._resources = resources
+        self._outbox = outbox
+        self._dead_letters = dead_letters
+        self._policy_of = policy_of
+        self._topics = topics
+        self._last_sequence = 0
+        self._by_key: dict[Key, Durable] = {}
+
+    async def load(self, destinations: Iterable[Destination], last_sequence: int) -> None:
+        """Read the subscriptions from the store, before any topic exists.
+
+        :param last_sequence: the last sequence in the store: messages up to it may have been delivered before
+        """
+        self._last_sequence = last_sequence
+        topics = [destination for destination in destinations if destination.is_topic]
+        for info in await self._loop.run(lambda: [*self._read(topics)]):
+            key = (info.client_id, info.subscription_name)
+            durable = self._by_key.get(key)
+            if durable is None:
+                durable = self._by_key[key] = Durable(key, info.subscribed_destination, info.selector)
+                if durable.defect is not None:
+                    log.error(
+                        "%s of %s cannot be consumed, though messages are stored for it: %s; have its client"
+                        " subscribe with another selector, or delete it with jdbcstore unsubscribe",
+                        *(durable.name, durable.destination, durable.defect),
+                    )
+            durable.topics[info.destination] = TopicState(durable)
+
+    def _read(self, topics: Iterable[Destination]) -> Iterator[SubscriptionInfo]:
+        """In a thread."""
+        for topic in topics:
+            yield from self._store_of(topic).subscriptions()
+
+    def _store_of(self, topic: Destination) -> TopicMessageStore:
+        prioritized = self._policy_of(topic).prioritized_messages
+        return self._outbox.store.topic(topic, prioritized=prioritized)
+
+    def introduce(self, topic: Topic) -> None:
+        """Store the messages of a new topic for every subscription whose pattern matches."""
+        if topic.store is None:
+            return
+        missing: list[Durable] = []
+        for durable in self._by_key.values():
+            if not durable.is_ending and durable.pattern.matches(topic.destination):
+                if topic.destination not in durable.topics:
+                    durable.topics[topic.destination] = TopicState(durable)
+                    missing.append(durable)
+                topic.durables[durable.key] = durable.topics[topic.destination]
+
+        def write() -> None:
+            for durable in missing:
+                self._write_row(durable, topic.destination)
+
+        if missing:
+            topic.await_rows(lambda: self._loop.run(write))
+
+    def _write_row(self, durable: Durable, destination: Destination, retroactive: bool = False) -> None:
+        """In a thread."""
+        self._store_of(destination).subscribe(
+            *durable.key,
+            selector=durable.selector,
+            retroactive=retroactive,
+            subscribed_destination=durable.destination,
+        )
+
+    def _delete_rows(self, key: Key, destinations: Sequence[Destination]) -> None:
+        """In a thread."""
+        for destination in destinations:
+            try:
+                self._store_of(destination).unsubscribe(*key)
+            except SubscriptionNotFound:
+                continue
+
+    async def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> DurableSubscriber:
+        """Create a durable subscription, or connect to the existing one.
+
+        As in ActiveMQ, one that exists with another selector or destination is deleted and created again.
+
+        :raises SubscriptionInUse: it has a consumer
+        """
+        key = _key_of(request)
+        selector = Selector(request.selector) if request.selector else None
+        durable = self._by_key.get(key)
+        if durable is not None and durable.is_in_use:
+            raise SubscriptionInUse(
+                f"Durable consumer is in use for client: {key[0]} and subscriptionName: {key[1]}"
+            )
+        if durable is None or not durable.is_certain or not durable.is_for(request):
+            durable = await self._create(durable, request, key)
+        durable.is_in_use = True
+        return DurableSubscriber(
+            self._loop,
+            self._resources,
+            self._outbox.line,
+            self._dead_letters,
+            request,
+            consumer,
+            self._policy_of(request.destination),
+            durable,
+            selector,
+            self._last_sequence,
+        )
+
+    async def _create(self, former: Durable | None, request: SubscriptionRequest, key: Key) -> Durable:
+        durable = Durable(key, request.destination, request.selector or None)
+        durable.is_in_use = True
+        # Topics that are created meanwhile get their rows from introduce().
+        self._by_key[key] = durable
+        topics = [
+            topic
+            for topic in self._topics()
+            if topic.store is not None and durable.pattern.matches(topic.destination)
+        ]
+        wanted = dict.fromkeys([durable.destination, *(topic.destination for topic in topics)])
+        durable.topics.update((destination, TopicState(durable)) for destination in wanted)
+        unwanted = [] if former is None else [*former.topics]
+
+        def write() -> None:
+            self._delete_rows(key, unwanted)
+            for destination in wanted:
+                self._write_row(durable, destination, request.retroactive)
+
+        try:
+            await self._loop.run(write)
+        except BaseException:
+            # Any of the rows may exist: the next subscribe writes all of them.
+            durable.is_in_use = durable.is_certain = False
+            raise
+        if former is not None:
+            self._forget(former)
+        for topic in topics:
+            topic.durables[key] = durable.topics[topic.destination]
+        return durable
+
+    def _forget(self, durable: Durable) -> None:
+        for topic in self._topics():
+            if topic.destination in durable.topics:
+                topic.durables.pop(durable.key, None)
+        for state in durable.topics.values():
+            state.close()
+
+    async def unsubscribe(self, client_id: str, subscription_name: str) -> None:
+        """Delete a durable subscription.
+
+        :raises SubscriptionInUse: it has a consumer
+        :raises SubscriptionNotFound: it does not exist
+        """
+        key = (client_id, subscription_name)
+        durable = self._by_key.get(key)
+        if durable is None:
+            raise SubscriptionNotFound(
+                f"No durable subscription exists for clientID: {client_id} and subscriptionName:"
+                f" {subscription_name}; jdbcstore subscriptions lists those that do"
+            )
+        if durable.is_in_use:
+            raise SubscriptionInUse("Durable consumer is in use")
+        durable.is_in_use = durable.is_ending = True
+        try:
+            await self._loop.run(lambda: self._delete_rows(key, [*durable.topics]))
+        except BaseException:
+            durable.is_in_use = durable.is_ending = durable.is_certain = False
+            raise
+        del self._by_key[key]
+        self._forget(durable)
+
+
+def _key_of(request: SubscriptionRequest) -> Key:
+    destination = request.destination
+    if destination.is_temporary:
+        raise InvalidDestination(f"{destination} is temporary, and ends before a durable subscription of it")
+    if destination.is_composite:
+        raise InvalidDestination(
+            f"{destination} is a composite; make a durable subscription of each member, or of a wildcard"
+        )
+    return request.client_id or "", request.subscription_name or ""
