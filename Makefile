@@ -14,11 +14,12 @@ WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 2 : 6 
 # Where it is set, each Python that a test starts compiles the package anew: a quarter of a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lint bench sql packages clean
+.PHONY: help demo test quick lint bench sql packages clean
 
 help:
 	@echo "make demo    watch messages survive a killed broker, on SQLite; then Spark SQL"
 	@echo "make test    lint, then all tests, on SQLite, PostgreSQL and MariaDB"
+	@echo "make quick   lint, unit tests, and the contract in memory and on SQLite: under a minute"
 	@echo "make lint    ruff and mypy alone"
 	@echo "make bench   the figures of docs/benchmarks.md, measured here"
 	@echo "make sql     the scripts below sql/, from the definitions of the tables"
@@ -34,6 +35,11 @@ demo: .venv/demo
 test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark
 test: packages lint
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup
+
+# What a change is tried with before make test; no server is started.
+quick: export JDBCSTORE_REQUIRE ?= sqlite
+quick: lint
+	$(BIN)/pytest --numprocesses 2 -m "not slow" --backends memory,sqlite tests/unit tests/contract
 
 lint: .venv/dev
 	$(BIN)/ruff check

@@ -50,13 +50,20 @@ SHARING = {"analytics", "interop", "plans", "scale"}
 NEEDS_DATABASE = {"connection", "database", "server", "url"}
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--backends", help="run what uses a database on these alone, as in --backends memory,sqlite"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.update(NO_CERTIFICATES)
     os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and the width of a pipe's tables is what it says
     config.addinivalue_line("markers", "backends(*ids): run this test on these backends only")
-    config.addinivalue_line("markers", "long: takes long; not on backends that run conformance cases only")
+    config.addinivalue_line(
+        "markers", "slow: takes seconds; not part of make quick, nor of seldom-used backends"
+    )
     config.addinivalue_line("markers", "one_writer: needs one sequence and one commit for all destinations")
-    config.addinivalue_line("markers", "scale: a million rows; deselect with -m 'not scale'")
     config.addinivalue_line("markers", "ours: our own code answers, and no database: in memory and on SQLite")
     config.addinivalue_line("markers", "variants(*ids): of the variants, run this case with these")
     config.addinivalue_line("markers", "without(*ids, why): has no sense with these variants")
@@ -85,6 +92,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         backends = [backend for backend in backends if not backend.conformance_only]
     if "server" in metafunc.fixturenames:
         backends = [backend for backend in backends if backend.capabilities.server]
+    if chosen := metafunc.config.getoption("--backends"):
+        backends = [backend for backend in backends if backend.label in chosen.split(",")]
     values = [
         pytest.param(backend, marks=pytest.mark.skip(why))
         if (why := _skipped(metafunc, backend))
@@ -97,7 +106,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _skipped(metafunc: pytest.Metafunc, backend: Backend) -> str | None:
     """Why a case is not run there, and that is to be told."""
     definition = metafunc.definition
-    if definition.get_closest_marker("long") and backend.conformance_only:
+    if definition.get_closest_marker("slow") and backend.conformance_only:
         return f"{backend.id}: too long for a database so seldom used"
     if not _is_whole(backend):
         return None

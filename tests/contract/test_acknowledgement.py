@@ -311,7 +311,7 @@ def test_a_new_message_under_an_old_id_is_not_taken_for_acknowledged(
 
 
 @TOPICS_ELSEWHERE
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.variants
 def test_far_ahead_of_the_mark(
     topic: TopicMessageStore, database: Database, monkeypatch: pytest.MonkeyPatch

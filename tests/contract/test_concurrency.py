@@ -198,7 +198,7 @@ def add_while_reading(store: Store, tasks: list[Callable[[], None]]) -> list[int
     return sorted(added)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_no_reader_misses_a_message(open_store: OpenStore) -> None:
     store = open_store()
     queue = store.queue("ORDERS")
@@ -214,7 +214,7 @@ def test_no_reader_misses_a_message(open_store: OpenStore) -> None:
 
 
 @ONE_STORE
-@pytest.mark.long
+@pytest.mark.slow
 def test_no_reader_in_another_session_misses_one(open_store: OpenStore, database: Database) -> None:
     """Another store, a raw connection and another process, all on keyset pages."""
     store, other = open_store(), open_store()
@@ -233,7 +233,7 @@ def test_no_reader_in_another_session_misses_one(open_store: OpenStore, database
         assert readers.turned[name] > 50, f"{name} read everything at once: nothing was tested"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_no_reader_by_priority_misses_one(open_store: OpenStore) -> None:
     store = open_store()
     queue = store.queue("ORDERS", prioritized=True)

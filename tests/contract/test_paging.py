@@ -126,7 +126,7 @@ def test_a_page_is_a_sequence(store: Store) -> None:
     assert "3" in repr(page)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_each_page_costs_what_it_holds(store: Store, database: Database) -> None:
     """A page behind a cursor far out starts there: no row before it is looked at again."""
     queue = store.queue("ORDERS")

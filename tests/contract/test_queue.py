@@ -145,7 +145,7 @@ def test_many_messages_are_stored_all_or_none(store: Store) -> None:
     assert queue.add_message(Message("next")).sequence == 1
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_futures_complete_in_order(store: Store) -> None:
     queue = store.queue("ORDERS")
 
@@ -384,7 +384,7 @@ def test_two_messages_may_have_one_id(store: Store) -> None:
     assert queue.message_count() == 0
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_purging(store: Store) -> None:
     queue, other = store.queue("ORDERS"), store.queue("OTHER")
     fill(queue, *map(str, range(2_500)))

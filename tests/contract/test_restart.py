@@ -127,7 +127,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.variants
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["filled", "drained"])
 def test_sequences_go_on_behind_a_killed_process(open_store: OpenStore, url: str, end: str) -> None:
     last = 0

@@ -18,7 +18,7 @@ FEW = 3
 
 
 @pytest.mark.variants("statements")
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.new_database
 def test_no_operations_tell_them_apart(database: Database, backend: Backend) -> None:
     options = {"cleanup_period": 0, **backend.variant.options}

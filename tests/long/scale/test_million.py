@@ -22,7 +22,7 @@ from jdbcstore.stores.shared.paging import REMOVE_BATCH
 from tests.support.scale.million import MILLION, Million
 from tests.support.scale.transactions import Transactions
 
-pytestmark = [pytest.mark.scale, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SAMPLE = 50
 SAME = 3.0

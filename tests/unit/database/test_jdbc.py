@@ -11,6 +11,8 @@ import jdbcstore
 from jdbcstore.database.adapters.jdbc import dbapi
 from jdbcstore.errors import ConfigurationError, MissingDriver
 
+pytestmark = pytest.mark.slow
+
 H2 = Path("/usr/share/java/h2.jar")
 needs_h2 = pytest.mark.skipif(not H2.exists(), reason="H2 is not installed")
 

@@ -26,6 +26,8 @@ from tests.support.journal.lives import (
 )
 from tests.support.journal.witness import JOURNAL, Witness, closed
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("options", OPTIONS, ids=["again", "kept"])
 def test_at_every_boundary_of_a_short_history(folder: Path, options: dict[str, Any]) -> None:

@@ -14,6 +14,8 @@ from jdbcstore.journal.directory import segment_path
 from jdbcstore.journal.layout import BLOCK
 from tests.support.journal.damaging import BODIES, Fuzz, claims, every_cut, every_flip, spoilt, written
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("segment", [1, 2])
 def test_flipped_bits(folder: Path, segment: int) -> None:

@@ -19,6 +19,8 @@ from jdbcstore.message.message import Message
 from jdbcstore.message.openwire import bodies, decode, encode
 from tests.support.recordings import all_messages
 
+pytestmark = pytest.mark.slow
+
 ROWS = [row.msg for row in all_messages() if len(row.msg) < 4000]
 MEBIBYTE = 1024 * 1024
 

@@ -31,6 +31,8 @@ from jdbcstore.message.openwire.types import OLD_VERSION, VERSION
 from tests.support.openwire.rebuilding import rebuilt
 from tests.support.openwire.strategies import messages, plain_messages, without_text_view
 
+pytestmark = pytest.mark.slow
+
 ORDERS = Destination.queue("ORDERS")
 PRODUCER = ProducerId("ID:here-1:1", 2, 3)
 
