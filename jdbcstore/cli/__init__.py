@@ -1,4 +1,4 @@
-"""The command line ``jdbcstore``; docs/cli.md describes it."""
+"""Command line ``jdbcstore``, documented in docs/cli.md."""
 
 from jdbcstore.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The command group, and what becomes of errors."""
+"""Command group of ``jdbcstore``: the table of commands, help, shell completion and error handling."""
 
 from __future__ import annotations
 
@@ -6,49 +6,88 @@ import logging
 import os
 import sys
 import traceback
+from importlib import import_module
 from typing import Any
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import CompletionItem, get_completion_class
 
-from jdbcstore.cli.archiving import archive, restore
-from jdbcstore.cli.asking import sql
-from jdbcstore.cli.brokering import broker
-from jdbcstore.cli.configuring import config
-from jdbcstore.cli.dead_letters import dlq
-from jdbcstore.cli.deciding import xa
-from jdbcstore.cli.diagnosing import doctor
-from jdbcstore.cli.failures import ExitCode, PipeClosed, exit_code
-from jdbcstore.cli.journaling import journal
-from jdbcstore.cli.locking import lock, wait_master
-from jdbcstore.cli.managing import cleanup, init, purge, status
-from jdbcstore.cli.migrating import migrate, schema
-from jdbcstore.cli.moving import audit, copy
-from jdbcstore.cli.options import DEFAULT_FILE, URL_VARIABLE, Settings, common_options
+from jdbcstore.cli.exit_codes import ExitCode, PipeClosed, exit_code
 from jdbcstore.cli.output import note, prepare_streams, write_line
-from jdbcstore.cli.reading import browse, consume
-from jdbcstore.cli.replaying import replay
-from jdbcstore.cli.reporting import report
-from jdbcstore.cli.sending import send
-from jdbcstore.cli.showing import demo
-from jdbcstore.cli.subscribing import subscribe, subscriptions, unsubscribe
-from jdbcstore.cli.users import passwd
+from jdbcstore.cli.settings import DEFAULT_FILE, URL_VARIABLE, Settings, common_options
 from jdbcstore.errors import StoreError
+
+_COMMANDS = (
+    ("init", "status", "Create the missing tables and indexes"),
+    ("status", "status", "Show destinations, durable subscriptions, the master and the tables"),
+    ("broker", "broker", "Serve the store to STOMP clients while this process is the master"),
+    ("passwd", "broker", "Set the password of a user in a broker's users file"),
+    ("send", "send", "Send messages durably"),
+    ("browse", "browse", "Show the messages of a destination in delivery order, without removing them"),
+    ("consume", "browse", "Print messages, then acknowledge them"),
+    ("purge", "status", "Remove the messages of a destination"),
+    ("subscriptions", "subscriptions", "List durable subscriptions and their pending messages"),
+    ("subscribe", "subscriptions", "Create a durable subscription to a topic"),
+    ("unsubscribe", "subscriptions", "Delete a durable subscription"),
+    ("dlq", "dlq", "List, retry or purge dead letters"),
+    ("cleanup", "status", "Remove topic messages that every durable subscription has acknowledged"),
+    ("xa", "xa", "List prepared XA transactions, and commit or roll them back manually"),
+    ("migrate", "migrate", "Migrate the tables of any ActiveMQ or jdbcstore version"),
+    ("schema", "migrate", "Inspect the schema without changing it"),
+    ("copy", "transfer", "Copy a store to another database of any vendor, and verify the copy"),
+    ("audit", "transfer", "Compare two stores row by row and byte by byte"),
+    ("archive", "archive", "Archive messages as Parquet files in FOLDER"),
+    ("restore", "archive", "Restore messages from the archive in FOLDER, exactly as they were"),
+    ("replay", "replay", "Send messages of an archive or a journal again, as new messages"),
+    ("journal", "journal", "Check, dump, repair and replay the files of a journal"),
+    ("lock", "lock", "Show the holder of the lock, its expiry, the clock skew and the epoch"),
+    ("wait-master", "lock", "Wait until a broker holds the lock"),
+    ("config", "config", "Show or convert the configuration"),
+    ("sql", "sql", "Query the messages with Spark SQL"),
+    ("report", "sql", "Write an HTML report with plots of the named queries"),
+    ("doctor", "doctor", "Check which drivers and tools are installed, and how to install the others"),
+    ("demo", "demo_command", "Kill a broker repeatedly, and verify that no message is lost"),
+)
+"""Name, module and one line of help: a module is imported once its command runs."""
+
+
+class _Deferred(click.Command):
+    """A command whose module has not been imported."""
+
+    def __init__(self, name: str, module: str, short_help: str) -> None:
+        super().__init__(name, short_help=short_help)
+        self._place = f"jdbcstore.cli.{module}", name.replace("-", "_")
+
+    def load(self) -> click.Command:
+        module, attribute = self._place
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
 
 
 class Group(click.Group):
-    """Lists its commands in the order in which they are used first."""
+    """Commands in the order of first use; listing and completing their names imports none of them."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return [*self.commands]
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """As click does, with the first sentence of each command's help whole."""
+    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        found = self.commands.get(name)
+        if isinstance(found, _Deferred):
+            found = self.commands[name] = found.load()
+        return found
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [
-            (name, self.commands[name].get_short_help_str(_ANY_LENGTH)) for name in self.list_commands(ctx)
+            (name, command.get_short_help_str(_ANY_LENGTH).rstrip("."))
+            for name, command in self.commands.items()
         ]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [name for name in self.commands if name.startswith(incomplete)]
+        items = [CompletionItem(name, help=self.commands[name].get_short_help_str()) for name in names]
+        return items + click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> Any:
         if ctx.ensure_object(Settings).debug:
@@ -74,42 +113,29 @@ _EXIT_CODES = "\n".join(f"  {code:>3}  {code.text}" for code in ExitCode)
 )
 @click.version_option(None, "-V", "--version", package_name="jdbcstore")
 def commands() -> None:
-    """A message store on ActiveMQ's own tables, in any SQL database."""
+    """The command line."""
 
 
-commands.help = f"""A message store on ActiveMQ's own tables, in any SQL database.
+commands.help = f"""A message store on ActiveMQ's JDBC tables, in any SQL database.
 
 DEST is queue://NAME, topic://NAME, or the bare name of a queue.
 
-The store is named by --url, else by the environment variable {URL_VARIABLE}, else by url in the
-configuration file; else it is the SQLite file {DEFAULT_FILE}. A URL is SQLAlchemy's
+The store is selected by --url, else by the environment variable {URL_VARIABLE}, else by url in the
+configuration file; the default is the SQLite file {DEFAULT_FILE}. A URL is SQLAlchemy's
 (postgresql://user:password@host/database) or JDBC's (jdbc:postgresql://host/database?user=me).
-The configuration file is a jdbcstore.toml or an activemq.xml: that of --config, else jdbcstore.toml in the
-working directory.
---url, --config, --json and --debug may stand before the command or behind it.
+The configuration file is a jdbcstore.toml or an activemq.xml: the one of --config, else jdbcstore.toml in
+the working directory.
+--url, --config, --json and --debug are accepted before and after the command.
 """
 
-
-@click.command
-@click.argument("names", metavar="[COMMAND]...", nargs=-1)
-@click.pass_context
-def help_(context: click.Context, names: tuple[str, ...]) -> None:
-    """Show the help of a command: "jdbcstore help send" is "jdbcstore send --help"."""
-    root = context.find_root()
-    found: click.Command = root.command
-    for name in names:
-        context = click.Context(found, parent=root, info_name=" ".join(("jdbcstore", *names)))
-        inner = found.get_command(root, name) if isinstance(found, click.Group) else None
-        if inner is None:
-            raise click.UsageError(f"there is no command {' '.join(names)!r}", root)
-        found = inner
-    write_line(found.get_help(click.Context(found, info_name=" ".join(("jdbcstore", *names)))))
+for _entry in _COMMANDS:
+    commands.add_command(_Deferred(*_entry))
 
 
-@click.command
+@commands.command
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that completes command lines in SHELL.
+    """Print the completion script for SHELL.
 
     \b
     bash:  eval "$(jdbcstore completion bash)"         in ~/.bashrc
@@ -121,20 +147,26 @@ def completion(shell: str) -> None:
     write_line(kind(commands, {}, "jdbcstore", "_JDBCSTORE_COMPLETE").source())
 
 
-for _command in (
-    init, status, broker, passwd, send, browse, consume, purge, subscriptions, subscribe, unsubscribe, dlq,
-    cleanup, xa, migrate, schema, copy, audit, archive, restore, replay, journal, lock, wait_master, config,
-    sql, report, doctor, demo, completion,
-):  # fmt: skip
-    commands.add_command(_command)
-commands.add_command(help_, "help")
+@commands.command("help")
+@click.argument("names", metavar="[COMMAND]...", nargs=-1)
+@click.pass_context
+def help_(context: click.Context, names: tuple[str, ...]) -> None:
+    """Show the help of a command: "jdbcstore help send" is "jdbcstore send --help"."""
+    root = context.find_root()
+    found: click.Command = root.command
+    for name in names:
+        inner = found.get_command(root, name) if isinstance(found, click.Group) else None
+        if inner is None:
+            raise click.UsageError(f"there is no command {' '.join(names)!r}", root)
+        found = inner
+    write_line(found.get_help(click.Context(found, info_name=" ".join(("jdbcstore", *names)))))
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command line; returns its exit code, having said on stderr what went wrong."""
+    """Run one command line; returns the exit code, with any error reported on stderr."""
     if sys.stdout is None:
-        # What is consumed is acknowledged once it is printed.
-        note("standard output is closed; nothing was done. Open it, or send it to a file")
+        # A consumed message is acknowledged once it is printed.
+        note("standard output is closed; nothing was done. Open it, or redirect it to a file")
         return ExitCode.FAILED
     prepare_streams()
     logging.getLogger("jdbcstore").addHandler(logging.NullHandler())
@@ -142,7 +174,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         code = commands.main(arguments, prog_name="jdbcstore", standalone_mode=False, obj=settings)
     except PipeClosed:
-        _give_up_output()
+        _discard_output()
         return ExitCode.PIPE_CLOSED
     except click.Abort:
         note("interrupted")
@@ -159,10 +191,10 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             sys.stdout.flush()
         except OSError:
-            _give_up_output()
+            _discard_output()
         return _failed(error, str(error), ExitCode.FAILED, settings)
     except Exception as error:
-        text = f"this is a defect in jdbcstore: {type(error).__name__}: {error}"
+        text = f"unexpected error, a defect in jdbcstore: {type(error).__name__}: {error}"
         return _failed(error, f"{text}; run again with --debug and report it", ExitCode.FAILED, settings)
     return code or ExitCode.DONE
 
@@ -175,8 +207,8 @@ def _explain(error: click.UsageError) -> None:
     note(f"{error.format_message()} (see: {command} --help)")
 
 
-def _give_up_output() -> None:
-    """Nothing more is written, also not by the interpreter, which would end with another exit code."""
+def _discard_output() -> None:
+    """Redirect stdout to /dev/null: the interpreter's own flush at exit would change the exit code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""A message as JSON, and the three ways to print it: lines of JSON, blocks of text, a table."""
+"""Printing of messages: as lines of JSON, as blocks of text, or as a table."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from jdbcstore.cli.output import console, local_time, new_table, printable, write_json, write_line
+from jdbcstore.cli.exit_codes import ExitCode
+from jdbcstore.cli.output import console, local_time, new_table, note, printable, write_json, write_line
+from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.body import BodyType
 from jdbcstore.message.message import Message
 
 Facts = dict[str, Any]
-"""What a message says, under the keys that docs/cli.md lists, as JSON can hold it."""
+"""Headers, properties and body of a message as JSON values, under the keys listed in docs/cli.md."""
 
 _EXCERPT = 200
-"""Characters of a cell that a table could show at most."""
+"""Characters of a table cell, at most."""
 
 
 def facts_of(message: Message) -> Facts:
-    """Everything that is printed of a message.
+    """Convert a message for printing.
 
-    :raises CorruptMessage: the properties or the body do not decode
+    :raises CorruptMessage: the properties or the body cannot be decoded
     """
     return {
         "id": message.sequence,
@@ -42,7 +44,7 @@ def facts_of(message: Message) -> Facts:
 
 
 def _properties(message: Message) -> dict[str, object]:
-    """The properties, and the headers that JMS shows as properties."""
+    """The properties, including the headers that JMS exposes as properties."""
     properties: dict[str, object] = dict(message.properties)
     if message.group_id is not None:
         properties["JMSXGroupID"] = message.group_id
@@ -57,7 +59,7 @@ def _body(message: Message) -> object:
 
 
 def _plain(value: object) -> object:
-    """A value that JSON has: bytes become base64, floats that are no number become their name."""
+    """Convert a value for JSON: bytes become base64, and NaN and infinities become their names."""
     match value:
         case bytes():
             return base64.b64encode(value).decode("ascii")
@@ -70,14 +72,30 @@ def _plain(value: object) -> object:
     return value
 
 
+class CorruptMessages:
+    """Count of the messages that cannot be decoded, each reported on stderr."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @property
+    def exit_code(self) -> ExitCode:
+        return ExitCode.CORRUPT if self.count else ExitCode.DONE
+
+    def report(self, *errors: CorruptMessage) -> None:
+        for error in errors:
+            self.count += 1
+            note(str(error))
+
+
 class Printer(Protocol):
     def print(self, messages: Sequence[Facts]) -> None:
-        """Print some more messages."""
+        """Print the next messages."""
         ...
 
 
 class JsonPrinter:
-    """One object a line."""
+    """One JSON object per line."""
 
     def print(self, messages: Sequence[Facts]) -> None:
         for facts in messages:
@@ -85,7 +103,7 @@ class JsonPrinter:
 
 
 class BlockPrinter:
-    """Nothing left out: one header a line, an empty line, and the body."""
+    """Complete messages: one header per line, an empty line, and the body."""
 
     def print(self, messages: Sequence[Facts]) -> None:
         for facts in messages:
@@ -102,7 +120,7 @@ class BlockPrinter:
 
 
 class TablePrinter:
-    """One row a message, cut to the width of the terminal; the header comes once."""
+    """One row per message, truncated to the width of the terminal, under one header."""
 
     def __init__(self, *, with_destination: bool = False) -> None:
         self._console = console()

@@ -1,4 +1,4 @@
-"""What is printed: lines, tables, and bars while something takes long."""
+"""Output of the commands: lines, JSON, tables, quantities with units, and progress bars."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -16,15 +15,13 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-_WIDTH_OF_A_PIPE = 160
-_NARROWEST = 12
-"""Characters of a column below which its words are cut into letters."""
-READING_JOURNAL = "reading the journal"
-"""What takes a store long to open."""
+_PIPE_WIDTH = 160
+_MIN_COLUMN_WIDTH = 12
+"""Characters; in a narrower column words would be broken."""
 
 
 def prepare_streams() -> None:
-    """Let no character that a terminal's encoding lacks stop the output."""
+    """Escape characters that the terminal's encoding lacks, instead of failing on them."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -36,35 +33,35 @@ def write_line(text: str) -> None:
 
 
 def write_json(value: object) -> None:
-    """One line of JSON in plain ASCII: also half a surrogate pair is valid JSON then."""
+    """Write one line of JSON in ASCII, so that even a lone surrogate is valid JSON."""
     write_line(json.dumps(value, allow_nan=False))
 
 
 def note(text: str) -> None:
-    """One line for people, beside the output."""
+    """Write one line to stderr, for the user rather than for a program."""
     click.echo(f"jdbcstore: {printable(text)}", err=True)
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """The text with everything escaped that could steer a terminal, but the characters ``keep``."""
+    """Escape everything that could control a terminal, except the characters in ``keep``."""
     if text.isprintable():
         return text
     return "".join(c if c in keep or c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def console() -> Console:
-    """Of the terminal's width; of a pipe, as wide as COLUMNS says.
+    """A console as wide as the terminal; into a pipe, as wide as COLUMNS, else 160 characters.
 
-    Where the reader of a pipe goes away, that is a BrokenPipeError as with any other output.
+    A reader of a pipe that goes away causes a BrokenPipeError, as with any other output.
     """
     from rich.console import Console
 
     class Output(Console):
-        def on_broken_pipe(self) -> None:  # rich ends the process there
+        def on_broken_pipe(self) -> None:  # rich would exit the process
             raise BrokenPipeError
 
     columns = os.environ.get("COLUMNS", "")
-    width = None if sys.stdout.isatty() else int(columns) if columns.isdecimal() else _WIDTH_OF_A_PIPE
+    width = None if sys.stdout.isatty() else int(columns) if columns.isdecimal() else _PIPE_WIDTH
     return Output(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
 
 
@@ -75,9 +72,9 @@ def new_table(*, header: bool = True) -> Table:
 
 
 def print_table(title: str, columns: dict[str, str], rows: list[tuple[str, ...]]) -> None:
-    """A table, under a title if there is one; ``columns`` says of each whether it goes "left" or "right".
+    """Print a table, under a title unless that is empty; ``columns`` maps names to "left" or "right".
 
-    Where columns would become so narrow that words are cut, each row is a paragraph of its own.
+    If columns would become so narrow that words are broken, each row becomes a paragraph.
     """
     table = new_table()
     for name, side in columns.items():
@@ -90,7 +87,9 @@ def print_table(title: str, columns: dict[str, str], rows: list[tuple[str, ...]]
     if title:
         out.print()
         out.print(title, style="bold")
-    narrowest = [min(_NARROWEST, max(map(len, column))) for column in zip(columns, *cells, strict=True)]
+    narrowest = [
+        min(_MIN_COLUMN_WIDTH, max(map(len, column))) for column in zip(columns, *cells, strict=True)
+    ]
     if sum(narrowest) + 2 * len(narrowest) <= out.width:
         out.print(table)
         return
@@ -104,7 +103,7 @@ def _paragraph(names: list[str], row: tuple[str, ...]) -> str:
 
 
 def counted(count: int, what: str = "message") -> str:
-    """``1 message``, ``2 messages``."""
+    """A count with its noun: ``1 message``, ``2 messages``."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
@@ -112,6 +111,8 @@ def local_time(time_ms: int | None) -> str:
     """A stored time in the time zone of this machine, or a dash."""
     if time_ms is None:
         return "-"
+    from datetime import datetime
+
     try:
         return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):  # beyond year 9999
@@ -119,7 +120,7 @@ def local_time(time_ms: int | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Two units at most: ``3 d 4 h``."""
+    """A duration in at most two units: ``3 d 4 h``."""
     if seconds is None:
         return "-"
     left = max(0, round(seconds))
@@ -132,7 +133,7 @@ def duration(seconds: float | None) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes for people."""
+    """A number of bytes with a binary unit."""
     number = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if number < 1024:
@@ -143,9 +144,9 @@ def size(count: int) -> str:
 
 @contextmanager
 def progress(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal's stderr, and nothing anywhere else; call what it gives with what was done."""
+    """Show a progress bar if stderr is a terminal; call the yielded function with each increment."""
     if not sys.stderr.isatty():
-        yield _nothing
+        yield lambda _count: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -157,18 +158,14 @@ def progress(description: str, total: int | None = None) -> Iterator[Callable[[i
 
 
 @contextmanager
-def progress_if_any(description: str) -> Iterator[Callable[[int], None]]:
-    """The same, and no bar before something is done."""
+def journal_progress() -> Iterator[Callable[[int], None]]:
+    """Show a progress bar of journal records, from the first increment on."""
     with ExitStack() as stack:
         bars: list[Callable[[int], None]] = []
 
         def advance(count: int) -> None:
             if not bars:
-                bars.append(stack.enter_context(progress(description)))
+                bars.append(stack.enter_context(progress("reading the journal")))
             bars[0](count)
 
         yield advance
-
-
-def _nothing(_count: int) -> None:
-    pass

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jdbcstore.analytics import VIEWS
-from jdbcstore.cli.shell import prompted, statements
+from jdbcstore.cli.sql import prompted, statements
 from tests.analytics.conftest import Invoke
 
 pytest.importorskip("prompt_toolkit")

@@ -13,7 +13,7 @@ from tests.support import ROOT
 
 STUBBORN = """
 import asyncio
-from jdbcstore.cli.brokering import _serve
+from jdbcstore.cli.broker import _serve
 
 class Host:
     async def start(self):

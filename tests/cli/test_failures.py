@@ -16,7 +16,7 @@ from sqlalchemy import make_url
 
 from jdbcstore import JdbcStore, Message
 from jdbcstore.cli.app import commands
-from jdbcstore.cli.failures import ExitCode
+from jdbcstore.cli.exit_codes import ExitCode
 from tests.cli.conftest import Invoke
 from tests.support import ROOT
 from tests.support.cli.command_line import CommandLine, Result

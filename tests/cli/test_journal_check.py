@@ -12,7 +12,7 @@ import pytest
 
 import jdbcstore
 from jdbcstore import JournaledStore, Message, load_config
-from jdbcstore.cli.failures import ExitCode
+from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending, StoreError
 from jdbcstore.journal import Journal

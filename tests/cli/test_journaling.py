@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jdbcstore import Message, XATransactionId
-from jdbcstore.cli.failures import ExitCode
+from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.journal import segments
 from jdbcstore.journal.directory import live_segments
 from jdbcstore.stores.journaled.operations import encode_removal

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jdbcstore import StoreConfig
-from jdbcstore.cli.failures import ExitCode
+from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.errors import MessageNotFound, StoreError
 from jdbcstore.stores.guarded import JournaledJdbcStore
 from jdbcstore.stores.jdbc.store import JdbcStore

@@ -13,7 +13,7 @@ from sqlalchemy import make_url
 
 import jdbcstore
 from jdbcstore import Configuration, Message, StoreConfig, load_config
-from jdbcstore.cli.failures import ExitCode
+from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.config import DataSourceConfig, Kind, load_file, shown_options, to_toml
 from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
 from jdbcstore.config.io_handler import DefaultIOExceptionHandlerConfig, LeaseLockerIOExceptionHandlerConfig

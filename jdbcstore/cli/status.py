@@ -1,15 +1,15 @@
-"""``init``, ``status``, ``purge`` and ``cleanup``."""
+"""``init``, ``status``, ``purge`` and ``cleanup``: administration of a store."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from jdbcstore import JdbcStore, Store
-from jdbcstore.cli.locking import holder_text
-from jdbcstore.cli.options import Command, Settings, destination_argument
+from jdbcstore.abc import Store
+from jdbcstore.cli.lock import holder_text
+from jdbcstore.cli.options import destination_argument
 from jdbcstore.cli.output import (
     counted,
     duration,
@@ -21,26 +21,27 @@ from jdbcstore.cli.output import (
     write_json,
     write_line,
 )
-from jdbcstore.cli.subscribing import print_subscriptions, subscription_facts
+from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.subscriptions import print_subscriptions, subscription_facts
 from jdbcstore.message.destination import Destination
+
+if TYPE_CHECKING:
+    from jdbcstore import JdbcStore
 
 
 @click.command(cls=Command)
 @click.pass_obj
 def init(settings: Settings) -> None:
-    """Create the tables and indexes that are missing."""
+    """Create the missing tables and indexes."""
     with settings.open_database() as store:
         facts = {"url": store.place, "tables": [name for name, present in store.tables().items() if present]}
-    if settings.json:
-        write_json(facts)
-    else:
-        write_line(f"{facts['url']} has {', '.join(facts['tables'])}")
+    settings.print(facts, f"{facts['url']} has {', '.join(facts['tables'])}")
 
 
 @click.command(cls=Command)
 @click.pass_obj
 def status(settings: Settings) -> None:
-    """Show what is stored: destinations, durable subscriptions, who is the master, the tables."""
+    """Show destinations, durable subscriptions, the master and the tables."""
     with settings.open_database(read_only=True) as store:
         facts = _status(store)
     if settings.json:
@@ -87,7 +88,7 @@ def _print_status(facts: dict[str, Any]) -> None:
     missing = [name for name, present in facts["tables"].items() if not present]
     present = [name for name, present in facts["tables"].items() if present]
     write_line(f"store    {printable(facts['url'])}")
-    write_line(f"tables   {', '.join(present)}" + (f"; not there: {', '.join(missing)}" if missing else ""))
+    write_line(f"tables   {', '.join(present)}" + (f"; missing: {', '.join(missing)}" if missing else ""))
     write_line(f"lock     {_lock_text(facts['lock'], facts['master'])}")
     write_line(f"master   {_master_text(facts['master'])}")
     write_line(f"last id  {facts['last_id']}")
@@ -113,7 +114,7 @@ def _lock_text(lock: dict[str, Any] | None, master: dict[str, Any]) -> str:
         return "held"
     if lock is None or not lock["broker_name"]:
         return "free"
-    return f"free; {printable(lock['broker_name'])} had it until {local_time(lock['time'])}"
+    return f"free; {printable(lock['broker_name'])} held it until {local_time(lock['time'])}"
 
 
 def _master_text(master: dict[str, Any]) -> str:
@@ -124,27 +125,23 @@ def _master_text(master: dict[str, Any]) -> str:
 
 @click.command(cls=Command)
 @destination_argument
-@click.option("--expired", is_flag=True, help="Only messages whose time to live is over.")
+@click.option("--expired", is_flag=True, help="Only expired messages.")
 @click.pass_obj
 def purge(settings: Settings, destination: Destination, expired: bool) -> None:
-    """Remove the messages of a destination; a topic's subscriptions stay."""
+    """Remove the messages of a destination. The durable subscriptions of a topic remain."""
     with settings.open(must_exist=True) as store:
         messages = store.topic(destination) if destination.is_topic else store.queue(destination)
         with progress("purging", None if expired else messages.message_count()) as done:
             removed = (messages.remove_expired if expired else messages.remove_all_messages)(done)
-    if settings.json:
-        write_json({"destination": str(destination), "removed": removed})
-    else:
-        write_line(f"removed {counted(removed)} from {printable(str(destination))}")
+    facts = {"destination": str(destination), "removed": removed}
+    settings.print(facts, f"removed {counted(removed)} from {printable(str(destination))}")
 
 
 @click.command(cls=Command)
 @click.pass_obj
 def cleanup(settings: Settings) -> None:
-    """Remove the topic messages that every durable subscription has acknowledged."""
+    """Remove topic messages that every durable subscription has acknowledged."""
     with settings.open(must_exist=True) as store, progress("cleaning up") as done:
         removed = store.cleanup(done)
-    if settings.json:
-        write_json({"removed": removed})
-    else:
-        write_line(f"removed {counted(removed)} that every subscription has acknowledged")
+    text = f"removed {counted(removed)} that every subscription has acknowledged"
+    settings.print({"removed": removed}, text)

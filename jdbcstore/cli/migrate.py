@@ -1,4 +1,4 @@
-"""``migrate`` and ``schema``: what the database has, and what it should have."""
+"""``migrate`` and ``schema``: migration and inspection of the database schema."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jdbcstore.cli.failures import ExitCode
-from jdbcstore.cli.options import Command, Settings
+from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.output import counted, note, print_table, printable, progress, write_json, write_line
-from jdbcstore.database.engine import Database
+from jdbcstore.cli.settings import Command, Settings
 
 if TYPE_CHECKING:
+    from jdbcstore.database.engine import Database
     from jdbcstore.database.migrations import Advance, Migration, Planned
 
 
 @click.command(cls=Command)
+@click.option("--to", "target", metavar="REVISION", default="head", show_default=True,
+              help="Target revision; see 'schema history'.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Print the plan without changing anything.")
 @click.option(
-    "--to", "target", metavar="REVISION", default="head", show_default=True, help="'schema history'."
+    "--sql", is_flag=True, help="Print the SQL for an administrator to run, without changing anything."
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("--sql", is_flag=True, help="Print the statements for an administrator to run, and do nothing.")
 @click.pass_obj
 def migrate(settings: Settings, target: str, dry_run: bool, sql: bool) -> None:
-    """Bring the tables up to date, whichever ActiveMQ or jdbcstore made them.
+    """Migrate the tables of any ActiveMQ or jdbcstore version.
 
-    Every row is kept. '--to activemq' goes back to the tables that an ActiveMQ has. Stop what uses the
-    tables first. It can be run again after whatever stopped it.
+    Every row is kept. '--to activemq' returns to ActiveMQ's own tables. Stop everything that uses the
+    tables first. An interrupted migration continues when it is run again.
     """
     from jdbcstore.database.migrations import migration_of
 
@@ -37,7 +38,7 @@ def migrate(settings: Settings, target: str, dry_run: bool, sql: bool) -> None:
     watch = None if settings.json or sql else _watch
     with migration_of(database, target, only_look=dry_run or sql, watch=watch) as migration:
         if sql:
-            write_line(migration.sql() or "-- There is nothing to do.")
+            write_line(migration.sql() or "-- nothing to do")
             return
         facts = _facts(database, migration, done=not dry_run)
         if not settings.json:
@@ -71,14 +72,14 @@ def _facts(database: Database, migration: Migration, *, done: bool) -> dict[str,
 
 
 def _announce(database: Database, migration: Migration) -> None:
-    """The plan, before anything is done: what it means to large tables above all."""
+    """Print the plan before it is run, with its effect on large tables."""
     if not migration.is_needed:
-        write_line(f"{printable(database.place)} is at {migration.target.id}: there is nothing to do")
+        write_line(f"{printable(database.place)} is at {migration.target.id}: nothing to do")
         return
     if not migration.plan:
-        write_line("the tables are as they should be; only the revision is not written down")
+        write_line("the tables are up to date; only the revision is not recorded")
         return
-    columns = {"revision": "left", "step": "left", "rows": "right", "what it means": "left"}
+    columns = {"revision": "left", "step": "left", "rows": "right", "effect": "left"}
     print_table(
         f"From {migration.origin.id if migration.origin else 'nothing'} to {migration.target.id}",
         columns,
@@ -87,15 +88,15 @@ def _announce(database: Database, migration: Migration) -> None:
                 planned.revision.id,
                 planned.step.title,
                 str(planned.rows or ""),
-                planned.step.effect.value if planned.rows else "done at once",
+                planned.step.effect.value if planned.rows else "instant",
             )
             for planned in migration.plan
         ],
     )
     if migration.forgotten:
         note(
-            f"{counted(migration.forgotten, 'acknowledgement')} ahead of a gap will be forgotten: those"
-            " messages are delivered again to their subscriptions; none is lost"
+            f"{counted(migration.forgotten, 'acknowledgement')} beyond a gap will be lost: those messages are"
+            " delivered again to their subscriptions; no message is lost"
         )
 
 
@@ -109,13 +110,13 @@ def _watch(planned: Planned) -> Iterator[Advance]:
 
 @click.group
 def schema() -> None:
-    """Show what the tables are like; change nothing."""
+    """Inspect the schema without changing it."""
 
 
 @schema.command(cls=Command)
 @click.pass_obj
 def current(settings: Settings) -> None:
-    """Show at which revision the tables are."""
+    """Show the revision of the tables."""
     from jdbcstore.database.migrations import check
 
     database = settings.database(must_exist=True)
@@ -123,14 +124,14 @@ def current(settings: Settings) -> None:
     if settings.json:
         write_json({"url": database.place, "recorded": report.revision, "found": report.found})
     else:
-        write_line(f"written down  {report.revision or 'nothing'}")
-        write_line(f"found         {report.found or 'nothing that is complete'}")
+        write_line(f"recorded  {report.revision or 'nothing'}")
+        write_line(f"found     {report.found or 'no complete schema'}")
 
 
 @schema.command(cls=Command)
 @click.pass_obj
 def history(settings: Settings) -> None:
-    """List the revisions, the oldest first."""
+    """List the revisions, oldest first."""
     from jdbcstore.database.migrations import revisions
 
     rows = [(revision.id, revision.title) for revision in revisions()]
@@ -145,7 +146,7 @@ def history(settings: Settings) -> None:
 @schema.command(cls=Command)
 @click.pass_obj
 def check(settings: Settings) -> int:
-    """Check that the tables fit: exit code 0 if they do, 1 if not."""
+    """Check the tables against the expected schema; exits with 1 if they do not match."""
     from jdbcstore.database.migrations import check as look
 
     database = settings.database(must_exist=True)
@@ -162,12 +163,11 @@ def check(settings: Settings) -> int:
             }
         )
     else:
-        for text in report.missing:
-            write_line(f"missing    {printable(text)}")
-        for text in report.wrong:
-            write_line(f"wrong      {printable(text)}")
+        for name, texts in {"missing": report.missing, "wrong": report.wrong}.items():
+            for text in texts:
+                write_line(f"{name:9}  {printable(text)}")
         for text in report.notes:
-            write_line(f"different  {printable(text)}; left alone")
-        verdict = "fits" if report.fits else "does not fit; jdbcstore migrate does what is missing"
+            write_line(f"different  {printable(text)}; left unchanged")
+        verdict = "matches" if report.fits else "does not match; jdbcstore migrate adds what is missing"
         write_line(f"{printable(database.place)} {verdict}")
     return ExitCode.DONE if report.fits else ExitCode.FAILED

@@ -1,4 +1,4 @@
-"""``xa list``, ``xa commit`` and ``xa rollback``."""
+"""``xa list``, ``xa commit`` and ``xa rollback``: prepared XA transactions, completed manually."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from typing import Any
 
 import click
 
-from jdbcstore import PreparedTransaction, XATransactionId
-from jdbcstore.cli.options import Command, Settings
-from jdbcstore.cli.output import print_table, write_json, write_line
+from jdbcstore.abc import PreparedTransaction
+from jdbcstore.cli.output import print_table, write_json
+from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.errors import TransactionError
+from jdbcstore.message.ids import XATransactionId
 
 
 class XidType(click.ParamType[XATransactionId]):
-    """``XID:[86,globalId=01020304,branchId=0902]``."""
+    """An XA transaction id, as in ``XID:[86,globalId=01020304,branchId=0902]``."""
 
     name = "xid"
 
@@ -30,17 +31,18 @@ class XidType(click.ParamType[XATransactionId]):
 
 @click.group()
 def xa() -> None:
-    """Show prepared XA transactions, and decide them by hand.
+    """List prepared XA transactions, and commit or roll them back manually.
 
-    A transaction manager decides what it has prepared, also after a restart. By hand, decide only what
-    it will never come back for: it may have committed the other branches, or rolled them back.
+    A transaction manager completes the transactions that it has prepared, even after a restart. Complete
+    one manually only if its manager will never return: it may have decided the other way on the other
+    branches.
     """
 
 
 @xa.command("list", cls=Command)
 @click.pass_obj
 def list_(settings: Settings) -> None:
-    """Show every prepared transaction, and what it would do."""
+    """List prepared transactions and what each adds and acknowledges."""
     with settings.open(read_only=True) as store:
         found = store.xa.recover()
     if settings.json:
@@ -88,24 +90,17 @@ def _rows(transaction: PreparedTransaction) -> list[tuple[str, ...]]:
 @click.argument("xid", metavar="XID", type=XidType())
 @click.pass_obj
 def commit(settings: Settings, xid: XATransactionId) -> None:
-    """Do what a prepared transaction holds."""
+    """Commit a prepared transaction."""
     with settings.open(must_exist=True) as store:
         store.xa.commit(xid)
-    _tell(settings, xid, "committed")
+    settings.print({"xid": str(xid), "outcome": "committed"}, f"committed {xid}")
 
 
 @xa.command(cls=Command)
 @click.argument("xid", metavar="XID", type=XidType())
 @click.pass_obj
 def rollback(settings: Settings, xid: XATransactionId) -> None:
-    """Drop what a prepared transaction adds, and give back what it takes."""
+    """Roll back a prepared transaction: what it acknowledges is delivered again."""
     with settings.open(must_exist=True) as store:
         store.xa.rollback(xid)
-    _tell(settings, xid, "rolled back")
-
-
-def _tell(settings: Settings, xid: XATransactionId, outcome: str) -> None:
-    if settings.json:
-        write_json({"xid": str(xid), "outcome": outcome})
-    else:
-        write_line(f"{outcome} {xid}")
+    settings.print({"xid": str(xid), "outcome": "rolled back"}, f"rolled back {xid}")

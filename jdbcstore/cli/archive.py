@@ -1,4 +1,4 @@
-"""``archive`` and ``restore``: messages kept as Parquet, and put back."""
+"""``archive`` and ``restore``: messages kept as Parquet files, and put back into a store."""
 
 from __future__ import annotations
 
@@ -9,17 +9,10 @@ from typing import Any
 
 import click
 
-from jdbcstore.cli.answers import spark_session
-from jdbcstore.cli.failures import ExitCode
-from jdbcstore.cli.options import (
-    DEFAULT_FILE,
-    DEFAULT_URL,
-    Command,
-    DestinationType,
-    Settings,
-    make_folder,
-)
+from jdbcstore.cli.exit_codes import ExitCode
+from jdbcstore.cli.options import DestinationType
 from jdbcstore.cli.output import counted, note, printable, progress, size, write_json, write_line
+from jdbcstore.cli.settings import Command, Settings, make_default_folder
 from jdbcstore.message.destination import Destination
 
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
@@ -37,20 +30,18 @@ class AgeType(click.ParamType[float]):
             return value
         found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h|d)", value)
         if found is None:
-            self.fail(f"{value!r} is no age; write 90s, 15min, 12h or 30d", param, ctx)
+            self.fail(f"{value!r} is not an age; write 90s, 15min, 12h or 30d", param, ctx)
         return float(found[1]) * _UNITS[found[2]]
 
 
 @click.command(cls=Command)
 @_folder
 @_destinations
-@click.option("--older-than", type=AgeType(), metavar="AGE", help="Only what is older: 90s, 15min, 12h, 30d.")
-@click.option(
-    "--acknowledged",
-    is_flag=True,
-    help="Only topic messages that every durable subscription has acknowledged.",
-)
-@click.option("--delete", is_flag=True, help="Then remove from the store what is in the archive.")
+@click.option("--older-than", type=AgeType(), metavar="AGE",
+              help="Only messages older than 90s, 15min, 12h, 30d.")  # fmt: skip
+@click.option("--acknowledged", is_flag=True,
+              help="Only topic messages that every durable subscription has acknowledged.")  # fmt: skip
+@click.option("--delete", is_flag=True, help="Then remove the archived messages from the store.")
 @click.pass_obj
 def archive(
     settings: Settings,
@@ -60,15 +51,17 @@ def archive(
     acknowledged: bool,
     delete: bool,
 ) -> int:
-    """Keep messages as Parquet in FOLDER, each once, for Spark and to be restored.
+    """Archive messages as Parquet files in FOLDER, each message once, for Spark and for restoring.
 
-    Of DEST, or of all destinations. It can be run again after whatever stopped it, and again with more.
-    With --delete nothing leaves the store that is not in the archive, byte for byte.
+    DEST limits this to some destinations. An interrupted run continues when it is run again, and later runs
+    add to the archive. With --delete, a message is removed from the store only if the archive has it byte
+    for byte.
     """
+    from jdbcstore.cli.sql import spark_session
     from jdbcstore.tools import archive as archives
 
     if older_than is None and not acknowledged:
-        raise click.UsageError("say which messages: --older-than, --acknowledged, or both")
+        raise click.UsageError("choose messages with --older-than, --acknowledged, or both")
     window = archives.Window.of(older_than, acknowledged=acknowledged, destinations=destinations)
     configuration = settings.configuration()
     with progress("archiving") as done:
@@ -84,7 +77,7 @@ def archive(
         if not settings.json:
             write_line(f"removed {counted(removed.messages)} from the store")
         if removed.changed:
-            note(f"{counted(removed.changed)} changed after being archived, and stayed in the store")
+            note(f"{counted(removed.changed)} changed after being archived, and left in the store")
     if settings.json:
         write_json(facts)
     return ExitCode.DONE
@@ -93,10 +86,10 @@ def archive(
 @click.command(cls=Command)
 @_folder
 @_destinations
-@click.option(
-    "--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Of this day (UTC) or later."
-)
-@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Before this day (UTC).")
+@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE",
+              help="Only messages of this day (UTC) or later.")  # fmt: skip
+@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE",
+              help="Only messages before this day (UTC).")  # fmt: skip
 @click.pass_obj
 def restore(
     settings: Settings,
@@ -105,17 +98,16 @@ def restore(
     since: datetime | None,
     until: datetime | None,
 ) -> int:
-    """Put messages of the archive in FOLDER back into a store, as they were: any store of any vendor.
+    """Restore messages from the archive in FOLDER, exactly as they were, into a store of any vendor.
 
-    Of DEST, or of all destinations. What is there is not stored again.
+    DEST limits this to some destinations. Messages that the store already has are skipped.
     """
     from jdbcstore.tools import archive as archives
 
     if not archives.Archive.is_one(folder):
-        raise click.UsageError(f"{folder} is no archive")
+        raise click.UsageError(f"{folder} is not an archive")
     configuration = settings.configuration()
-    if configuration.data_source.url == DEFAULT_URL:
-        make_folder(DEFAULT_FILE.parent)
+    make_default_folder(configuration)
     with progress("restoring") as done:
         restored = archives.restore(
             folder,
@@ -125,14 +117,13 @@ def restore(
             until_ms=_milliseconds(until),
             progress=done,
         )
-    if settings.json:
-        write_json(
-            {"restored": restored.messages, "present": restored.present, "conflicts": restored.conflicts}
-        )
-    else:
-        write_line(f"restored {counted(restored.messages)}; {restored.present} were there")
+    settings.print(
+        {"restored": restored.messages, "present": restored.present, "conflicts": restored.conflicts},
+        f"restored {counted(restored.messages)}; {restored.present} already present",
+    )
     if restored.conflicts:
-        note(f"{counted(restored.conflicts)} left out: another message has the ID; restore to another store")
+        conflicts = counted(restored.conflicts)
+        note(f"{conflicts} skipped: another message has the ID; restore to another store")
     return ExitCode.FAILED if restored.conflicts else ExitCode.DONE
 
 

@@ -1,4 +1,4 @@
-"""``doctor``: what is there, what is missing, and the cure."""
+"""``doctor``: a check of the installed drivers and tools."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jdbcstore.cli.failures import ExitCode, exit_code
-from jdbcstore.cli.options import Command, Settings
+from jdbcstore.cli.exit_codes import ExitCode, exit_code
 from jdbcstore.cli.output import print_table, write_json, write_line
+from jdbcstore.cli.settings import Command, Settings
 
 if TYPE_CHECKING:
     from jdbcstore.tools.doctor import Finding
@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.pass_obj
 def doctor(settings: Settings) -> int:
-    """Say what is installed for each database and for Spark, what is missing, and how to get it.
+    """Check which drivers and tools are installed, and how to install the others.
 
-    Ends with 0 when the store of --url or the configuration can be used, whatever else is missing; else with
-    what another command would end with: 3 without its driver, 4 when it does not answer.
+    Exits with 0 if the selected store can be used, whatever else is missing; otherwise with the exit code
+    of any other command: 3 if its driver is missing, 4 if it is not reachable.
     """
-    # It looks at Spark, which takes longer to import than other commands take to run.
     from jdbcstore.tools.doctor import examine, examine_store
 
     store, error = examine_store(settings.configuration())
@@ -38,12 +37,12 @@ def doctor(settings: Settings) -> int:
 
 
 def _print(findings: list[Finding]) -> None:
-    columns = {"": "left", "what": "left", "for": "left", "found, or how to get it": "left"}
+    columns = {"": "left", "what": "left", "for": "left", "found, or how to install it": "left"}
     for group, members in itertools.groupby(findings, lambda finding: finding.group):
         print_table(group, columns, [_row(finding) for finding in members])
     missing = sum(finding.found is None for finding in findings)
     write_line("")
-    write_line(f"{len(findings) - missing} there, {missing} missing; only what you use is needed")
+    write_line(f"{len(findings) - missing} found, {missing} missing; install only what you use")
 
 
 def _row(finding: Finding) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""``send``."""
+"""``send``: messages from the command line or from standard input, stored durably."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Any
 import click
 
 from jdbcstore.abc import MessageReference, MessageStore
-from jdbcstore.cli.options import Command, DestinationType, Settings
-from jdbcstore.cli.output import counted, note, printable, progress, write_json, write_line
+from jdbcstore.cli.options import DestinationType
+from jdbcstore.cli.output import counted, note, printable, progress
+from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.errors import InvalidMessage, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
@@ -29,12 +30,19 @@ def _boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
+def _int(text: str) -> int:
+    value = int(text)
+    if not -(1 << 31) <= value < 1 << 31:
+        raise ValueError(text)
+    return value
+
+
 _TYPES: dict[str, Callable[[str], Any]] = {
     "string": str,
     "boolean": _boolean,
     "byte": lambda text: Byte(int(text)),
     "short": lambda text: Short(int(text)),
-    "int": int,
+    "int": _int,
     "long": lambda text: Long(int(text)),
     "float": lambda text: Float(float(text)),
     "double": float,
@@ -43,7 +51,7 @@ _TYPES: dict[str, Callable[[str], Any]] = {
 
 
 class PropertyType(click.ParamType[tuple[str, Any]]):
-    """``name=value``, or ``name:type=value`` with a type of Java."""
+    """``name=value``, or ``name:type=value`` with a Java type."""
 
     name = "property"
 
@@ -55,19 +63,13 @@ class PropertyType(click.ParamType[tuple[str, Any]]):
         left, equals, text = str(value).partition("=")
         name, _, kind = left.partition(":")
         if not equals or not name:
-            self.fail(f"{value!r} is no property; write name=value or name:int=5", param, ctx)
+            self.fail(f"{value!r} is not a property; write name=value or name:int=5", param, ctx)
         if kind and kind not in _TYPES:
-            self.fail(f"{kind!r} is no type of property; use one of {', '.join(_TYPES)}", param, ctx)
+            self.fail(f"{kind!r} is not a property type; use one of {', '.join(_TYPES)}", param, ctx)
         try:
-            return name, _in_range(kind, _TYPES[kind or "string"](text))
+            return name, _TYPES[kind or "string"](text)
         except (ValueError, InvalidMessage):
-            self.fail(f"{text!r} is no {kind}", param, ctx)
-
-
-def _in_range(kind: str, value: Any) -> Any:
-    if kind == "int" and not -(1 << 31) <= value < 1 << 31:
-        raise ValueError(value)
-    return value
+            self.fail(f"{text!r} is not a valid {kind}", param, ctx)
 
 
 @click.command(cls=Command)
@@ -75,13 +77,13 @@ def _in_range(kind: str, value: Any) -> Any:
 @click.argument("body", required=False)
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="Send the message N times.")
 @click.option("--property", "properties", type=PropertyType(), multiple=True, metavar="NAME=VALUE",
-              help="A property, as text; NAME:TYPE=VALUE with TYPE boolean, byte, short, int, long, float,"
-              " double, char or string. May be repeated.")  # fmt: skip
+              help="A string property; NAME:TYPE=VALUE for TYPE boolean, byte, short, int, long, float,"
+              " double, char or string. Repeatable.")  # fmt: skip
 @click.option("--priority", type=click.IntRange(0, 9), default=4, show_default=True, help="9 is highest.")
 @click.option("--ttl", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-              help="How long the message is worth delivering; else for ever.")  # fmt: skip
-@click.option("--correlation-id", metavar="TEXT")
-@click.option("--reply-to", type=DestinationType(), metavar="DEST")
+              help="Time to live; the message never expires by default.")  # fmt: skip
+@click.option("--correlation-id", metavar="TEXT", help="The JMSCorrelationID header.")
+@click.option("--reply-to", type=DestinationType(), metavar="DEST", help="The JMSReplyTo header.")
 @click.option("--type", "jms_type", metavar="TEXT", help="The JMSType header.")
 @click.pass_obj
 def send(
@@ -94,13 +96,13 @@ def send(
     properties: tuple[tuple[str, Any], ...],
     **headers: Any,
 ) -> None:
-    """Store messages durably.
+    """Send messages durably.
 
-    BODY is the text of the message; with -, each line of standard input becomes a message as it
-    comes; without, the message has no body.
+    BODY is the text of the message. With -, each line of standard input is sent as soon as it is read;
+    without BODY, the message has no body.
     """
     if body == "-" and count is not None:
-        raise click.UsageError("--count repeats one BODY; it cannot be used with the lines of -")
+        raise click.UsageError("--count repeats one BODY; it cannot be combined with -")
     texts: Iterator[str | None] = _lines() if body == "-" else (body for _ in range(count or 1))
 
     def message(text: str | None) -> Message:
@@ -117,14 +119,11 @@ def send(
         try:
             for text in texts:
                 sender.send(message(text))
-            sender.settle()
+            sender.flush()
         except (StoreError, KeyboardInterrupt):
-            note(f"{counted(sender.abandon())} stored before that")
+            note(f"{counted(sender.flush_ignoring_errors())} stored before that")
             raise
-    if settings.json:
-        write_json({"destination": str(destination), **sender.facts()})
-    else:
-        write_line(sender.summary(destination))
+    settings.print({"destination": str(destination), **sender.facts()}, sender.summary(destination))
 
 
 def _lines() -> Iterator[str]:
@@ -136,7 +135,7 @@ def _lines() -> Iterator[str]:
 
 
 class _Sender:
-    """Keeps some messages on their way, so that one commit takes many."""
+    """Sends with up to 1,000 messages in flight, so that one commit covers many of them."""
 
     def __init__(self, target: MessageStore, done: Callable[[int], None]) -> None:
         self._target = target
@@ -147,24 +146,24 @@ class _Sender:
         self._stored = 0
 
     def send(self, message: Message) -> None:
-        """Hand a message over; raises what happened to one before."""
+        """Send a message without waiting for it; raises the error of an earlier one."""
         self._in_flight.append(self._target.add_message_async(message))
         while self._in_flight and (self._in_flight[0].done() or len(self._in_flight) >= _IN_FLIGHT):
-            self._take()
+            self._complete_oldest()
 
-    def settle(self) -> None:
-        """Wait until all are stored."""
+    def flush(self) -> None:
+        """Wait until all messages are stored."""
         while self._in_flight:
-            self._take()
+            self._complete_oldest()
 
-    def abandon(self) -> int:
-        """Wait for what is on its way, whatever becomes of it; how many messages were stored."""
+    def flush_ignoring_errors(self) -> int:
+        """Wait for the messages in flight, stored or failed; returns how many were stored in all."""
         while self._in_flight:
             with suppress(StoreError):
-                self._take()
+                self._complete_oldest()
         return self._stored
 
-    def _take(self) -> None:
+    def _complete_oldest(self) -> None:
         self._last = self._in_flight.popleft().result()
         self._first = self._first or self._last
         self._stored += 1
@@ -181,6 +180,5 @@ class _Sender:
         }
 
     def summary(self, destination: Destination) -> str:
-        if self._stored == 1 and self._first is not None:
-            return f"sent {self._first.message_id} to {printable(str(destination))}"
-        return f"sent {counted(self._stored)} to {printable(str(destination))}"
+        what = self._first.message_id if self._first and self._stored == 1 else counted(self._stored)
+        return f"sent {what} to {printable(str(destination))}"

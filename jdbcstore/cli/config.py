@@ -1,4 +1,4 @@
-"""``config show`` and ``config convert``."""
+"""``config show`` and ``config convert``: the effective configuration, and ActiveMQ's as TOML."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from jdbcstore.cli.options import Command, Settings
 from jdbcstore.cli.output import counted, print_table, printable, write_json, write_line
+from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.config import Configuration, load_file, shown_options, to_toml
 
 
@@ -21,7 +21,7 @@ def config() -> None:
 @config.command(cls=Command)
 @click.pass_obj
 def show(settings: Settings) -> None:
-    """Show each option, where it was given, and what is not done as given."""
+    """Show every option with its source, and notes on options that are not applied."""
     configuration = settings.configuration()
     options = [
         {"option": path, "value": value, "source": configuration.sources.get(path, "default")}
@@ -44,10 +44,10 @@ def show(settings: Settings) -> None:
 @config.command(cls=Command)
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
-              help="A new file; without it, the text is printed.")  # fmt: skip
+              help="File to create; the result is printed by default.")  # fmt: skip
 @click.pass_obj
 def convert(settings: Settings, file: Path, output: Path | None) -> None:
-    """Make a jdbcstore.toml of an activemq.xml, with what was left out and why."""
+    """Convert an activemq.xml to a jdbcstore.toml, with notes on what was left out and why."""
     configuration = load_file(file)
     text = to_toml(configuration, str(file))
     if output is None:
@@ -57,12 +57,10 @@ def convert(settings: Settings, file: Path, output: Path | None) -> None:
         with output.open("x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError as error:
-        raise click.UsageError(f"{output} exists; remove it, or write another file") from error
+        raise click.UsageError(f"{output} exists; remove it, or choose another file") from error
+    notes = counted(len(configuration.notes), "note")
     facts = {"file": str(output), "notes": _note_facts(configuration)}
-    if settings.json:
-        write_json(facts)
-    else:
-        write_line(f"{output} is made of {file}; it ends with {counted(len(configuration.notes), 'note')}")
+    settings.print(facts, f"converted {file} to {output}, which ends with {notes}")
 
 
 def _note_facts(configuration: Configuration) -> list[dict[str, str]]:

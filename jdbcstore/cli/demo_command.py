@@ -1,4 +1,4 @@
-"""``demo``: plays the main job, and says what became of the messages."""
+"""``demo``: a broker killed under load, and an account of every message."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import click
 
 from jdbcstore import JdbcStore
-from jdbcstore.cli.answers import answer, asked, print_rows
-from jdbcstore.cli.failures import ExitCode
+from jdbcstore.cli.browse import browsed
+from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.messages import TablePrinter, facts_of
-from jdbcstore.cli.options import DEFAULT_FILE, Command, Settings, make_folder
 from jdbcstore.cli.output import note, print_table, write_json, write_line
-from jdbcstore.cli.reading import browsed
+from jdbcstore.cli.settings import DEFAULT_FILE, Command, Settings, make_folder
+from jdbcstore.cli.sql import answer, print_rows, spark_views
 from jdbcstore.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.option("--messages", type=click.IntRange(min=1), default=3_000, show_default=True, metavar="N")
 @click.option("--producers", type=click.IntRange(min=1), default=4, show_default=True, metavar="N",
-              help="Processes that send.")  # fmt: skip
+              help="Number of producer processes.")  # fmt: skip
 @click.option("--kills", type=click.IntRange(min=0), default=4, show_default=True, metavar="N",
-              help="How often the broker is killed.")  # fmt: skip
+              help="Number of times that the broker is killed.")  # fmt: skip
 @click.option("--recording", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
-              help="Rows recorded from a real ActiveMQ, to be browsed at the end.")  # fmt: skip
-@click.option("--ask", is_flag=True, help="Ask Spark SQL about the messages at the end.")
+              help="Rows recorded from a real ActiveMQ, browsed at the end.")  # fmt: skip
+@click.option("--ask", is_flag=True, help="Query the messages with Spark SQL at the end.")
 @click.pass_obj
 def demo(
     settings: Settings, messages: int, producers: int, kills: int, recording: Path | None, ask: bool
 ) -> int:
-    """Kill a broker again and again, and count the messages that are lost: none.
+    """Kill a broker repeatedly, and verify that no message is lost.
 
-    Works in a fresh folder under activemq-data, on SQLite unless --url names another database.
+    Everything is written to a new folder below activemq-data, on SQLite unless --url names another database.
     """
     if find_spec("stomp") is None:
-        raise ConfigurationError("the clients of the demo are stomp.py; run: pip install 'jdbcstore[demo]'")
+        raise ConfigurationError("the clients of the demo need stomp.py; run: pip install 'jdbcstore[demo]'")
     from jdbcstore.cli.demo.scenario import Plan, ProcessFailed, run
 
     folder = DEFAULT_FILE.parent / time.strftime(f"demo-%Y%m%d-%H%M%S-{os.getpid()}")
@@ -63,7 +63,7 @@ def demo(
         with _watching(plan) as listener:
             outcome = run(plan, listener)
     except ProcessFailed as error:
-        raise click.ClickException(f"{error}; what it said is in {folder / 'processes.log'}") from error
+        raise click.ClickException(f"{error}; its output is in {folder / 'processes.log'}") from error
     if settings.json:
         write_json({**asdict(outcome), "kept_the_promise": outcome.kept_the_promise, "folder": str(folder)})
     else:
@@ -78,26 +78,26 @@ def demo(
 def _print_outcome(outcome: Outcome, plan: Plan) -> None:
     rows = {
         "sent": outcome.sent,
-        "  sent again, for the broker died before it answered": outcome.retried,
-        "acknowledged to a producer": outcome.acknowledged,
+        "  sent again, because the broker died before its receipt": outcome.retried,
+        "confirmed to a producer": outcome.acknowledged,
         "received": outcome.received,
-        "  perhaps redelivered, and marked so": outcome.redelivered,
+        "  possibly redelivered, and marked as such": outcome.redelivered,
         "  redelivered without a mark": outcome.unmarked,
         "  with a body that was not sent": outcome.damaged,
-        "  that nobody sent": outcome.unknown,
+        "  never sent": outcome.unknown,
         "left in the store": outcome.left_in_store,
         "lost": outcome.lost,
     }
     print_table(
-        f"After {plan.kills} times SIGKILL, read back from {plan.folder}",
+        f"After {plan.kills} SIGKILLs, read back from {plan.folder}",
         {"messages": "left", "count": "right"},
         [(name, str(count)) for name, count in rows.items()],
     )
     write_line("")
     if outcome.kept_the_promise:
-        write_line("Every acknowledged message was received once, or again and marked: none is lost.")
+        write_line("Every confirmed message was received, and marked if it was redelivered: none is lost.")
     else:
-        write_line("THE PROMISE IS BROKEN: see the counts above.")
+        write_line("MESSAGES WERE LOST, DAMAGED OR REDELIVERED WITHOUT A MARK: see the counts above.")
 
 
 def _browse(recording: Path, database: Path) -> None:
@@ -114,32 +114,32 @@ def _browse(recording: Path, database: Path) -> None:
 
 
 def _ask(moved: Path) -> None:
-    """Three answers about the messages; where Spark cannot run, the sentence that says why."""
+    """Run three queries on the messages; if Spark cannot run, note why."""
     from jdbcstore.cli.demo.epilogue import QUESTIONS
 
     url = f"sqlite:///{moved}"
-    write_line(f"\nThree questions to Spark SQL, of every delivery, in {url}")
+    write_line(f"\nThree Spark SQL queries on every delivery, in {url}")
     sys.stdout.flush()
     try:
-        with asked(url) as views:
+        with spark_views(url) as views:
             for title, query in QUESTIONS.items():
                 with answer(views, query) as frame:
                     print_rows(frame, title)
     except StoreError as error:
-        note(f"the answers of Spark are left out: {error}")
+        note(f"the Spark queries were skipped: {error}")
 
 
 @contextmanager
 def _watching(plan: Plan) -> Iterator[Listener]:
-    """Bars on a terminal's stderr; else a line at each kill."""
+    """Progress bars if stderr is a terminal, otherwise a line for each kill."""
     from jdbcstore.cli.demo.scenario import Listener
 
     note(
-        f"{plan.producers} producers send {plan.messages} messages with stomp.py through one broker,"
+        f"{plan.producers} producers send {plan.messages} messages with stomp.py through a broker,"
         f" which is killed {plan.kills} times"
     )
     if not sys.stderr.isatty():
-        yield Listener(_show_nothing, lambda *kill: note(_kill_text(plan, *kill)))
+        yield Listener(lambda _counts: None, lambda *kill: note(_kill_text(plan, *kill)))
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -153,18 +153,14 @@ def _watching(plan: Plan) -> Iterator[Listener]:
             for name, task in tasks.items():
                 bars.update(task, completed=getattr(counts, name))
 
-        def tell(number: int, pid: int, counts: Counts) -> None:
+        def report_kill(number: int, pid: int, counts: Counts) -> None:
             bars.console.print(_kill_text(plan, number, pid, counts))
 
-        yield Listener(show, tell)
-
-
-def _show_nothing(_counts: Counts) -> None:
-    """The lines at the kills say enough."""
+        yield Listener(show, report_kill)
 
 
 def _kill_text(plan: Plan, number: int, pid: int, counts: Counts) -> str:
     return (
-        f"kill {number} of {plan.kills}: the broker {pid} is gone, after {counts.sent} messages sent,"
-        f" {counts.acknowledged} acknowledged, {counts.received} received"
+        f"kill {number} of {plan.kills}: killed the broker {pid} after {counts.sent} messages sent,"
+        f" {counts.acknowledged} confirmed, {counts.received} received"
     )

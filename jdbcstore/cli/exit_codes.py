@@ -1,4 +1,4 @@
-"""Exit codes, and the one line that an error becomes."""
+"""Exit codes of the command line, and the errors that lead to them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jdbcstore.errors import (
 
 
 class ExitCode(IntEnum):
-    """What a script learns; the text of each is what ``--help`` says about it."""
+    """Exit code of a command, with its description in ``--help``."""
 
     text: str
 
@@ -35,13 +35,13 @@ class ExitCode(IntEnum):
         return self
 
     DONE = 0, "done"
-    FAILED = 1, "the command failed, the schema does not fit, the stores differ, or the demo lost a message"
-    USAGE = 2, "a wrong option, destination or message"
-    CONFIGURATION = 3, "the URL, the configuration file or a driver cannot work"
-    UNAVAILABLE = 4, "the database does not answer, or refuses the login"
-    SCHEMA = 5, "the tables are missing, or are not ActiveMQ's"
-    NOTHING = 6, "nothing there: no message to consume, no such subscription or transaction"
-    CORRUPT = 7, "some messages do not decode and were skipped; the others were handled"
+    FAILED = 1, "the command failed, the schema does not match, the stores differ, or the demo lost a message"
+    USAGE = 2, "invalid option, destination or message"
+    CONFIGURATION = 3, "invalid URL or configuration file, or missing driver"
+    UNAVAILABLE = 4, "the database is not reachable, or refuses the login"
+    SCHEMA = 5, "the tables are missing, or are not those of ActiveMQ"
+    NOT_FOUND = 6, "not found: no message to consume, no such subscription or transaction"
+    CORRUPT = 7, "some messages cannot be decoded and were skipped; the others were processed"
     LOCKED = 8, "another broker or store is the master"
     INTERRUPTED = 130, "interrupted from the keyboard"
     PIPE_CLOSED = 141, "the reader of the output went away"
@@ -57,9 +57,9 @@ _CODES: tuple[tuple[type[StoreError], ExitCode], ...] = (
     (LockLost, ExitCode.LOCKED),
     (InvalidDestination, ExitCode.USAGE),
     (InvalidMessage, ExitCode.USAGE),
-    (MessageNotFound, ExitCode.NOTHING),
-    (SubscriptionNotFound, ExitCode.NOTHING),
-    (TransactionNotFound, ExitCode.NOTHING),
+    (MessageNotFound, ExitCode.NOT_FOUND),
+    (SubscriptionNotFound, ExitCode.NOT_FOUND),
+    (TransactionNotFound, ExitCode.NOT_FOUND),
 )
 
 
@@ -68,9 +68,9 @@ def exit_code(error: StoreError) -> ExitCode:
 
 
 class PipeClosed(click.ClickException):
-    """Nobody reads the output any more."""
+    """The reader of the output has gone away."""
 
     exit_code = ExitCode.PIPE_CLOSED
 
     def __init__(self) -> None:
-        super().__init__("the reader of the output went away")
+        super().__init__(ExitCode.PIPE_CLOSED.text)

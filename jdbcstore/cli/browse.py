@@ -1,26 +1,28 @@
-"""``browse`` and ``consume``."""
+"""``browse`` and ``consume``: reading the messages of a queue, a topic or a durable subscription."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import click
 
-from jdbcstore import Store, pages
-from jdbcstore.abc import Cursor, Page, Recoverable, Reference
-from jdbcstore.cli.failures import ExitCode
-from jdbcstore.cli.messages import BlockPrinter, Facts, JsonPrinter, Printer, TablePrinter, facts_of
-from jdbcstore.cli.options import (
-    Command,
-    SelectorType,
-    Settings,
-    destination_argument,
-    subscription_options,
+from jdbcstore.abc import Cursor, Page, Recoverable, Reference, Store, pages
+from jdbcstore.cli.exit_codes import ExitCode
+from jdbcstore.cli.messages import (
+    BlockPrinter,
+    CorruptMessages,
+    Facts,
+    JsonPrinter,
+    Printer,
+    TablePrinter,
+    facts_of,
 )
+from jdbcstore.cli.options import SelectorType, destination_argument, subscription_options
 from jdbcstore.cli.output import counted, note
+from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
@@ -39,8 +41,10 @@ class Consumable(Recoverable, Protocol):
 @click.command(cls=Command)
 @destination_argument
 @subscription_options
-@click.option("--selector", type=SelectorType(), metavar="TEXT", help="Only what this JMS selector selects.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N messages; else all.")
+@click.option(
+    "--selector", type=SelectorType(), metavar="TEXT", help="Only messages that match a JMS selector."
+)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N messages; all by default.")
 @click.pass_obj
 def browse(
     settings: Settings,
@@ -50,10 +54,10 @@ def browse(
     selector: Selector | None,
     limit: int | None,
 ) -> int:
-    """Show messages and leave them where they are.
+    """Show the messages of a destination in delivery order, without removing them.
 
-    Of a topic, every stored message; with --client-id and --subscription, what that durable
-    subscription has not acknowledged.
+    For a topic, these are all stored messages; with --client-id and --subscription, the pending messages of
+    that durable subscription.
     """
     _check_options(destination, client_id, subscription)
     reader = _Reader(selector=selector)
@@ -66,7 +70,7 @@ def browse(
             shown += len(found)
             if shown == limit:
                 break
-    if not shown and not reader.corrupt:
+    if not shown and not reader.count:
         note(f"no {'such ' if selector else ''}messages in {destination}")
     return reader.exit_code
 
@@ -74,17 +78,17 @@ def browse(
 def browsed(
     store: Store, destination: Destination, client_id: str | None, subscription: str | None, size: int
 ) -> Iterator[Page]:
-    """What consumers can get; of a whole destination also what an XA transaction still decides on."""
+    """Read messages that can be consumed; of a whole destination, then those of prepared transactions."""
     yield from pages(_source(store, destination, client_id, subscription), size)
     if subscription is None:
         messages = store.topic(destination) if destination.is_topic else store.queue(destination)
-        recover_in_doubt = getattr(messages, "recover_in_doubt", None)  # of a database
+        recover_in_doubt = getattr(messages, "recover_in_doubt", None)  # only databases have it
         if recover_in_doubt is not None:
             yield from pages(_InDoubt(recover_in_doubt), size)
 
 
 class _InDoubt:
-    """Reads those messages like a queue, and says what they are."""
+    """Messages of prepared XA transactions, read like a queue, with a note for each."""
 
     def __init__(self, recover: Callable[[int, Cursor | None], Page]) -> None:
         self._recover = recover
@@ -92,7 +96,7 @@ class _InDoubt:
     def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
         page = self._recover(limit, after)
         for message in page:
-            note(f"ID {message.sequence} is in a prepared XA transaction; nobody gets it until that ends")
+            note(f"ID {message.sequence} is in a prepared XA transaction, and not delivered until that ends")
         return page
 
 
@@ -109,14 +113,14 @@ def consume(
     subscription: str | None,
     count: int,
 ) -> int:
-    """Take messages: print them, then acknowledge them.
+    """Print messages, then acknowledge them.
 
-    Expired messages are left; "purge --expired" removes them. Does not wait for messages to come.
+    Expired messages are skipped; "purge --expired" removes them. Does not wait for more messages to arrive.
     """
     _check_options(destination, client_id, subscription)
     if destination.is_topic and subscription is None:
         raise click.UsageError(
-            "a topic is consumed by its durable subscriptions; name one with --client-id and --subscription"
+            "a topic is consumed through a durable subscription; name one with --client-id and --subscription"
         )
     with settings.open(must_exist=True) as store:
         source = _source(store, destination, client_id, subscription)
@@ -126,7 +130,7 @@ def consume(
         for page in pages(source, min(_PAGE, count)):
             found = reader.read(page)[: count - taken]
             printer.print([facts for _, facts in found])
-            # Only what has left this process may be removed.
+            # A message may be removed only once it has left this process.
             sys.stdout.flush()
             source.acknowledge(*(message for message, _ in found))
             taken += len(found)
@@ -134,10 +138,10 @@ def consume(
                 break
     if reader.expired:
         expired = counted(reader.expired, "expired message")
-        note(f"{expired} left in place; 'jdbcstore purge --expired' removes what has expired")
-    if not taken and not reader.corrupt:
+        note(f"{expired} skipped; remove expired messages with 'jdbcstore purge --expired'")
+    if not taken and not reader.count:
         note(f"no messages in {destination}")
-        return ExitCode.NOTHING
+        return ExitCode.NOT_FOUND
     return reader.exit_code
 
 
@@ -154,26 +158,22 @@ def _source(
 
 def _check_options(destination: Destination, client_id: str | None, subscription: str | None) -> None:
     if (client_id is None) != (subscription is None):
-        raise click.UsageError("--client-id and --subscription belong together; give both")
+        raise click.UsageError("--client-id and --subscription must be given together")
     if client_id is not None and not destination.is_topic:
-        raise click.UsageError(f"{destination} is a queue; durable subscriptions are on topics")
+        raise click.UsageError(f"{destination} is a queue; only topics have durable subscriptions")
 
 
-class _Reader:
-    """Reads what is in pages, and reports the rows that do not decode."""
+class _Reader(CorruptMessages):
+    """Converts the messages of pages for printing, without those that cannot be decoded."""
 
     def __init__(self, *, skip_expired: bool = False, selector: Selector | None = None) -> None:
+        super().__init__()
         self._skip_expired = skip_expired
         self._selector = selector
-        self.corrupt = 0
         self.expired = 0
 
-    @property
-    def exit_code(self) -> ExitCode:
-        return ExitCode.CORRUPT if self.corrupt else ExitCode.DONE
-
     def read(self, page: Page) -> list[tuple[Message, Facts]]:
-        self._report(page.corrupt)
+        self.report(*page.corrupt)
         found = []
         now_ms = time.time_ns() // 1_000_000
         for message in page:
@@ -184,10 +184,5 @@ class _Reader:
                 if self._selector is None or self._selector.matches(message):
                     found.append((message, facts_of(message)))
             except CorruptMessage as error:
-                self._report([error])
+                self.report(error)
         return found
-
-    def _report(self, errors: Iterable[CorruptMessage]) -> None:
-        for error in errors:
-            self.corrupt += 1
-            note(str(error))

@@ -1,4 +1,4 @@
-"""``subscriptions``, ``subscribe`` and ``unsubscribe``."""
+"""``subscriptions``, ``subscribe`` and ``unsubscribe``: durable subscriptions of topics."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from typing import Any
 
 import click
 
-from jdbcstore import Store
-from jdbcstore.cli.options import Command, DestinationType, SelectorType, Settings, destination_argument
-from jdbcstore.cli.output import print_table, printable, write_json, write_line
+from jdbcstore.abc import Store
+from jdbcstore.cli.options import DestinationType, SelectorType, destination_argument
+from jdbcstore.cli.output import print_table, printable, write_json
+from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.selector import Selector
 
 
 def subscription_facts(store: Store, topic: Destination) -> list[dict[str, Any]]:
-    """What is printed of each durable subscription of a topic."""
+    """Describe the durable subscriptions of a topic."""
     messages = store.topic(topic)
     return [
         {
@@ -30,26 +31,16 @@ def subscription_facts(store: Store, topic: Destination) -> list[dict[str, Any]]
 
 
 def print_subscriptions(facts: list[dict[str, Any]]) -> None:
-    columns = {
-        "client id": "left",
-        "subscription": "left",
-        "topic": "left",
-        "subscribed to": "left",
-        "selector": "left",
-        "pending": "right",
-    }
-    print_table(
-        "Durable subscriptions",
-        columns,
-        [tuple("" if value is None else str(value) for value in one.values()) for one in facts],
-    )
+    names = ("client id", "subscription", "topic", "subscribed to", "selector")
+    rows = [tuple("" if value is None else str(value) for value in one.values()) for one in facts]
+    print_table("Durable subscriptions", {**dict.fromkeys(names, "left"), "pending": "right"}, rows)
 
 
 @click.command(cls=Command)
 @click.argument("topic", metavar="[DEST]", required=False, type=DestinationType())
 @click.pass_obj
 def subscriptions(settings: Settings, topic: Destination | None) -> None:
-    """Show the durable subscriptions, of all topics or of one, and what they have not acknowledged."""
+    """List durable subscriptions and their pending messages, for one topic or for all."""
     with settings.open(read_only=True) as store:
         topics = [one for one in store.destinations() if one.is_topic] if topic is None else [_topic(topic)]
         found = [facts for one in topics for facts in subscription_facts(store, one)]
@@ -68,7 +59,8 @@ def _named_subscription(function: Any) -> Any:
 
 @click.command(cls=Command)
 @_named_subscription
-@click.option("--selector", type=SelectorType(), metavar="SQL", help="Which messages the broker delivers.")
+@click.option("--selector", type=SelectorType(), metavar="TEXT",
+              help="Messages that a broker delivers to the subscription.")  # fmt: skip
 @click.option("--retroactive", is_flag=True, help="Start at the first message still stored.")
 @click.pass_obj
 def subscribe(
@@ -79,13 +71,13 @@ def subscribe(
     selector: Selector | None,
     retroactive: bool,
 ) -> None:
-    """Create a durable subscription to a topic, or find it there."""
+    """Create a durable subscription to a topic, unless it exists."""
     with settings.open() as store:
         topic = store.topic(_topic(destination))
         text = None if selector is None else selector.text
         made = topic.subscribe(client_id, subscription, selector=text, retroactive=retroactive)
         pending = made.message_count()
-    _tell(settings, "subscribed", destination, client_id, subscription, {"pending": pending})
+    _report(settings, "subscribed", destination, client_id, subscription, pending=pending)
 
 
 @click.command(cls=Command)
@@ -95,7 +87,7 @@ def unsubscribe(settings: Settings, destination: Destination, client_id: str, su
     """Delete a durable subscription."""
     with settings.open(must_exist=True) as store:
         store.topic(_topic(destination)).unsubscribe(client_id, subscription)
-    _tell(settings, "unsubscribed", destination, client_id, subscription, {})
+    _report(settings, "unsubscribed", destination, client_id, subscription)
 
 
 def _topic(destination: Destination) -> Destination:
@@ -104,20 +96,8 @@ def _topic(destination: Destination) -> Destination:
     return destination
 
 
-def _tell(
-    settings: Settings,
-    what: str,
-    destination: Destination,
-    client_id: str,
-    subscription: str,
-    more: dict[str, object],
+def _report(
+    settings: Settings, done: str, topic: Destination, client_id: str, subscription: str, **more: object
 ) -> None:
-    if settings.json:
-        facts = {
-            "client_id": client_id,
-            "subscription_name": subscription,
-            "destination": str(destination),
-        }
-        write_json({**facts, **more})
-    else:
-        write_line(printable(f"{what} {subscription} of client {client_id} on {destination}"))
+    facts = {"client_id": client_id, "subscription_name": subscription, "destination": str(topic), **more}
+    settings.print(facts, printable(f"{done} {subscription} of client {client_id} on {topic}"))

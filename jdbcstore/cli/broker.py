@@ -1,0 +1,218 @@
+"""``broker`` and ``passwd``: a STOMP broker in this process, its log, and its users."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jdbcstore.cli.output import journal_progress, printable
+from jdbcstore.cli.settings import Command, Settings, with_locker
+from jdbcstore.config import Configuration
+from jdbcstore.config.broker import LOG_FORMATS, STOMP, STOMP_TLS, ConnectorConfig
+from jdbcstore.config.io_handler import LeaseLockerIOExceptionHandlerConfig
+from jdbcstore.config.users import write_user
+from jdbcstore.errors import ConfigurationError, NotMaster
+
+if TYPE_CHECKING:
+    from jdbcstore.broker.process.host import Addresses, BrokerHost
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_KILLED = 128
+_STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+"""Attributes of every log record; all others were given as ``extra``."""
+
+
+@click.command(cls=Command)
+@click.option(
+    "--stomp",
+    metavar="HOST:PORT",
+    help="Listen here, not on the configured connectors.",
+)
+@click.option("--stomp-tls", metavar="HOST:PORT", help="The same with TLS; needs --certificate.")
+@click.option("--certificate", metavar="FILE", help="PEM file with the certificate and its key.")
+@click.option("--private-key", metavar="FILE", help="PEM file with the key, if it is a separate file.")
+@click.option("--name", metavar="NAME", help="Name of the broker, shown as the holder of the lock.")
+@click.option(
+    "--users", metavar="FILE", help="Users file, see 'jdbcstore passwd'; by default anybody may connect."
+)
+@click.option("--health", metavar="HOST:PORT", help="Address of the HTTP health checks /live and /ready.")
+@click.option("--become-slave", is_flag=True, help="After losing the lock, wait for it again.")
+@click.option("--log-format", type=click.Choice(LOG_FORMATS), help="Format of the log on stderr.")
+@click.pass_obj
+def broker(settings: Settings, /, name: str | None, **given: Any) -> None:
+    """Serve the store to STOMP clients while this process is the master.
+
+    Prints "waiting for lock" while it is a slave, and "ready" when clients can connect. SIGTERM and SIGINT
+    stop it cleanly; a second signal stops it immediately.
+    """
+    from jdbcstore.broker.process.host import BrokerHost
+
+    configuration = _configured(settings, name, given)
+    log_to_stderr(configuration.broker.log_format, debug=settings.debug)
+    host = BrokerHost(
+        configuration,
+        on_waiting=lambda error: _print_waiting(settings, error),
+        on_ready=lambda addresses: _print_ready(settings, addresses),
+        recovering=journal_progress,
+    )
+    _allow_files()
+    asyncio.run(_serve(host))
+
+
+def _allow_files() -> None:
+    """Raise the limit on open files to the hard limit: each connection needs one."""
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
+
+
+def _configured(settings: Settings, name: str | None, given: dict[str, Any]) -> Configuration:
+    """The configuration, overridden by the options of the command."""
+    configuration = settings.configuration()
+    changes = {
+        "users_file": given["users"],
+        "health": given["health"],
+        "log_format": given["log_format"],
+        "become_slave": given["become_slave"] or None,
+        "connectors": tuple(_connectors(given)) or None,
+    }
+    try:
+        own = replace(
+            configuration.broker, **{key: value for key, value in changes.items() if value is not None}
+        )
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from error
+    if own.persistent:
+        configuration = with_locker(configuration)
+    return replace(
+        configuration,
+        broker=own,
+        broker_name=name or configuration.broker_name,
+        io_exception_handler=configuration.io_exception_handler or LeaseLockerIOExceptionHandlerConfig(),
+    )
+
+
+def _connectors(given: dict[str, Any]) -> Iterator[ConnectorConfig]:
+    files = {"certificate": given["certificate"], "private_key": given["private_key"]}
+    if given["stomp_tls"] is None and any(files.values()):
+        raise click.UsageError("--certificate and --private-key are for --stomp-tls")
+    try:
+        if given["stomp"] is not None:
+            yield ConnectorConfig(uri=f"{STOMP}://{given['stomp']}")
+        if given["stomp_tls"] is not None:
+            yield ConnectorConfig(uri=f"{STOMP_TLS}://{given['stomp_tls']}", **files)
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from error
+
+
+async def _serve(host: BrokerHost) -> None:
+    loop = asyncio.get_running_loop()
+    stopping: list[asyncio.Task[None]] = []
+
+    def stop(number: int) -> None:
+        if stopping:
+            os._exit(_KILLED + number)
+        stopping.append(loop.create_task(host.stop()))
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    await host.start()
+    await host.ended()
+
+
+def _print_waiting(settings: Settings, error: NotMaster) -> None:
+    holder = printable(error.holder or "another broker or store")
+    settings.print({"state": "waiting", "holder": error.holder}, f"waiting for lock: {holder} holds it")
+    sys.stdout.flush()
+
+
+def _print_ready(settings: Settings, addresses: Addresses) -> None:
+    pairs = [[scheme, str(address)] for scheme, address in addresses]
+    where = " ".join(f"{scheme}={address}" for scheme, address in pairs)
+    facts = {"state": "ready", "master": True, "addresses": pairs}
+    settings.print(facts, f"ready {where} master=yes")
+    sys.stdout.flush()
+
+
+class _Formatter(logging.Formatter):
+    def fields(self, record: logging.LogRecord) -> dict[str, object]:
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        found: dict[str, object] = {
+            "time": time.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        found |= {name: value for name, value in vars(record).items() if name not in _STANDARD_FIELDS}
+        if record.exc_info:
+            found["traceback"] = self.formatException(record.exc_info)
+        return found
+
+
+class JsonFormatter(_Formatter):
+    """One JSON object per line, in ASCII."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(self.fields(record), default=str)
+
+
+class TextFormatter(_Formatter):
+    """``name=value`` pairs; a value that is not one plain word is quoted as JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return " ".join(f"{name}={_word(str(value))}" for name, value in self.fields(record).items())
+
+
+def _word(text: str) -> str:
+    plain = text.isprintable() and text and not {*text} & {*' "='}
+    return text if plain else json.dumps(text)
+
+
+def log_to_stderr(log_format: str, *, debug: bool) -> None:
+    """Log to stderr at level INFO, and with ``debug`` this library at level DEBUG."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.getLogger("jdbcstore").setLevel(logging.DEBUG if debug else logging.INFO)
+
+
+@click.command(cls=Command)
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+@click.argument("user", metavar="USER")
+@click.option("--read", multiple=True, metavar="DEST", help="What the user may consume, with * and >.")
+@click.option("--write", multiple=True, metavar="DEST", help="Where the user may send, with * and >.")
+@click.pass_obj
+def passwd(settings: Settings, file: Path, user: str, read: tuple[str, ...], write: tuple[str, ...]) -> None:
+    """Set the password of a user in a broker's users file; creates the file and the user if needed.
+
+    Prompts for the password, or reads the first line of standard input. A new user may do everything
+    unless --read or --write is given. A running broker applies changes immediately.
+    """
+    from jdbcstore.broker.security import hash_password
+
+    is_new = write_user(file, user, hash_password(_password()), [*read] or None, [*write] or None)
+    facts = {"file": str(file), "user": user, "new": is_new}
+    settings.print(facts, f"{'added' if is_new else 'changed'} {printable(user)} in {file}")
+
+
+def _password() -> str:
+    if sys.stdin.isatty():
+        password: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
+        raise click.UsageError("an empty password would let anybody in; enter another one")
+    return password

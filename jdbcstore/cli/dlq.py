@@ -1,0 +1,233 @@
+"""``dlq list``, ``dlq retry`` and ``dlq purge``: the messages of dead letter queues."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from jdbcstore.abc import MessageStore, Store, pages
+from jdbcstore.cli.exit_codes import ExitCode
+from jdbcstore.cli.messages import CorruptMessages, Facts, facts_of
+from jdbcstore.cli.options import DestinationType, SelectorType
+from jdbcstore.cli.output import counted, local_time, note, print_table, progress, write_json
+from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.config import Configuration
+from jdbcstore.config.policy import SharedDeadLetterStrategy
+from jdbcstore.errors import CorruptMessage
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+from jdbcstore.message.patterns import DestinationPattern
+from jdbcstore.message.selector import Selector
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PAGE = 100
+_CAUSE_WIDTH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The dead letters that a command line selects."""
+
+    queues: tuple[Destination, ...]
+    """Where they are; if empty, in every dead letter queue of the configuration."""
+    origin: Destination | None
+    message_ids: tuple[str, ...]
+    selector: Selector | None
+    limit: int | None
+
+    def places(self, store: Store, configuration: Configuration) -> list[Destination]:
+        """The queues to read."""
+        from jdbcstore.broker.queues.dead_letters import is_dead_letter_queue
+
+        strategies = [
+            SharedDeadLetterStrategy(),
+            *(one.dead_letter_strategy for one in configuration.policies),
+        ]
+        return [*self.queues] or [
+            one
+            for one in store.destinations()
+            if any(is_dead_letter_queue(strategy, one) for strategy in strategies)
+        ]
+
+    def includes(self, message: Message) -> bool:
+        """Whether a message is selected, apart from the limit."""
+        if self.message_ids and str(message.message_id) not in self.message_ids:
+            return False
+        if self.origin is not None:
+            pattern = DestinationPattern(self.origin)
+            if not any(map(pattern.matches, _origins(message))):
+                return False
+        return self.selector is None or self.selector.matches(message)
+
+
+def _origins(message: Message) -> tuple[Destination, ...]:
+    return () if message.original_destination is None else message.original_destination.members
+
+
+def _choosing(function: F) -> F:
+    """The arguments of a :class:`Choice`."""
+    for option in (
+        click.option("--limit", type=click.IntRange(min=1), metavar="N",
+                     help="At most N messages; all by default."),
+        click.option("--selector", type=SelectorType(), metavar="TEXT",
+                     help="Only messages that match this JMS selector."),
+        click.option("--id", "message_ids", multiple=True, metavar="ID",
+                     help="Only the message with this JMSMessageID. Repeatable."),
+        click.option("--from", "origin", type=DestinationType(), metavar="DEST",
+                     help="Only messages sent to this destination; may contain * and >."),
+        click.argument("queues", nargs=-1, type=DestinationType(), metavar="[DEST]..."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+@click.group()
+def dlq() -> None:
+    """List, retry or purge dead letters.
+
+    DEST is a dead letter queue. By default all dead letter queues of the store are used: ActiveMQ.DLQ, and
+    those that the policies of the configuration name.
+    """
+
+
+@dlq.command("list", cls=Command)
+@_choosing
+@click.pass_obj
+def list_(settings: Settings, /, **given: Any) -> int:
+    """List dead letters with their original destination and cause."""
+    choice = Choice(**given)
+    reader = _Reader(choice)
+    with settings.open(read_only=True) as store:
+        found = (
+            _facts(place, one)
+            for place in choice.places(store, settings.configuration())
+            for one in reader.read(_messages(store, place))
+        )
+        chosen = itertools.islice(found, choice.limit)
+        if settings.json:
+            for facts in chosen:
+                write_json(facts)
+        else:
+            columns = ("queue", "message id", "from", "time", "cause")
+            print_table("Dead letters", dict.fromkeys(columns, "left"), [_row(facts) for facts in chosen])
+    return reader.exit_code
+
+
+def _row(facts: Facts) -> tuple[str, ...]:
+    names = ("dead_letter_queue", "message_id", "original_destination")
+    cause = str(facts["cause"] or "")[:_CAUSE_WIDTH]
+    return *(str(facts[name] or "") for name in names), local_time(facts["timestamp"]), cause
+
+
+def _facts(place: Destination, message: Message) -> Facts:
+    from jdbcstore.broker.queues.dead_letters import CAUSE
+
+    origin = message.original_destination
+    return {
+        **facts_of(message),
+        "dead_letter_queue": str(place),
+        "original_destination": None if origin is None else str(origin),
+        "cause": message.properties.get(CAUSE),
+    }
+
+
+@dlq.command(cls=Command)
+@_choosing
+@click.pass_obj
+def retry(settings: Settings, /, **given: Any) -> int:
+    """Send dead letters to their original destinations again.
+
+    Each message is moved in a transaction, so that it is never lost and never in both places. Stop the
+    broker first.
+    """
+    return _process(settings, Choice(**given), "retried", _move)
+
+
+@dlq.command(cls=Command)
+@_choosing
+@click.pass_obj
+def purge(settings: Settings, /, **given: Any) -> int:
+    """Remove dead letters. Stop the broker first."""
+    return _process(settings, Choice(**given), "removed", _remove)
+
+
+def _process(
+    settings: Settings,
+    choice: Choice,
+    done: str,
+    act: Callable[[Store, Destination, list[Message]], int],
+) -> int:
+    reader, count, seen = _Reader(choice), 0, 0
+    with settings.open(audited=False, must_exist=True) as store, progress(done, choice.limit) as advance:
+        for place in choice.places(store, settings.configuration()):
+            limit = None if choice.limit is None else choice.limit - seen
+            chosen = itertools.islice(reader.read(_messages(store, place)), limit)
+            while batch := [*itertools.islice(chosen, _PAGE)]:
+                acted = act(store, place, batch)
+                count, seen = count + acted, seen + len(batch)
+                advance(acted)
+    settings.print({done: count, "left": seen - count}, f"{done} {counted(count, 'dead letter')}")
+    if seen > count:
+        note(f"{counted(seen - count, 'message')} left: the original destination is unknown")
+    return reader.exit_code if seen or reader.count else ExitCode.NOT_FOUND
+
+
+def _move(store: Store, place: Destination, batch: list[Message]) -> int:
+    known = [message for message in batch if message.original_destination is not None]
+    with store.transaction() as transaction:
+        for message in known:
+            for destination in _origins(message):
+                target = (
+                    transaction.topic(destination) if destination.is_topic else transaction.queue(destination)
+                )
+                target.add_message(_original(message, destination))
+        dead = transaction.topic(place) if place.is_topic else transaction.queue(place)
+        if known:
+            dead.acknowledge(*known)
+    return len(known)
+
+
+def _original(message: Message, destination: Destination) -> Message:
+    """The message as it was sent, but without an expiration: that has passed."""
+    from jdbcstore.broker.queues.dead_letters import CAUSE, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION
+
+    added = (CAUSE, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION)
+    return message.replace(
+        destination=destination,
+        original_destination=None,
+        redelivery_counter=0,
+        properties={name: value for name, value in message.properties.items() if name not in added},
+        sequence=None,
+    )
+
+
+def _remove(store: Store, place: Destination, batch: list[Message]) -> int:
+    _messages(store, place).acknowledge(*batch)
+    return len(batch)
+
+
+def _messages(store: Store, place: Destination) -> MessageStore:
+    return store.topic(place) if place.is_topic else store.queue(place)
+
+
+class _Reader(CorruptMessages):
+    """Reads the chosen messages of a destination, without those that cannot be decoded."""
+
+    def __init__(self, choice: Choice) -> None:
+        super().__init__()
+        self._choice = choice
+
+    def read(self, messages: MessageStore) -> Iterator[Message]:
+        for page in pages(messages, _PAGE):
+            self.report(*page.corrupt)
+            for message in page:
+                try:
+                    if self._choice.includes(message):
+                        yield message
+                except CorruptMessage as error:
+                    self.report(error)

@@ -1,0 +1,529 @@
+"""``journal``: checking, dumping, repairing and replaying a journal, and its refused messages."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+import jdbcstore
+from jdbcstore.abc import Store
+from jdbcstore.cli.exit_codes import ExitCode
+from jdbcstore.cli.messages import facts_of
+from jdbcstore.cli.output import (
+    counted,
+    journal_progress,
+    local_time,
+    note,
+    print_table,
+    printable,
+    progress,
+    size,
+    write_json,
+    write_line,
+)
+from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.config import Configuration
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.errors import ConfigurationError, CorruptJournal, CorruptMessage, JournalPending, StoreError
+from jdbcstore.journal import Damage, Known, Record, SegmentFile, journal_of, records, records_of, segments
+from jdbcstore.journal import repair as repair_journal
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.journaled import JournaledStore
+from jdbcstore.stores.journaled.belonging import check_opens, known_of
+from jdbcstore.stores.journaled.operations import COMMIT, FORGET, PREPARE, ROLLBACK, WRITE, decode_record
+from jdbcstore.stores.journaled.refused import Refused, RefusedMessage
+from jdbcstore.stores.opening import MEMORY, Opening, with_journals
+
+_KINDS = {WRITE: "write", PREPARE: "prepare", COMMIT: "commit", ROLLBACK: "rollback", FORGET: "forget"}
+_SHOWN = 3
+"""Destinations of a record in human-readable output, which is truncated; use --json for all of them."""
+
+_folder = click.argument(
+    "folder", metavar="[FOLDER]", required=False, type=click.Path(path_type=Path, file_okay=False)
+)
+_ids = click.argument("ids", metavar="ID...", nargs=-1, required=True, type=int)
+
+
+@click.group()
+def journal() -> None:
+    """Check, dump, repair and replay the files of a journal.
+
+    FOLDER is the directory of the journal; the default is that of the configuration.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFolder:
+    """The directory of a journal, and its backing store if the configuration names that."""
+
+    directory: Path
+    configuration: Configuration | None
+    known: Known | None = None
+    """What the backing store has of the journal."""
+
+    @classmethod
+    def find(cls, settings: Settings, folder: Path | None, *, ask_database: bool = False) -> JournalFolder:
+        """The folder of the argument, or else of the configuration.
+
+        :raises click.UsageError: there is none
+        """
+        configuration = settings.configuration()
+        if folder is None:
+            if configuration.journal is None:
+                raise click.UsageError("no journal is configured; name the FOLDER of one")
+            folder = Path(configuration.journal.directory)
+        found = cls(folder, _backing_store(configuration, folder))
+        if ask_database and folder.is_dir():
+            found = found.asked()
+        if not folder.is_dir() or not (segments(folder) or found.known):
+            raise click.UsageError(f"there is no journal in {folder}")
+        return found
+
+    def asked(self) -> JournalFolder:
+        """The same, with the current state of the database; if that is not reachable, this is noted."""
+        journal = journal_of(segments(self.directory)) or 0
+        try:
+            with self._database() as store:
+                known = None if store is None else known_of(store, journal)
+        except StoreError as error:
+            note(f"the backing store of the journal could not be read: {error}")
+            return replace(self, configuration=None, known=None)
+        return replace(self, known=known)
+
+    def refusal(self) -> StoreError | None:
+        """Why a journal with undamaged files would not open; None if it would."""
+        configured = self.configuration.journal if self.configuration else None
+        config = replace(configured or JournalConfig(), directory=str(self.directory))
+        try:
+            with self._database() as store:
+                check_opens(config, store)
+        except (CorruptJournal, JournalPending, ConfigurationError) as error:
+            return error
+        return None
+
+    @contextlib.contextmanager
+    def _database(self) -> Iterator[JdbcStore | None]:
+        if self.configuration is None:
+            yield None
+        else:
+            with Opening(
+                self.configuration.replace(cleanup_period=0.0), read_only=True
+            ).open_database() as store:
+                yield store
+
+    def contents(self, files: list[SegmentFile]) -> Iterator[tuple[Record | Damage, Path]]:
+        """The contents of the retained files, then those of the files that the journal still needs."""
+        paths = {file.number: file.path for file in files if not file.kept}
+        for file in files:
+            if file.kept:
+                for found in records_of(file):
+                    yield found, file.path
+        for found in records(self.directory, self.known):
+            yield found, paths.get(found.segment, self.directory)
+
+
+def _backing_store(configuration: Configuration, folder: Path) -> Configuration | None:
+    for one in with_journals(configuration):
+        directory = Path(one.journal.directory).resolve() if one.journal else None
+        if directory == folder.resolve() and one.data_source.url not in (None, MEMORY):
+            return replace(one, locker=None)
+    return None
+
+
+def _sentence(damage: Damage) -> str:
+    """Describe damage and the records that it cost."""
+    where = f"segment {damage.segment} at {damage.offset}: {damage.reason}"
+    if damage.torn:
+        return f"{where}; nothing that was acknowledged is lost, and opening the journal truncates it"
+    if not damage.number:
+        return f"{where}; the number of lost records is unknown"
+    if damage.next_number is None:
+        return f"{where}; lost from record {damage.number} on"
+    last = damage.next_number - 1
+    if last < damage.number:
+        return where
+    return f"{where}; lost: " + (
+        f"record {last}" if last == damage.number else f"records {damage.number} to {last}"
+    )
+
+
+@dataclass(slots=True)
+class _Checked:
+    """A file of a journal, and the result of reading it."""
+
+    file: SegmentFile
+    records: int = 0
+    first: int = 0
+    last: int = 0
+    damages: list[Damage] = field(default_factory=list)
+
+    def add(self, found: Record | Damage) -> None:
+        if isinstance(found, Record):
+            self.records += 1
+            self.first = self.first or found.number
+            self.last = found.number
+        else:
+            self.damages.append(found)
+
+    @property
+    def state(self) -> str:
+        if any(not damage.torn for damage in self.damages):
+            return "damaged"
+        return "torn" if self.damages else "kept" if self.file.kept else "sound"
+
+
+@journal.command(cls=Command)
+@_folder
+@click.pass_obj
+def check(settings: Settings, folder: Path | None) -> int:
+    """Read every file and report damage. Exits with 1 if there is any, or if the journal would not open.
+
+    If the configuration names the backing store, its state is read too: only then is it known where the
+    files should begin and end. Changes nothing. While a broker is writing, the end may look torn.
+    """
+    place = JournalFolder.find(settings, folder, ask_database=True)
+    checked, lost = _check(place)
+    if any(not damage.torn for damage in lost):
+        # Check again: a writer may have moved on between reading the files and the database.
+        place = place.asked()
+        checked, lost = _check(place)
+    damage = [one for one in lost if not one.torn]
+    refusal = None if damage else place.refusal() and place.refusal()
+    refused_count = len(Refused(place.directory).every())
+    if settings.json:
+        for one in checked:
+            write_json(_file_facts(one))
+        write_json(
+            {
+                "directory": str(place.directory),
+                "records": sum(one.records for one in checked if not one.file.kept),
+                "sound": not damage and refusal is None,
+                "torn": next((_damage_facts(one) for one in lost if one.torn), None),
+                "damage": [_damage_facts(one) for one in damage],
+                "refusal": None if refusal is None else str(refusal),
+                **({"aside": refused_count} if refused_count else {}),
+            }
+        )
+    else:
+        _print_checked(place.directory, checked, lost, refusal)
+        if refused_count:
+            count = counted(refused_count, "message")
+            write_line(f"the database refused {count}; list them with jdbcstore journal refused")
+    return ExitCode.DONE if refusal is None and not damage else ExitCode.FAILED
+
+
+def _check(place: JournalFolder) -> tuple[list[_Checked], list[Damage]]:
+    """Every file, and all damage, including what belongs to no existing file."""
+    files = {file.path: _Checked(file) for file in segments(place.directory)}
+    lost: list[Damage] = []
+    with progress(f"checking {place.directory}", len(files)) as done:
+        for found, path in place.contents([one.file for one in files.values()]):
+            if path in files:
+                if not files[path].records and not files[path].damages:
+                    done(1)
+                files[path].add(found)
+            if isinstance(found, Damage):
+                lost.append(found)
+    return [*files.values()], lost
+
+
+def _print_checked(
+    directory: Path, checked: list[_Checked], lost: list[Damage], refusal: StoreError | None
+) -> None:
+    columns = {"file": "left", "records": "right", "first": "right", "last": "right", "size": "right",
+               "state": "left"}  # fmt: skip
+    rows: list[tuple[str, ...]] = [
+        (one.file.path.name, str(one.records), str(one.first or "-"), str(one.last or "-"),
+         size(one.file.size), one.state)
+        for one in checked
+    ]  # fmt: skip
+    print_table("", columns, rows)
+    for damage in lost:
+        write_line(printable(_sentence(damage)))
+    count = counted(sum(one.records for one in checked if not one.file.kept), "record")
+    damaged = {damage.path for damage in lost if not damage.torn}
+    kept = {one.file.path for one in checked if one.file.kept}
+    if damaged - kept:
+        verdict = f"{count}, and damage; jdbcstore journal repair makes the journal open again"
+    elif damaged:
+        verdict = f"{count}, all sound; a replay of the retained files stops at the damage"
+    elif refusal is not None:
+        verdict = f"{count}, all sound, but the journal does not open: {printable(str(refusal))}"
+    else:
+        verdict = f"{count}, all sound"
+    write_line(f"{printable(str(directory))}: {verdict}")
+
+
+def _damage_facts(damage: Damage) -> dict[str, Any]:
+    return {
+        "file": damage.path.name,
+        "segment": damage.segment,
+        "offset": damage.offset,
+        "first_record": damage.number or None,
+        "next_record": damage.next_number,
+        "lost": damage.lost,
+        "torn": damage.torn,
+        "reason": damage.reason,
+    }
+
+
+def _file_facts(one: _Checked) -> dict[str, Any]:
+    return {
+        "file": one.file.path.name,
+        "segment": one.file.number,
+        "first_record": one.first or None,
+        "last_record": one.last or None,
+        "records": one.records,
+        "bytes": one.file.size,
+        "kept": one.file.kept is not None,
+        "state": one.state,
+    }
+
+
+@journal.command(cls=Command)
+@_folder
+@click.option("--kept", is_flag=True, help="Include files that are only retained.")
+@click.pass_obj
+def dump(settings: Settings, folder: Path | None, kept: bool) -> int:
+    """Print what each record does: kinds, destinations, ids, sizes. Changes nothing."""
+    place = JournalFolder.find(settings, folder)
+    files = [file for file in segments(place.directory) if kept or not file.kept]
+    code = ExitCode.DONE
+    for found, _ in place.contents(files):
+        if isinstance(found, Damage):
+            note(_sentence(found))
+            code = code if found.torn else ExitCode.FAILED
+            continue
+        try:
+            facts = _record_facts(found)
+        except CorruptJournal as error:
+            note(str(error))
+            code = ExitCode.FAILED
+            continue
+        settings.print(facts, printable(_line(facts)))
+    return code
+
+
+def _record_facts(record: Record) -> dict[str, Any]:
+    xid, writes = decode_record(record)
+    sequences = range(record.sequence, record.sequence + len(writes.adds))
+    return {
+        "record": record.number,
+        "kind": _KINDS[record.kind],
+        "segment": record.segment,
+        "offset": record.offset,
+        "bytes": len(record.body),
+        "xid": None if xid is None else str(xid),
+        "adds": [
+            {
+                "sequence": sequence,
+                "destination": message.container,
+                "message_id": str(message.message_id),
+                "priority": message.priority,
+                "bytes": len(message.blob),
+            }
+            for sequence, message in zip(sequences, writes.adds, strict=True)
+        ],
+        "updates": [
+            {"sequence": sequence, "destination": message.container, "bytes": len(message.blob)}
+            for sequence, message in writes.updates
+        ],
+        "removes": [
+            {"destination": container, "sequences": [*sequences]} for container, sequences in writes.removes
+        ],
+        "acknowledgements": [
+            {
+                "destination": str(key.topic),
+                "client_id": key.client_id,
+                "subscription_name": key.subscription_name,
+                "sequences": [sequence for sequence, _ in messages],
+            }
+            for key, messages in writes.acknowledgements
+        ],
+    }
+
+
+def _line(facts: dict[str, Any]) -> str:
+    """``12 write, 1,180 bytes: adds 1 to queue://ORDERS (ID:...)``"""
+    parts = []
+    for what, to in (("adds", "to"), ("updates", "of")):
+        where = Counter(one["destination"] for one in facts[what])
+        parts += [f"{what} {count} {to} {name}" for name, count in where.most_common(_SHOWN)]
+    for one in facts["removes"]:
+        parts.append(f"removes {len(one['sequences'])} of {one['destination']}")
+    for one in facts["acknowledgements"]:
+        subscription = f"{one['subscription_name']} of client {one['client_id']}"
+        parts.append(f"acknowledges {len(one['sequences'])} of {one['destination']} for {subscription}")
+    if len(facts["adds"]) == 1:
+        parts[0] += f" ({facts['adds'][0]['message_id']})"
+    xid = f" {facts['xid']}" if facts["xid"] else ""
+    place = f"segment {facts['segment']} at {facts['offset']}"
+    return f"{facts['record']:>9} {facts['kind']}{xid}, {facts['bytes']:,} bytes, {place}" + (
+        f": {'; '.join(parts)}" if parts else ""
+    )
+
+
+@journal.command(cls=Command)
+@_folder
+@click.option("--cut", is_flag=True, help="Discard everything after the first damage.")
+@click.pass_obj
+def repair(settings: Settings, folder: Path | None, cut: bool) -> int:
+    """Repair a damaged journal so that it opens, with everything that can still be read.
+
+    Damaged parts are left out, and what follows them is kept, unless its position is uncertain: then it is
+    discarded and reported. If the configuration names the backing store, the journal begins and ends where
+    that requires it. Every changed file is copied first. Stop the broker first. An interrupted repair
+    can be run again. Exits with 1 if the journal still does not open.
+    """
+    place = JournalFolder.find(settings, folder, ask_database=True)
+    directory = place.directory
+    before = _numbers(directory)
+    done = repair_journal(directory, cut=cut, known=place.known)
+    refusal = place.refusal()
+    discarded = sorted(before - _numbers(directory)) if done.damages else []
+    copies = None if done.copies is None else str(done.copies)
+    if settings.json:
+        bounds = {"first": discarded[0], "last": discarded[-1]} if discarded else {}
+        write_json(
+            {
+                "directory": str(directory),
+                "records": done.records,
+                "damage": [_damage_facts(one) for one in done.damages],
+                "cut_off": {"records": len(discarded), **bounds} if discarded else None,
+                "copies": copies,
+                "refusal": None if refusal is None else str(refusal),
+            }
+        )
+        return ExitCode.DONE if refusal is None else ExitCode.FAILED
+    for one in done.damages:
+        write_line(printable(_sentence(one)))
+    if discarded:
+        count = counted(len(discarded), "record")
+        write_line(f"discarded, though readable: {count}, {discarded[0]} to {discarded[-1]}")
+    if copies is not None:
+        write_line(f"the original files were copied to {printable(copies)}")
+    verdict = "nothing to repair" if not done.damages else "repaired"
+    write_line(f"{printable(str(directory))}: {verdict}; {counted(done.records, 'record')}")
+    if refusal is not None:
+        write_line(f"the journal still does not open, which cannot be repaired: {printable(str(refusal))}")
+    return ExitCode.DONE if refusal is None else ExitCode.FAILED
+
+
+def _numbers(directory: Path) -> set[int]:
+    """The numbers of the readable records."""
+    return {found.number for found in records(directory) if isinstance(found, Record)}
+
+
+@journal.command(cls=Command)
+@click.pass_obj
+def replay(settings: Settings) -> None:
+    """Write the contents of the configured journal to its database, which is the whole store afterwards.
+
+    This is what starting and stopping a broker does, but no client is served.
+    """
+    configuration = settings.configuration()
+    if configuration.journal is None and not any(one.journal for one in configuration.stores):
+        raise click.UsageError("no journal is configured; name the configuration file with --config")
+    count = 0
+    with journal_progress() as done:
+
+        def advance(more: int) -> None:
+            nonlocal count
+            count += more
+            done(more)
+
+        jdbcstore.open(configuration.replace(cleanup_period=0.0), lock_timeout=0.0, progress=advance).close()
+    settings.print(
+        {"records": count}, f"wrote {counted(count, 'record')} to the database, which is now the whole store"
+    )
+
+
+@journal.command(cls=Command)
+@_folder
+@click.pass_obj
+def refused(settings: Settings, folder: Path | None) -> None:
+    """List messages that the database refused.
+
+    They are kept in the journal's folder, and do not hold up other messages. Use --json for their contents.
+    """
+    directory = JournalFolder.find(settings, folder).directory
+    found = Refused(directory).every()
+    if settings.json:
+        for one in found:
+            write_json(_refused_facts(one))
+        return
+    columns = {"id": "right", "destination": "left", "message id": "left", "size": "right", "refused": "left"}
+    rows: list[tuple[str, ...]] = [
+        (str(one.sequence), one.destination, one.message_id, size(one.size), local_time(one.refused_ms))
+        for one in found
+    ]
+    if rows:
+        print_table("", columns, rows)
+    for one in found:
+        write_line(printable(f"{one.sequence}: {'update; ' if one.is_update else ''}{one.reason}"))
+    write_line(printable(f"{directory}: {counted(len(found), 'message')} refused by the database"))
+
+
+def _refused_facts(one: RefusedMessage) -> dict[str, Any]:
+    facts = {
+        "id": one.sequence,
+        "destination": one.destination,
+        "message_id": one.message_id,
+        "bytes": one.size,
+        "is_update": one.is_update,
+        "refused": one.refused_ms,
+        "reason": one.reason,
+    }
+    try:
+        return {**facts, "message": facts_of(one.message)}
+    except CorruptMessage as error:
+        return {**facts, "message": None, "problem": error.reason}
+
+
+@journal.command(cls=Command)
+@_ids
+@click.pass_obj
+def retry(settings: Settings, ids: tuple[int, ...]) -> None:
+    """Store refused messages again, after all others of their destinations.
+
+    First fix the cause, such as a column that is too short, and stop the broker.
+    """
+    with settings.open() as store:
+        for sequence in ids:
+            reference = _owner(store, sequence).retry_refused(sequence)
+            stored = None if reference is None else reference.sequence
+            outcome = f"stored with the ID {stored}"
+            if stored is None:
+                outcome = "refused again; jdbcstore journal refused shows the reason"
+            settings.print({"id": sequence, "stored": stored}, f"{sequence}: {outcome}")
+
+
+@journal.command(cls=Command)
+@_ids
+@click.pass_obj
+def drop(settings: Settings, ids: tuple[int, ...]) -> None:
+    """Remove refused messages permanently."""
+    with settings.open() as store:
+        for sequence in ids:
+            _owner(store, sequence).drop_refused(sequence)
+            settings.print({"id": sequence}, f"{sequence}: removed")
+
+
+def _owner(store: Store, sequence: int) -> JournaledStore:
+    """The store that has a refused message with this ID; each of several stores has its own IDs."""
+    routes = getattr(store, "routes", None)
+    found = [
+        one
+        for one in ((store,) if routes is None else routes.stores)
+        if isinstance(one, JournaledStore) and any(sequence == each.sequence for each in one.refused())
+    ]
+    if len(found) != 1:
+        problem = "no refused message" if not found else "a refused message in each of several stores"
+        raise click.UsageError(f"there is {problem} with the ID {sequence}")
+    return found[0]

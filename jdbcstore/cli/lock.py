@@ -1,0 +1,111 @@
+"""``lock`` and ``wait-master``: the lock on the store, and the master that holds it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jdbcstore.cli.output import local_time, note, printable, write_json, write_line
+from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.errors import AuthenticationFailed, NotMaster, SchemaError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from jdbcstore import JdbcStore
+
+_POLL_PERIOD = 0.25
+
+
+@click.command(cls=Command)
+@click.option("--release", is_flag=True, help="Release a lease that has expired.")
+@click.option("--force", is_flag=True,
+              help="With --release, depose the holder of a lease that has not expired.")  # fmt: skip
+@click.pass_obj
+def lock(settings: Settings, release: bool, force: bool) -> None:
+    """Show the holder of the lock, its expiry, the clock skew and the epoch."""
+    if force and not release:
+        raise click.UsageError("--force is for --release")
+    with settings.open_database(read_only=True) as store:
+        facts = _facts(store)
+        if release:
+            facts["released"] = store.release_lock(force=force).holder is not None
+    if settings.json:
+        write_json(facts)
+    elif release:
+        write_line(_released(facts))
+    else:
+        _print(facts)
+
+
+def _released(facts: dict[str, Any]) -> str:
+    holder = printable(str(facts["holder"]))
+    if facts["released"]:
+        return f"released the lock of {holder}"
+    return f"{holder} holds the lock for as long as it runs" if facts["holder"] else "nobody holds the lock"
+
+
+def _facts(store: JdbcStore) -> dict[str, Any]:
+    view = store.lock()
+    return {
+        "url": store.place,
+        "holder": view.holder,
+        "leased": view.is_leased,
+        "expires": view.expires_ms if view.holder else None,
+        "database_time": view.now_ms,
+        "skew_ms": view.skew_ms,
+        "epoch": view.epoch,
+    }
+
+
+def _print(facts: dict[str, Any]) -> None:
+    write_line(f"store    {printable(facts['url'])}")
+    holder = "nobody"
+    if facts["holder"]:
+        holder = holder_text(facts["holder"], facts["leased"], facts["expires"])
+    write_line(f"holder   {holder}")
+    if facts["database_time"] is not None:
+        ahead = "ahead of" if facts["skew_ms"] >= 0 else "behind"
+        write_line(f"clock    this machine is {abs(facts['skew_ms']) / 1000:.3f} s {ahead} the database")
+    epoch = "none: jdbcstore was never the master here" if facts["epoch"] is None else facts["epoch"]
+    write_line(f"epoch    {epoch}")
+
+
+def holder_text(holder: str, leased: bool, expires_ms: int | None) -> str:
+    """Describe the holder of a lock and its expiry; the lock on a file or a row has none."""
+    if expires_ms is None:
+        return f"{printable(holder)}, for as long as it runs"
+    return f"{printable(holder)}, {'until' if leased else 'expired'} {local_time(expires_ms)}"
+
+
+@click.command(cls=Command)
+@click.option("--timeout", type=click.FloatRange(min=0), help="Seconds to wait; forever by default.")
+@click.option("--holder", metavar="NAME", help="Wait for this broker instead of any.")
+@click.pass_obj
+def wait_master(settings: Settings, timeout: float | None, holder: str | None) -> None:
+    """Wait until a broker holds the lock: until there is a master."""
+    deadline = float("inf") if timeout is None else time.monotonic() + timeout
+    noted: set[str] = set()
+    while True:
+        facts = _look(settings, noted)
+        if facts is not None and facts["leased"] and holder in (None, facts["holder"].partition("#")[0]):
+            break
+        if time.monotonic() >= deadline:
+            outcome = f"{holder} did not become" if holder else "no broker became"
+            raise NotMaster(f"{outcome} the master within {timeout:g} s; check the log of the broker")
+        time.sleep(_POLL_PERIOD)
+    settings.print(facts, f"{printable(facts['holder'])} is the master")
+
+
+def _look(settings: Settings, noted: set[str]) -> dict[str, Any] | None:
+    """Describe the lock; None while the database or its tables, which a master creates, are missing."""
+    try:
+        with settings.open_database(read_only=True) as store:
+            return _facts(store)
+    except AuthenticationFailed:
+        raise  # waiting does not help
+    except (StoreUnavailable, SchemaError) as error:
+        if not noted:
+            note(f"waiting: {error}")
+        noted.add(str(error))
+        return None

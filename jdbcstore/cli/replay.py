@@ -1,0 +1,156 @@
+"""``replay``: past messages of an archive or a journal, sent again as new ones."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+import click
+
+import jdbcstore
+from jdbcstore.cli.exit_codes import ExitCode
+from jdbcstore.cli.options import DestinationType, SelectorType, StoreType, refuse_store_options
+from jdbcstore.cli.output import counted, journal_progress, note, printable, progress
+from jdbcstore.cli.settings import Command, Settings, advising_on_master, with_locker
+from jdbcstore.config import Configuration
+from jdbcstore.errors import CorruptJournal, CorruptMessage
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.patterns import DestinationPattern
+from jdbcstore.message.selector import Selector
+from jdbcstore.tools.replay import MARKS, Historic, History
+from jdbcstore.tools.replay import replay as replay_history
+
+_SHOWN = 20
+"""Corrupt messages that are reported one by one."""
+
+
+class TimeType(click.ParamType[int]):
+    """A date, or a date and time, in UTC unless it has an offset; converted to epoch milliseconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            time = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a time; write 2026-11-21 or 2026-11-21T14:30+01:00", param, ctx)
+        return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+@click.command(cls=Command)
+@click.argument("folder", metavar="[FOLDER", required=False, type=click.Path(path_type=Path, file_okay=False))
+@click.argument("target", metavar="DST]", required=False, type=StoreType())
+@click.option("--to-destination", "to", type=DestinationType(takes_messages=True), metavar="DEST",
+              required=True, help="Destination of the new messages.")  # fmt: skip
+@click.option("--from", "since", type=TimeType(), metavar="TIME",
+              help="Only messages of this time (UTC) or later: 2026-11-21, 2026-11-21T14:30.")  # fmt: skip
+@click.option("--to", "until", type=TimeType(), metavar="TIME", help="Only messages before this time.")
+@click.option("--destination", "patterns", type=DestinationType(), metavar="PATTERN", multiple=True,
+              help="Only messages of this destination; may contain * and >. Repeatable.")  # fmt: skip
+@click.option("--filter", "selector", type=SelectorType(), metavar="SELECTOR",
+              help="Only messages that match this JMS selector.")  # fmt: skip
+@click.pass_obj
+def replay(
+    settings: Settings,
+    folder: Path | None,
+    target: Configuration | None,
+    to: Destination,
+    since: int | None,
+    until: int | None,
+    patterns: tuple[Destination, ...],
+    selector: Selector | None,
+) -> int:
+    """Send messages of an archive or a journal again, as new messages of DEST in the store DST.
+
+    FOLDER is an archive, or the folder of a journal with recent messages; DST is a URL or a configuration
+    file. By default, messages of the configured journal are sent to the configured store. Body, headers and
+    properties are kept; the original message id and times become properties. An interrupted replay
+    continues when it is run again.
+    """
+    corrupt = _Corrupt()
+    wanted = [DestinationPattern(member) for pattern in patterns for member in pattern.members]
+    if folder is None:
+        target = settings.configuration()
+        history = _of_configuration(target, corrupt, destinations=wanted, since_ms=since, until_ms=until)
+    elif target is None:
+        raise click.UsageError("also name the store DST: a URL or a configuration file")
+    else:
+        refuse_store_options(settings)
+        history = _of_folder(folder, corrupt, destinations=wanted, since_ms=since, until_ms=until)
+    configuration = with_locker(target).replace(cleanup_period=0.0)
+    with advising_on_master(), journal_progress() as read:
+        store = jdbcstore.open(configuration, lock_timeout=0.0, progress=read)
+    with store, progress("replaying") as done:
+        result = replay_history(
+            history, store, to, selector=selector, progress=done, on_corrupt=corrupt.message
+        )
+    corrupt.finish()
+    earlier = f"\n{result.before} more were replayed before the interruption, according to {MARKS}"
+    settings.print(
+        {
+            "replayed": result.messages,
+            "before": result.before,
+            "corrupt": result.corrupt,
+            "damaged": corrupt.files,
+        },
+        f"replayed {counted(result.messages)} to {printable(str(to))}{earlier if result.before else ''}",
+    )
+    return ExitCode.CORRUPT if result.corrupt or corrupt.files else ExitCode.DONE
+
+
+class _Filter(TypedDict):
+    """Which messages of a history to replay."""
+
+    destinations: list[DestinationPattern]
+    since_ms: int | None
+    until_ms: int | None
+
+
+def _of_folder(folder: Path, corrupt: _Corrupt, **which: Unpack[_Filter]) -> History:
+    from jdbcstore.journal import inspection
+    from jdbcstore.tools import archive
+
+    if archive.Archive.is_one(folder):
+        return archive.ArchiveHistory(folder, **which)
+    if folder.is_dir() and inspection.segments(folder):
+        from jdbcstore.tools.journal_history import JournalHistory
+
+        return JournalHistory(folder, on_damage=corrupt.file, **which)
+    raise click.UsageError(f"{folder} is neither an archive nor the folder of a journal")
+
+
+def _of_configuration(configuration: Configuration, corrupt: _Corrupt, **which: Unpack[_Filter]) -> History:
+    from jdbcstore.tools.journal_history import JournalHistory
+
+    journal = configuration.journal
+    if journal is None:
+        raise click.UsageError(
+            "no journal is configured; name the FOLDER of an archive or a journal, and DST"
+        )
+    archive = journal.journal_archive_directory
+    return JournalHistory(journal.directory, archive=archive, on_damage=corrupt.file, **which)
+
+
+class _Corrupt:
+    """Reports messages that cannot be decoded, and damaged files of a journal."""
+
+    def __init__(self) -> None:
+        self._messages = 0
+        self.files = 0
+
+    def file(self, error: CorruptJournal) -> None:
+        """Report a file, the rest of which is skipped."""
+        self.files += 1
+        note(f"the rest of a file was skipped: {error}")
+
+    def message(self, historic: Historic, error: CorruptMessage) -> None:
+        self._messages += 1
+        if self._messages <= _SHOWN:
+            note(f"skipped a message of {historic.destination} that cannot be decoded: {error.reason}")
+
+    def finish(self) -> None:
+        if self._messages > _SHOWN:
+            note(f"skipped {self._messages - _SHOWN} more that cannot be decoded")

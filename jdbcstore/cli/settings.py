@@ -1,0 +1,215 @@
+"""Options common to all commands, and the store that they select."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jdbcstore.cli.output import journal_progress, note, write_json, write_line
+from jdbcstore.errors import IN_JOURNAL, ConfigurationError, NotMaster
+
+if TYPE_CHECKING:
+    from jdbcstore import Configuration, JdbcStore, Store
+    from jdbcstore.abc import Progress
+    from jdbcstore.database.engine import Database
+    from jdbcstore.stores.opening import Opening
+
+DEFAULT_FILE = Path("activemq-data", "jdbcstore.db")
+DEFAULT_URL = f"sqlite:///{DEFAULT_FILE}"
+URL_VARIABLE = "JDBCSTORE_URL"
+
+
+@dataclass
+class Settings:
+    """Values of the common options, given before or after the command.
+
+    Methods import what they need: ``--version`` and ``--help`` run without a store.
+    """
+
+    url: str | None = None
+    config: Path | None = None
+    json: bool = False
+    debug: bool = False
+
+    def print(self, facts: object, text: str) -> None:
+        """Print the result of a command: with ``--json`` the facts, else the text."""
+        if self.json:
+            write_json(facts)
+        else:
+            write_line(text)
+
+    def configuration(self) -> Configuration:
+        """Merge the options, the environment and the configuration file, in this order of precedence.
+
+        The database is the default SQLite file if none of them names one.
+        """
+        from jdbcstore.config import load_config
+
+        configuration = load_config(self.config, source="--url", url=self.url)
+        if configuration.data_source.url is not None or configuration.stores or configuration.problems:
+            return configuration
+        return replace(configuration, data_source=replace(configuration.data_source, url=DEFAULT_URL))
+
+    def open(self, *, read_only: bool = False, audited: bool = True, must_exist: bool = False) -> Store:
+        """Open the selected store.
+
+        Opening fails while a broker is the master. With ``read_only`` it does not, and nothing is created.
+        Without ``audited`` duplicates are accepted, whatever the configuration says.
+        With ``must_exist``, a missing database is a :class:`SchemaError`: there is nothing in it to work
+        on, and its name was probably mistyped.
+        """
+        if must_exist:
+            configuration = self.configuration()
+            if not configuration.stores and configuration.data_source.url not in (None, "memory:"):
+                _database(configuration, must_exist=True)
+        configuration = self.configuration() if read_only else with_locker(self.configuration())
+        if not audited:
+            configuration = configuration.replace(enable_audit=False)
+        with advising_on_master(), journal_progress() as done:
+            store = _opening(configuration, read_only=read_only, progress=done).open()
+        _warn(configuration, store, read_only=read_only)
+        return store
+
+    def open_database(self, *, read_only: bool = False) -> JdbcStore:
+        """Open the selected database without the journal in front of it."""
+        configuration = self.configuration()
+        store = _opening(configuration, read_only=read_only).open_database()
+        _warn(configuration, store, read_only=read_only)
+        return store
+
+    def database(self, *, must_exist: bool = False) -> Database:
+        """Connection settings of the selected database."""
+        configuration = self.configuration()
+        if not must_exist:
+            make_default_folder(configuration)
+        return _database(configuration, must_exist=must_exist)
+
+
+def _opening(configuration: Configuration, *, read_only: bool, progress: Progress | None = None) -> Opening:
+    from jdbcstore.stores.opening import Opening
+
+    if not read_only:
+        make_default_folder(configuration)
+    # A command ends before the first periodic cleanup is due. It tries to acquire the lock once, and does not
+    # wait for a broker to stop.
+    configuration = configuration.replace(cleanup_period=0.0)
+    return Opening(configuration, read_only=read_only, lock_timeout=0.0, progress=progress)
+
+
+def _database(configuration: Configuration, *, must_exist: bool = False) -> Database:
+    from jdbcstore.database.engine import Database
+
+    with configuration.placing():
+        url, user, password = configuration.login()
+        return Database(url, configuration.store, user=user, password=password, must_exist=must_exist)
+
+
+def with_locker(configuration: Configuration) -> Configuration:
+    """Add the broker's default locker if none is configured, so that there is one master at most.
+
+    For SQLite it is a lock on a file beside the database, free as soon as its holder dies. For a server it
+    is a lease, visible from every machine. A store with a journal, which only its own machine can take over,
+    locks a file beside the journal.
+    """
+    from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
+
+    if configuration.locker is not None or configuration.data_source.url == "memory:":
+        return configuration
+    directory = None
+    if configuration.data_source.url is not None:
+        directory = _database(configuration).lock_directory
+    journal = configuration.journal
+    if directory is None and journal is not None and journal.use_journal:
+        directory = f"{Path(journal.directory).resolve()}-lock"
+    if directory is None:
+        return replace(configuration, locker=LeaseDatabaseLockerConfig())
+    return replace(configuration, locker=SharedFileLockerConfig(directory=directory))
+
+
+@contextlib.contextmanager
+def advising_on_master() -> Iterator[None]:
+    """Add advice to the error of opening a store to which another process is the master."""
+    try:
+        yield
+    except NotMaster as error:
+        raise NotMaster(
+            f"{error}, and nothing was changed: stop that process first, or connect to it as a client",
+            holder=error.holder,
+        ) from error
+
+
+def _warn(configuration: Configuration, store: Store, *, read_only: bool) -> None:
+    """Note what the user should know about the store that was opened."""
+    from jdbcstore import JdbcStore
+    from jdbcstore.config import Kind
+
+    notes = [one for one in configuration.notes if one.kind is not Kind.IGNORED]
+    if notes and not read_only:
+        more = f", and {len(notes) - 1} more" if len(notes) > 1 else ""
+        note(f"{notes[0]}{more}; see jdbcstore config show")
+    mark = store.journal_mark() if read_only and isinstance(store, JdbcStore) else None
+    if mark is not None and mark.journal:
+        note(IN_JOURNAL)
+    for journal in (configuration.journal, *(one.journal for one in configuration.stores)):
+        if journal is not None and (Path(journal.directory) / "refused").is_dir():
+            _warn_of_refused(Path(journal.directory))
+
+
+def _warn_of_refused(journal: Path) -> None:
+    from jdbcstore.stores.journaled.refused import Refused
+
+    if count := len(Refused(journal).every()):
+        messages = "1 message" if count == 1 else f"{count} messages"
+        note(f"the database refused {messages}; list them with jdbcstore journal refused")
+
+
+def make_default_folder(configuration: Configuration) -> None:
+    """Create the folder of the default SQLite file if that is the selected database."""
+    if configuration.data_source.url == DEFAULT_URL:
+        make_folder(DEFAULT_FILE.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder for databases below the working directory."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot create the folder {folder} for the database: {error.strerror}; choose one with --url"
+        ) from error
+
+
+def common_options() -> list[click.Option]:
+    """New instances of the common options, for one command."""
+    file = click.Path(path_type=Path)
+    options: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("--url", {"metavar": "URL", "help": "SQLAlchemy or JDBC URL; see 'jdbcstore --help'."}),
+        (
+            "--config",
+            {"metavar": "FILE", "type": file, "help": "Configuration file; see 'jdbcstore --help'."},
+        ),
+        ("--json", {"is_flag": True, "help": "Print JSON."}),
+        ("--debug", {"is_flag": True, "help": "Print tracebacks and the store's log."}),
+    )
+    return [click.Option([name], expose_value=False, callback=_keep, **more) for name, more in options]
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    settings = context.ensure_object(Settings)
+    if isinstance(value, str) and not value.strip():
+        raise click.BadParameter("it is empty; name a store, or omit the option", context, parameter)
+    if value:
+        setattr(settings, str(parameter.name), value)
+
+
+class Command(click.Command):
+    """A command that also accepts the common options."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.params.extend(common_options())

@@ -1,0 +1,291 @@
+"""``sql`` and ``report``: queries of the messages with Spark SQL, one by one or from an interactive shell."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jdbcstore.cli.output import counted, note, print_table, write_json, write_line
+from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.errors import IN_JOURNAL, QueryFailed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from jdbcstore.analytics import Analytics
+    from jdbcstore.config import Configuration
+
+Show = Callable[["DataFrame"], None]
+
+_MAX_ROWS = 1000
+"""Rows of a table in human-readable output; use --json, --csv or --output for all of them."""
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+_HELP = """A query ends with a semicolon at the end of a line; a named query is run by its name.
+.tables   list the views; DESCRIBE messages_decoded; shows the columns of one
+.list     list the named queries
+.help     show this help; also: help, ?
+\\q        quit; also: quit, exit, .quit and Ctrl-D. Ctrl-C discards the input, or stops the query"""
+_SYNONYMS = {"help": ".help", "?": ".help", "quit": "\\q", "exit": "\\q", ".quit": "\\q", ".exit": "\\q"}
+"""Other names of commands, valid where no query has begun."""
+
+
+@click.command(cls=Command)
+@click.argument("query", required=False)
+@click.option(
+    "--list", "listing", is_flag=True, help="List the named queries; QUERY may be one of the names."
+)
+@click.option("--shell", is_flag=True, help="Start an interactive shell; .help shows its commands.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header.")
+@click.option("-o", "--output", metavar="FOLDER.parquet", type=click.Path(path_type=Path),
+              help="Write Parquet files instead of printing.")  # fmt: skip
+@click.pass_obj
+def sql(
+    settings: Settings, query: str | None, listing: bool, shell: bool, as_csv: bool, output: Path | None
+) -> None:
+    """Query the messages with Spark SQL: a SELECT statement, or the name of a named query.
+
+    For example 'SELECT destination, count(*) FROM messages GROUP BY 1'. The views are messages,
+    messages_decoded, destinations, subscriptions, in_doubt and lock. All of them show the same moment if the
+    database supports that.
+    """
+    from jdbcstore.analytics.named import named, purpose
+
+    queries = named()
+    show = _print_json if settings.json else _print_csv if as_csv else print_rows
+    if listing:
+        _list({name: purpose(text) for name, text in queries.items()}, as_json=settings.json)
+    elif shell:
+        if query is not None or output is not None:
+            raise click.UsageError("--shell cannot be combined with a query or --output")
+        with spark_views(settings.configuration()) as views:
+            _run_shell(views, queries, show)
+    else:
+        text = _chosen(query, queries)
+        if output is not None:
+            _check_output(output)
+        with spark_views(settings.configuration()) as views, answer(views, text) as frame:
+            if output is not None:
+                frame.write.parquet(str(output.absolute()))
+            else:
+                show(frame)
+
+
+def _chosen(query: str | None, queries: dict[str, str]) -> str:
+    """The query itself, or the named query."""
+    if query is None:
+        raise click.UsageError("give a query, --list or --shell")
+    if query.replace("-", "").isalnum() and query not in queries:
+        raise click.UsageError(f"there is no query named {query}; see: jdbcstore sql --list")
+    return queries.get(query, query)
+
+
+def _check_output(output: Path) -> None:
+    from jdbcstore.tools.archive.layout import refuse_url
+
+    if output.suffix != ".parquet":
+        raise click.UsageError(f"{output} must end in .parquet, the format that is written")
+    refuse_url(output)
+
+
+def _list(purposes: dict[str, str], *, as_json: bool) -> None:
+    if as_json:
+        for name, text in purposes.items():
+            write_json({"name": name, "answers": text})
+        return
+    print_table("Named queries: jdbcstore sql NAME", {"name": "left", "answers": "left"}, [*purposes.items()])
+
+
+@click.command(cls=Command)
+@click.option("-o", "--output", metavar="FILE.html", default="report.html", show_default=True,
+              type=click.Path(dir_okay=False, path_type=Path),
+              help="File to write; an existing one is replaced.")  # fmt: skip
+@click.pass_obj
+def report(settings: Settings, output: Path) -> None:
+    """Write an HTML report with plots of the named queries; see jdbcstore sql --list.
+
+    The report is one self-contained file. All of it shows the same moment if the database supports that.
+    """
+    configuration = settings.configuration()
+    with spark_views(configuration) as views, views.picture():
+        from datetime import UTC, datetime
+
+        from jdbcstore.analytics.report import page, sections
+
+        time = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        taken = [*sections(views.spark)]
+    text = page(taken, str(configuration.data_source.shown().url), time)
+    output.write_text(text, encoding="utf-8")
+    facts = {"file": str(output), "rows": {section.name: len(section.rows) for section in taken}}
+    settings.print(facts, f"wrote {output} with {counted(len(taken), 'plot')}")
+
+
+def spark_session() -> SparkSession:
+    """The Spark session, with a progress bar on a terminal."""
+    from jdbcstore import analytics
+
+    root = logging.getLogger()
+    if not root.handlers:
+        # py4j logs a traceback there for each call that a Ctrl-C interrupts.
+        root.addHandler(logging.NullHandler())
+    return analytics.session(**{"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()})
+
+
+@contextmanager
+def spark_views(where: str | Configuration) -> Iterator[Analytics]:
+    """The views of a store in Spark."""
+    from jdbcstore import analytics
+
+    with analytics.connect(spark_session(), where) as views:
+        if views.has_journal:
+            note(IN_JOURNAL)
+        yield views
+
+
+@contextmanager
+def answer(views: Analytics, query: str) -> Iterator[DataFrame]:
+    """The result of a query; its errors become one line each."""
+    from jdbcstore import analytics
+
+    with views.picture(), analytics.explained():
+        yield views.spark.sql(query)
+
+
+def _print_json(frame: DataFrame) -> None:
+    """One JSON object per row, in ASCII, which Spark's own JSON is not."""
+    from jdbcstore.analytics import as_json
+
+    for row in as_json(frame):
+        write_json(json.loads(row))
+
+
+def _print_csv(frame: DataFrame) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(frame.columns)
+    for row in _strings(frame):
+        writer.writerow(row)
+
+
+def print_rows(frame: DataFrame, title: str = "") -> None:
+    """Print the first 1,000 rows as a table."""
+    rows = list(itertools.islice(_strings(frame), _MAX_ROWS + 1))
+    numbers = {name for name, kind in frame.dtypes if kind.partition("(")[0] in _NUMBERS}
+    columns = {name: "right" if name in numbers else "left" for name in frame.columns}
+    print_table(title, columns, [tuple(row) for row in rows[:_MAX_ROWS]])
+    if len(rows) > _MAX_ROWS:
+        note(f"there are more than these {_MAX_ROWS} rows; use --json, --csv or -o for all of them")
+
+
+def _strings(frame: DataFrame) -> Iterator[list[str]]:
+    """The values of each row as strings: null is empty, nested values are JSON."""
+    from jdbcstore.analytics import as_json
+
+    for row in as_json(frame):
+        values = json.loads(row)
+        yield [_string(values[name]) for name in frame.columns]
+
+
+def _string(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _run_shell(views: Analytics, queries: dict[str, str], show: Show) -> None:
+    """Answer queries until the input ends. At a terminal, errors are printed and the shell continues.
+
+    :raises QueryFailed: a query from a pipe failed
+    """
+    from jdbcstore.analytics import VIEWS
+
+    interactive = sys.stdin.isatty()
+    lines = prompted([*VIEWS, *queries]) if interactive else sys.stdin
+    if interactive:
+        note("Spark SQL; end a query with a semicolon. .help shows the commands, quit ends the shell.")
+    for statement in statements(lines, queries):
+        if statement == "\\q":
+            return
+        try:
+            _execute(views, statement, queries, show)
+        except QueryFailed as error:
+            if not interactive:
+                raise
+            note(str(error))
+        except KeyboardInterrupt:
+            if not interactive:
+                raise
+            note("interrupted")
+        sys.stdout.flush()
+
+
+def statements(lines: Iterable[str | None], names: Iterable[str]) -> Iterator[str]:
+    """Split input into commands and names, on one line each, and queries; None discards what has begun."""
+    begun: list[str] = []
+    for line in lines:
+        if line is None:
+            begun = []
+            continue
+        text = line.strip()
+        if not begun:
+            text = _SYNONYMS.get(text.removesuffix(";").rstrip().lower(), text)
+        if not begun and (text.startswith((".", "\\")) or text.removesuffix(";") in names):
+            yield text.removesuffix(";")
+            continue
+        if text or begun:
+            begun.append(line.rstrip("\n"))
+        if text.endswith(";"):
+            yield "\n".join(begun).rstrip().removesuffix(";")
+            begun = []
+    if begun:
+        yield "\n".join(begun)
+
+
+def prompted(words: list[str]) -> Iterator[str | None]:
+    """Lines typed at a terminal, until Ctrl-D; None for each Ctrl-C."""
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.completion import WordCompleter
+    from prompt_toolkit.history import FileHistory
+
+    session: PromptSession[str] = PromptSession(
+        history=FileHistory(str(_history())), completer=WordCompleter(words), complete_while_typing=False
+    )
+    while True:
+        try:
+            yield session.prompt("jdbcstore> ")
+        except KeyboardInterrupt:
+            yield None
+        except EOFError:
+            return
+
+
+def _execute(views: Analytics, statement: str, queries: dict[str, str], show: Show) -> None:
+    from jdbcstore.analytics import VIEWS
+
+    if statement == ".tables":
+        write_line("\n".join(VIEWS))
+    elif statement == ".list":
+        write_line("\n".join(queries))
+    elif statement.startswith((".", "\\")):
+        write_line(_HELP)
+    else:
+        with answer(views, queries.get(statement, statement)) as frame:
+            if frame.columns:  # SET and CREATE VIEW return no rows
+                show(frame)
+
+
+def _history() -> Path:
+    """The file of past input, readable only by its owner."""
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    path = state / "jdbcstore" / "sql-history"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    return path

@@ -1,0 +1,177 @@
+"""``copy`` and ``audit``: copying a store to another database, and comparing stores and archives."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jdbcstore.cli.exit_codes import ExitCode
+from jdbcstore.cli.options import StoreType, refuse_store_options
+from jdbcstore.cli.output import counted, note, print_table, printable, progress, size, write_json, write_line
+from jdbcstore.cli.settings import Command, Settings, advising_on_master, with_locker
+from jdbcstore.config import Configuration
+from jdbcstore.tools import transfer
+from jdbcstore.tools.transfer import Comparison, Difference, Side
+
+if TYPE_CHECKING:
+    from jdbcstore.tools.archive import Difference as ArchiveDifference
+
+_SHOWN = 20
+"""Differences in human-readable output, which is truncated; use --json for all of them."""
+
+
+class FolderOrStoreType(click.ParamType[Configuration | Path]):
+    """A store, or the folder of an archive."""
+
+    name = "store"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Configuration | Path:
+        if isinstance(value, Configuration | Path):
+            return value
+        return Path(value) if Path(value).is_dir() else StoreType().convert(value, param, ctx)
+
+
+@click.command(cls=Command)
+@click.argument("source", metavar="SRC", type=StoreType())
+@click.argument("target", metavar="DST", type=StoreType())
+@click.pass_obj
+def copy(settings: Settings, source: Configuration, target: Configuration) -> int:
+    """Copy a store to another database of any vendor, and verify the copy.
+
+    SRC and DST are URLs or configuration files. Stop everything that writes to either. An interrupted copy
+    continues when it is run again; rows are never overwritten.
+    """
+    refuse_store_options(settings)
+    with advising_on_master(), progress("copying and comparing") as done:
+        copied = transfer.copy(source, with_locker(target), done)
+    result = copied.comparison
+    if settings.json:
+        write_json({"copied": copied.messages, **_facts(result)})
+    else:
+        write_line(f"copied {counted(copied.messages)} to {printable(result.right.place)}")
+        _print_comparison(result)
+    return ExitCode.DONE if result.same else ExitCode.FAILED
+
+
+@click.command(cls=Command)
+@click.argument("left", metavar="LEFT", type=StoreType())
+@click.argument("right", metavar="RIGHT", type=FolderOrStoreType())
+@click.pass_obj
+def audit(settings: Settings, left: Configuration, right: Configuration | Path) -> int:
+    """Compare two stores row by row and byte by byte. Exits with 1 if they differ.
+
+    LEFT and RIGHT are URLs or configuration files; RIGHT may also be the folder of an archive, whose messages
+    are compared. Rows that RIGHT lacks are missing, rows that LEFT lacks are extra.
+    """
+    refuse_store_options(settings)
+    differences = _Differences(settings)
+    if isinstance(right, Path):
+        return _audit_archive(settings, left, right, differences)
+    with progress("comparing") as done:
+        result = transfer.compare(left, right, done, differences.print)
+    differences.finish()
+    if settings.json:
+        write_json(_facts(result))
+    else:
+        _print_comparison(result)
+    return ExitCode.DONE if result.same else ExitCode.FAILED
+
+
+def _audit_archive(settings: Settings, store: Configuration, folder: Path, differences: _Differences) -> int:
+    from jdbcstore.cli.sql import spark_session
+    from jdbcstore.tools import archive
+
+    if not archive.Archive.is_one(folder):
+        raise click.UsageError(f"{folder} is not an archive")
+    result = archive.compare(spark_session(), store, folder, differences.print)
+    differences.finish()
+    counts = ", ".join(f"{name} {count}" for name, count in asdict(result).items())
+    settings.print(
+        {"same": result.same, **asdict(result)}, f"{'identical' if result.same else 'different'}\n{counts}"
+    )
+    return ExitCode.DONE if result.same else ExitCode.FAILED
+
+
+class _Differences:
+    """Prints differences as they are found."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._json = settings.json
+        self._count = 0
+
+    def print(self, found: Difference | ArchiveDifference) -> None:
+        self._count += 1
+        if self._json:
+            write_json(found._asdict())
+        elif self._count <= _SHOWN:
+            write_line(printable(_sentence(found)))
+
+    def finish(self) -> None:
+        if self._count > _SHOWN and not self._json:
+            note(f"there are {self._count - _SHOWN} more differences; use --json for all of them")
+
+
+def _sentence(found: Difference | ArchiveDifference) -> str:
+    if not isinstance(found, Difference):
+        return f"{found.difference:9} message {found.id} of {found.destination}"
+    parts = [found.difference.ljust(9), found.what]
+    if found.id is not None:
+        parts.append(str(found.id))
+    parts.append(f"of {found.destination}")
+    if found.client_id is not None:
+        parts.append(f"for {found.subscription_name} of client {found.client_id}")
+    if found.columns:
+        parts.append(f"in {', '.join(found.columns)}")
+    return " ".join(parts)
+
+
+def _facts(result: Comparison) -> dict[str, Any]:
+    return {
+        "same": result.same,
+        "missing": result.missing,
+        "extra": result.extra,
+        "different": result.different,
+        "left": _side_facts(result.left),
+        "right": _side_facts(result.right),
+    }
+
+
+def _side_facts(side: Side) -> dict[str, Any]:
+    return {
+        "url": side.place,
+        "messages": side.messages,
+        "message_bytes": side.message_bytes,
+        "marks": side.marks,
+        "acknowledged_ahead": side.acknowledged_ahead,
+        "checksum": side.checksum,
+    }
+
+
+def _print_comparison(result: Comparison) -> None:
+    columns = {
+        "store": "left",
+        "messages": "right",
+        "bytes": "right",
+        "marks": "right",
+        "acknowledged ahead": "right",
+        "checksum": "left",
+    }
+    rows: list[tuple[str, ...]] = [
+        (
+            side.place,
+            str(side.messages),
+            size(side.message_bytes),
+            str(side.marks),
+            str(side.acknowledged_ahead),
+            side.checksum[:16],
+        )
+        for side in (result.left, result.right)
+    ]
+    print_table("Identical" if result.same else "Different", columns, rows)
+    if not result.same:
+        write_line(f"\nmissing {result.missing}, extra {result.extra}, different {result.different}")
