@@ -51,9 +51,9 @@ def archive(
     acknowledged: bool,
     delete: bool,
 ) -> int:
-    """Archive messages as Parquet files in FOLDER, each message once, for Spark and for restoring.
+    """Archive messages as Parquet files in FOLDER, each message once.
 
-    DEST limits this to some destinations. An interrupted run continues when it is run again, and later runs
+    The archive can be queried with Spark and restored. DEST limits this to some destinations. An interrupted run continues when it is run again, and later runs
     add to the archive. With --delete, a message is removed from the store only if the archive has it byte
     for byte.
     """
@@ -98,9 +98,9 @@ def restore(
     since: datetime | None,
     until: datetime | None,
 ) -> int:
-    """Restore messages from the archive in FOLDER, exactly as they were, into a store of any vendor.
+    """Restore messages from the archive in FOLDER, exactly as they were.
 
-    DEST limits this to some destinations. Messages that the store already has are skipped.
+    The store may be in a database of any vendor. DEST limits this to some destinations. Messages that the store already has are skipped.
     """
     from jdbcstore.tools import archive as archives
 

@@ -83,7 +83,7 @@ def holder_text(holder: str, leased: bool, expires_ms: int | None) -> str:
 @click.option("--holder", metavar="NAME", help="Wait for this broker instead of any.")
 @click.pass_obj
 def wait_master(settings: Settings, timeout: float | None, holder: str | None) -> None:
-    """Wait until a broker holds the lock: until there is a master."""
+    """Wait until a broker holds the lock, and so is the master."""
     deadline = float("inf") if timeout is None else time.monotonic() + timeout
     noted: set[str] = set()
     while True:

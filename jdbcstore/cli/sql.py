@@ -52,9 +52,9 @@ _SYNONYMS = {"help": ".help", "?": ".help", "quit": "\\q", "exit": "\\q", ".quit
 def sql(
     settings: Settings, query: str | None, listing: bool, shell: bool, as_csv: bool, output: Path | None
 ) -> None:
-    """Query the messages with Spark SQL: a SELECT statement, or the name of a named query.
+    """Query the messages with Spark SQL.
 
-    For example 'SELECT destination, count(*) FROM messages GROUP BY 1'. The views are messages,
+    QUERY is a SELECT statement or the name of a named query, for example 'SELECT destination, count(*) FROM messages GROUP BY 1'. The views are messages,
     messages_decoded, destinations, subscriptions, in_doubt and lock. All of them show the same moment if the
     database supports that.
     """
@@ -111,9 +111,9 @@ def _list(purposes: dict[str, str], *, as_json: bool) -> None:
               help="File to write; an existing one is replaced.")  # fmt: skip
 @click.pass_obj
 def report(settings: Settings, output: Path) -> None:
-    """Write an HTML report with plots of the named queries; see jdbcstore sql --list.
+    """Write an HTML report with plots of the named queries.
 
-    The report is one self-contained file. All of it shows the same moment if the database supports that.
+    See jdbcstore sql --list for the queries. The report is one self-contained file. All of it shows the same moment if the database supports that.
     """
     configuration = settings.configuration()
     with spark_views(configuration) as views, views.picture():

@@ -121,7 +121,7 @@ def test_what_came_from_nowhere_stays(invoke: Invoke, fill: Fill, stored: Stored
     result = invoke("dlq", "retry", "--json")
 
     assert result.json == {"retried": 1, "left": 1}
-    assert "1 message left: nothing says where they came from" in result.err
+    assert "1 message left: the original destination is unknown" in result.err
     assert bodies(stored(DLQ)) == ["order 1"]
 
 

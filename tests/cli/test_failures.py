@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 import pytest
 from sqlalchemy import make_url
 
@@ -215,7 +216,9 @@ def test_help_documents_the_exit_codes(invoke: Invoke) -> None:
 def test_the_documents_name_every_command_and_exit_code() -> None:
     document = (ROOT / "docs" / "cli.md").read_text()
 
-    for name, command in commands.commands.items():
+    for name in commands.list_commands(click.Context(commands)):
+        command = commands.get_command(click.Context(commands), name)
+        assert command is not None
         assert f"`{name}" in document
         for parameter in command.params:
             for option in parameter.opts:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from jdbcstore.cli.app import commands
@@ -39,9 +40,26 @@ def test_help_is_a_command(invoke: Invoke) -> None:
 def test_no_sentence_of_the_list_of_commands_is_cut(invoke: Invoke) -> None:
     listed = " ".join(invoke("--help").out.split())
 
-    for name, command in commands.commands.items():
+    for name in commands.list_commands(click.Context(commands)):
+        command = commands.get_command(click.Context(commands), name)
+        assert command is not None
         sentence = " ".join((command.help or "").split("\n\n")[0].split()).rstrip(".")
         assert f"{name} {sentence.partition('. ')[0]}" in listed
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["completion", "bash"]])
+def test_no_command_is_imported_before_it_runs(arguments: list[str]) -> None:
+    code = (
+        "import sys; from jdbcstore.cli import main; main(sys.argv[1:]);"
+        " print(*(name for name in sys.modules if name.startswith('jdbcstore.cli.')), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, check=True, text=True
+    )
+
+    assert {*done.stderr.split()} == {
+        f"jdbcstore.cli.{module}" for module in ("app", "exit_codes", "output", "settings")
+    }
 
 
 def test_the_version_has_a_short_option(invoke: Invoke) -> None:

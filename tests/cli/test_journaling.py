@@ -159,7 +159,10 @@ def test_damage_of_what_is_only_kept_is_not_the_journals(tmp_path: Path, invoke:
     assert found.code == ExitCode.FAILED
     assert [one["state"] for one in found.lines[:-1] if one["file"] == damaged.name] == ["damaged"]
     assert {one["state"] for one in found.lines[:-1] if not one["kept"]} == {"sound"}
-    assert "all sound; of what is only kept" in invoke("journal", "check", str(folder)).out
+    assert (
+        "all sound; a replay of the retained files stops at the damage"
+        in invoke("journal", "check", str(folder)).out
+    )
 
 
 def test_a_dump_goes_over_damage(folder: Path, invoke: Invoke) -> None:
@@ -193,7 +196,9 @@ def test_the_database_gets_what_a_killed_process_left(tmp_path: Path, invoke: In
     assert invoke("journal", "replay", "--json").json["records"] == 30
 
     assert len(invoke("browse", "ORDERS", "--json", *here).lines) == 30
-    assert invoke("journal", "replay").out == "the database has 0 records more, and is the whole store\n"
+    assert (
+        invoke("journal", "replay").out == "wrote 0 records to the database, which is now the whole store\n"
+    )
     assert invoke("send", "ORDERS", "more", *here).code == ExitCode.DONE
 
 
@@ -230,7 +235,7 @@ def test_a_damaged_file_is_told_of_and_the_others_are_replayed(tmp_path: Path, i
     assert done.code == ExitCode.CORRUPT
     assert done.json["damaged"] == 1
     assert 50 < done.json["replayed"] < 100
-    assert "left out: the journal is damaged in segment 2 at " in done.err
+    assert "skipped: the journal is damaged in segment 2 at " in done.err
 
 
 def test_where_there_is_none(tmp_path: Path, invoke: Invoke) -> None:

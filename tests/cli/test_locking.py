@@ -175,4 +175,4 @@ def test_waiting_for_a_master_with_a_wrong_password_ends(invoke: Invoke, databas
 def test_waiting_for_a_master_says_what_it_waits_for(invoke: Invoke) -> None:
     waited = invoke("wait-master", "--timeout", "0", "--url", "postgresql://x@127.0.0.1:1/x")
     assert waited.code == 8
-    assert "waiting, for now: cannot reach postgresql" in waited.err
+    assert "waiting: cannot reach postgresql" in waited.err

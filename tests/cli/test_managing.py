@@ -73,7 +73,7 @@ def test_status_shows_who_had_the_lock(invoke: Invoke, tmp_path: Path, local_sto
     connection.close()
 
     assert invoke("status", "--json").json["lock"] == {"broker_name": "amq\x1b[1m", "time": 1700000000000}
-    assert r"lock     free; amq\x1b[1m had it until 20" in invoke("status").out
+    assert r"lock     free; amq\x1b[1m held it until 20" in invoke("status").out
 
 
 def test_status_knows_the_last_id_of_an_empty_store(invoke: Invoke) -> None:

@@ -22,7 +22,7 @@ def test_copy_and_audit(invoke: Invoke, tmp_path: Path) -> None:
 
     same = invoke("audit", here, there)
     assert same.code == 0
-    assert "The same" in same.out
+    assert "Identical" in same.out
 
     with jdbcstore.open(there) as store:
         store.queue("Q").acknowledge(*ids[:25])
@@ -49,6 +49,6 @@ def test_copy_and_audit(invoke: Invoke, tmp_path: Path) -> None:
 
 def test_places_are_named_by_the_arguments_only(invoke: Invoke) -> None:
     refused = invoke("audit", "sqlite:///a.db", "sqlite:///b.db", "--url", "sqlite:///c.db")
-    assert (refused.code, "leave out --url" in refused.err) == (2, True)
+    assert (refused.code, "omit --url" in refused.err) == (2, True)
     missing = invoke("audit", "sqlite:///a.db", "b.toml")
     assert (missing.code, "cannot read b.toml" in missing.err) == (3, True)

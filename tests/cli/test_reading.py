@@ -210,7 +210,7 @@ def test_expired_messages_are_browsed_and_not_consumed(invoke: Invoke, local_sto
 
     assert [line["body"] for line in browsed.lines] == ["old", "new"]
     assert [line["body"] for line in consumed.lines] == ["new"]
-    assert "1 expired message left in place" in consumed.err
+    assert "1 expired message skipped" in consumed.err
     assert left(local_store) == ["old"]
 
 

@@ -75,7 +75,7 @@ def test_import_loads_no_driver() -> None:
 
 
 def test_a_command_waits_for_nothing_it_does_not_use() -> None:
-    assert loaded_with("jdbcstore.cli.app") & {*OPTIONAL} <= {"click", "rich"}
+    assert loaded_with("jdbcstore.cli.app") & {*OPTIONAL} <= {"click"}
 
 
 def loaded_with(module: str) -> set[str]:

@@ -58,8 +58,8 @@ def test_a_broker_that_loses_one_is_found_out(local: CommandLine, tmp_path: Path
 
     assert result.code == 1
     counts = {" ".join(words[:-1]): words[-1] for line in result.out.splitlines() if (words := line.split())}
-    assert (counts["acknowledged to a producer"], counts["received"], counts["lost"]) == ("40", "38", "2")
-    assert "THE PROMISE IS BROKEN" in result.out
+    assert (counts["confirmed to a producer"], counts["received"], counts["lost"]) == ("40", "38", "2")
+    assert "MESSAGES WERE LOST" in result.out
 
 
 def test_a_broker_that_cannot_start(local: CommandLine) -> None:
@@ -77,7 +77,7 @@ def test_recorded_rows_are_browsed(local: CommandLine) -> None:
 
     result = local("demo", "--messages", "10", "--kills", "0", "--recording", str(recording))
 
-    shown = result.out.partition("\nAfter 0 times SIGKILL")[0].splitlines()
+    shown = result.out.partition("\nAfter 0 SIGKILLs")[0].splitlines()
     ids = {line.split()[0] for line in shown if line.split()[1:2] and "://" in line.split()[1]}
     assert ids == {str(message.sequence) for message in recordings.postgres().messages}
     assert any("hello, world" in line for line in shown)
