@@ -53,9 +53,9 @@ def archive(
 ) -> int:
     """Archive messages as Parquet files in FOLDER, each message once.
 
-    The archive can be queried with Spark and restored. DEST limits this to some destinations. An interrupted run continues when it is run again, and later runs
-    add to the archive. With --delete, a message is removed from the store only if the archive has it byte
-    for byte.
+    The archive can be queried with Spark and restored. DEST limits this to some destinations. An
+    interrupted run continues when it is run again, and later runs add to the archive. With --delete, a
+    message is removed from the store only if the archive has it byte for byte.
     """
     from jdbcstore.cli.sql import spark_session
     from jdbcstore.tools import archive as archives
@@ -100,7 +100,8 @@ def restore(
 ) -> int:
     """Restore messages from the archive in FOLDER, exactly as they were.
 
-    The store may be in a database of any vendor. DEST limits this to some destinations. Messages that the store already has are skipped.
+    The store may be in a database of any vendor. DEST limits this to some destinations. Messages that the
+    store already has are skipped.
     """
     from jdbcstore.tools import archive as archives
 

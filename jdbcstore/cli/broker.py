@@ -198,8 +198,9 @@ def log_to_stderr(log_format: str, *, debug: bool) -> None:
 def passwd(settings: Settings, file: Path, user: str, read: tuple[str, ...], write: tuple[str, ...]) -> None:
     """Set the password of a user in a broker's users file.
 
-    The file and the user are created if needed. Prompts for the password, or reads the first line of standard input. A new user may do everything
-    unless --read or --write is given. A running broker applies changes immediately.
+    The file and the user are created if needed. Prompts for the password, or reads the first line of
+    standard input. A new user may do everything unless --read or --write is given. A running broker
+    applies changes immediately.
     """
     from jdbcstore.broker.security import hash_password
 

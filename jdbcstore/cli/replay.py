@@ -65,10 +65,10 @@ def replay(
 ) -> int:
     """Send messages of an archive or a journal again, as new messages.
 
-    They are sent to DEST in the store DST. FOLDER is an archive, or the folder of a journal with recent messages; DST is a URL or a configuration
-    file. By default, messages of the configured journal are sent to the configured store. Body, headers and
-    properties are kept; the original message id and times become properties. An interrupted replay
-    continues when it is run again.
+    They are sent to DEST in the store DST. FOLDER is an archive, or the folder of a journal with recent
+    messages; DST is a URL or a configuration file. By default, messages of the configured journal are
+    sent to the configured store. Body, headers and properties are kept; the original message id and times
+    become properties. An interrupted replay continues when it is run again.
     """
     corrupt = _Corrupt()
     wanted = [DestinationPattern(member) for pattern in patterns for member in pattern.members]

@@ -54,9 +54,9 @@ def sql(
 ) -> None:
     """Query the messages with Spark SQL.
 
-    QUERY is a SELECT statement or the name of a named query, for example 'SELECT destination, count(*) FROM messages GROUP BY 1'. The views are messages,
-    messages_decoded, destinations, subscriptions, in_doubt and lock. All of them show the same moment if the
-    database supports that.
+    QUERY is a SELECT statement or the name of a named query, for example 'SELECT destination, count(*)
+    FROM messages GROUP BY 1'. The views are messages, messages_decoded, destinations, subscriptions,
+    in_doubt and lock. All of them show the same moment if the database supports that.
     """
     from jdbcstore.analytics.named import named, purpose
 
@@ -113,7 +113,8 @@ def _list(purposes: dict[str, str], *, as_json: bool) -> None:
 def report(settings: Settings, output: Path) -> None:
     """Write an HTML report with plots of the named queries.
 
-    See jdbcstore sql --list for the queries. The report is one self-contained file. All of it shows the same moment if the database supports that.
+    See jdbcstore sql --list for the queries. The report is one self-contained file. All of it shows the
+    same moment if the database supports that.
     """
     configuration = settings.configuration()
     with spark_views(configuration) as views, views.picture():
