@@ -24,7 +24,8 @@ from typing import NamedTuple, Protocol, Self, overload, runtime_checkable
 
 from jdbcstore.errors import CorruptMessage, StoreError
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.message import Message, MessageId, ProducerId, XATransactionId
+from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
+from jdbcstore.message.message import Message
 from jdbcstore.util.futures import StoreFuture
 
 Progress = Callable[[int], None]

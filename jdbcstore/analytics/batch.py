@@ -12,13 +12,11 @@ import pyarrow.compute as pc
 from jdbcstore.analytics.envelope import Envelopes, Names, Producer, Spans
 from jdbcstore.analytics.pieces import pieces
 from jdbcstore.errors import CorruptMessage
-from jdbcstore.message.body import Body, BodyType
-from jdbcstore.message.message import Message
+from jdbcstore.message.message import Body, BodyType, Message
 from jdbcstore.message.openwire import decode
-from jdbcstore.message.openwire.bodies import decode_body
-from jdbcstore.message.openwire.reader import make_destination
-from jdbcstore.message.openwire.types import BODY_TYPES, Malformed
-from jdbcstore.message.openwire.utf import decode_utf
+from jdbcstore.message.openwire.content import decode_body, decode_utf
+from jdbcstore.message.openwire.decoder import make_destination
+from jdbcstore.message.openwire.wire_format import BODY_TYPES, Malformed
 
 
 class Batch:

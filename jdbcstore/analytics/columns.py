@@ -13,9 +13,8 @@ from jdbcstore.analytics.batch import Batch, for_spark
 from jdbcstore.analytics.envelope import Spans
 from jdbcstore.analytics.pieces import numbers
 from jdbcstore.analytics.properties import as_json, properties
-from jdbcstore.message.body import BodyType
-from jdbcstore.message.message import Message
-from jdbcstore.message.openwire.types import BODY_TYPES, MESSAGE_TYPES
+from jdbcstore.message.message import BodyType, Message
+from jdbcstore.message.openwire.wire_format import BODY_TYPES, MESSAGE_TYPES
 
 _KIND_NAMES = pa.array([str(BODY_TYPES.get(number, "")) for number in range(256)])
 _TEXT, _MAP, _STREAM = BodyType.TEXT, BodyType.MAP, BodyType.STREAM

@@ -10,7 +10,7 @@ import pyarrow as pa
 from jdbcstore.analytics.envelope import Spans
 from jdbcstore.analytics.pieces import numbers, pieces
 from jdbcstore.analytics.walking import Walk
-from jdbcstore.message.openwire.primitives import (
+from jdbcstore.message.openwire.wire_format import (  # fmt: skip
     BOOLEAN,
     BYTE,
     CHAR,
@@ -21,7 +21,7 @@ from jdbcstore.message.openwire.primitives import (
     NULL,
     SHORT,
     STRING,
-)  # fmt: skip
+)
 
 _MOST = 64
 """Properties of one message that are walked; one with more is left to the codec."""

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from jdbcstore.analytics.walking import WINDOW, Walk
-from jdbcstore.message.body import BodyType
-from jdbcstore.message.openwire.types import DESTINATION_KINDS, MESSAGE_ID, MESSAGE_TYPES, PRODUCER_ID
+from jdbcstore.message.message import BodyType
+from jdbcstore.message.openwire.wire_format import DESTINATION_KINDS, MESSAGE_ID, MESSAGE_TYPES, PRODUCER_ID
 
 _FIRST_DESTINATION, _LAST_DESTINATION = min(DESTINATION_KINDS), max(DESTINATION_KINDS)
 _BLOB = MESSAGE_TYPES[BodyType.BLOB]

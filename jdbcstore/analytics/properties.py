@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from jdbcstore.analytics.batch import Batch, for_spark
 from jdbcstore.analytics.entries import Entries
 from jdbcstore.errors import CorruptMessage
-from jdbcstore.message.body import NO_PROPERTIES
-from jdbcstore.message.openwire.primitives import CHAR, decode_map
-from jdbcstore.message.openwire.types import Malformed
+from jdbcstore.message.message import NO_PROPERTIES
+from jdbcstore.message.openwire.content import decode_map
+from jdbcstore.message.openwire.wire_format import CHAR, Malformed
 from jdbcstore.message.values import Byte, Char, Float, Long, Short, Value
 
 VALUE = pa.struct(

@@ -11,8 +11,7 @@ from typing import Any, Protocol
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.output import console, local_time, new_table, note, printable, write_json, write_line
 from jdbcstore.errors import CorruptMessage
-from jdbcstore.message.body import BodyType
-from jdbcstore.message.message import Message
+from jdbcstore.message.message import BodyType, Message
 
 Facts = dict[str, Any]
 """Headers, properties and body of a message as JSON values, under the keys listed in docs/cli.md."""

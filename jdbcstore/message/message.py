@@ -1,15 +1,17 @@
-"""A message: its body, its JMS headers, its properties, and what ActiveMQ keeps beside them."""
+"""JMS messages: body, headers, properties, and the fields that ActiveMQ adds to them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
 from operator import attrgetter
 from sys import getsizeof
-from typing import Any, Protocol, cast, final
+from types import MappingProxyType
+from typing import Any, Protocol, TypeAlias, cast, final
 
-from jdbcstore.message.body import AnyBody, Body, BodyType, checked_body, checked_properties, type_of
+from jdbcstore.errors import InvalidMessage
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.headers import HEADERS, DataStructure, MessageFields, check
 from jdbcstore.message.ids import (
     BrokerId,
     ConnectionId,
@@ -21,40 +23,56 @@ from jdbcstore.message.ids import (
     TransactionId,
     XATransactionId,
 )
-from jdbcstore.message.values import Value, identical
+from jdbcstore.message.values import Value, checked, checked_map, identical
 
-__all__ = [
-    "Body",
-    "BodyType",
-    "BrokerId",
-    "ConnectionId",
-    "ConsumerId",
-    "DataStructure",
-    "LocalTransactionId",
-    "Message",
-    "MessageId",
-    "ProducerId",
-    "SessionId",
-    "TransactionId",
-    "XATransactionId",
-]
 
+class BodyType(StrEnum):
+    """The kinds of JMS messages."""
+
+    MESSAGE = "message"
+    TEXT = "text"
+    BYTES = "bytes"
+    MAP = "map"
+    STREAM = "stream"
+    OBJECT = "object"
+    BLOB = "blob"
+
+
+Body: TypeAlias = str | bytes | Mapping[str, Value] | tuple[Value, ...] | None
+"""A message's body as it is read."""
+
+AnyBody: TypeAlias = Body | bytearray | memoryview | Mapping[str, Any] | list[Any] | tuple[Any, ...]
+"""A message's body as the constructor accepts it."""
+
+DataStructure: TypeAlias = (
+    "Destination | MessageId | ProducerId | ConsumerId | ConnectionId | SessionId | BrokerId"
+    " | LocalTransactionId | XATransactionId | Message"
+)
+"""The subject of an advisory message."""
+
+NO_PROPERTIES: Mapping[str, Value] = MappingProxyType({})
+EMPTY_BODIES: Mapping[BodyType, Body] = {
+    BodyType.BYTES: b"",
+    BodyType.MAP: NO_PROPERTIES,
+    BodyType.STREAM: (),
+}
+"""The bodies of messages without content, where that is not None."""
 
 UNREAD: Any = object()
-"""Stands for a body, or properties, still to be read from the message's source."""
+"""Placeholder for a body, or properties, not yet decoded from the message's source."""
 
 _set = object.__setattr__
 
 
 class Source(Protocol):
-    """The stored bytes a message came from; they are read when someone asks for what is in them."""
+    """The stored bytes of a message; body and properties are decoded when they are first asked for."""
 
     @property
     def body_size(self) -> int: ...
 
     @property
     def size(self) -> int:
-        """Bytes that it takes, all of it."""
+        """The number of all its bytes."""
         ...
 
     def read_body(self, message: Message) -> Body: ...
@@ -62,29 +80,76 @@ class Source(Protocol):
     def read_properties(self, message: Message) -> Mapping[str, Value]: ...
 
     def part(self, *, body: bool, properties: bool) -> Source | None:
-        """What is left for a changed message: the bytes of the body, of the properties, or none."""
+        """The source of a changed message that keeps the body, the properties, or neither (None)."""
         ...
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class MessageFields:
+    """The attributes of a message, still open to change; :func:`seal` makes a message of them."""
+
+    body_type: BodyType
+    destination: Destination | None
+    message_id: MessageId | None
+    priority: int
+    timestamp_ms: int | None
+    expiration_ms: int
+    correlation_id: str | None
+    reply_to: Destination | None
+    jms_type: str | None
+    persistent: bool
+    group_id: str | None
+    group_sequence: int
+    redelivery_counter: int
+    user_id: str | None
+    compressed: bool
+    original_destination: Destination | None
+    transaction_id: TransactionId | None
+    original_transaction_id: TransactionId | None
+    producer_id: ProducerId | None
+    arrival_ms: int
+    broker_in_time_ms: int
+    broker_out_time_ms: int
+    broker_path: tuple[BrokerId, ...] | None
+    cluster: tuple[BrokerId, ...] | None
+    data_structure: DataStructure | None
+    target_consumer_id: ConsumerId | None
+    command_id: int
+    response_required: bool
+    received_by_df_bridge: bool
+    droppable: bool
+    first_for_consumer: bool
+    remote_blob_url: str | None
+    mime_type: str | None
+    deleted_by_broker: bool
+    sequence: int | None
+    _body: Any
+    _properties: Any
+    _source: Any
+
+
+HEADERS = tuple(field.name for field in fields(MessageFields))[:-3]
 
 
 @final
 class Message(MessageFields):
-    """An immutable message.
+    """An immutable JMS message.
 
-    The type of ``body`` says what kind of JMS message it is: a ``str`` a text message, ``bytes`` a
-    bytes message, a mapping a map message, a list or tuple a stream message, and none a message
-    without a body. ``body_type`` says it where that is not enough: a text message without a text,
-    an object message (``body`` is then Java's serialised bytes, which are never looked into), a
-    blob message (``remote_blob_url`` says where its body is).
+    The type of ``body`` sets the kind of message: a ``str`` makes a text message, ``bytes`` a bytes message,
+    a mapping a map message, a list or tuple a stream message, and ``None`` a message without a body.
+    ``body_type`` sets it where that is not enough: a text message whose text is null, an object message
+    (``body`` is then Java's serialised bytes, which are never deserialised), a blob message (its body is at
+    ``remote_blob_url``).
 
     A message read from a store decodes ``body`` and ``properties`` when they are first asked for,
     and raises :class:`~jdbcstore.errors.CorruptMessage` then if they are damaged.
 
-    Times are in epoch milliseconds; an ``expiration_ms`` of 0 means never, a ``timestamp_ms`` of
-    ``None`` that the store sets it. ``sequence`` is the ID column, ``None`` before the message is
-    stored. The rest is what ActiveMQ keeps of a message, under its own names.
+    Times are in epoch milliseconds. An ``expiration_ms`` of 0 means never; a ``timestamp_ms`` of ``None`` is
+    set by the store. ``sequence`` is the ID column, ``None`` before the message is stored. The other fields
+    have ActiveMQ's names and meaning.
 
-    Messages are equal when they say the same, in the same Java types; where they are stored does not
-    count.
+    Messages are equal when all but ``sequence`` is equal, in the same Java types. They may be shared between
+    threads.
 
     :raises InvalidMessage: a value has the wrong type or is out of range
     """
@@ -132,8 +197,8 @@ class Message(MessageFields):
         deleted_by_broker: bool = False,
         sequence: int | None = None,
     ) -> None:
-        kind = type_of(body) if body_type is None else BodyType(body_type)
-        # Thawed meanwhile: setting 38 slots of a frozen object one by one costs microseconds.
+        kind = _type_of(body) if body_type is None else BodyType(body_type)
+        # Not sealed yet: setting 38 slots of an immutable object one by one costs microseconds.
         _set(self, "__class__", MessageFields)
         MessageFields.__init__(
             self, kind, destination, message_id, priority, timestamp_ms, expiration_ms, correlation_id,
@@ -142,14 +207,14 @@ class Message(MessageFields):
             arrival_ms, broker_in_time_ms, broker_out_time_ms, broker_path, cluster, data_structure,
             target_consumer_id, command_id, response_required, received_by_df_bridge, droppable,
             first_for_consumer, remote_blob_url, mime_type, deleted_by_broker, sequence,
-            checked_body(body, kind), checked_properties(properties), None,
+            _checked_body(body, kind), _checked_properties(properties), None,
         )  # fmt: skip
         _set(self, "__class__", Message)
-        check(self)
+        _check(self)
 
     @property
     def body(self) -> Body:
-        """The text, the bytes, the map (read-only) or the stream's elements."""
+        """The text, the bytes, the map (read-only) or the elements of the stream."""
         body: Body = self._body
         if body is UNREAD:
             body = self._source.read_body(self)
@@ -158,7 +223,7 @@ class Message(MessageFields):
 
     @property
     def properties(self) -> Mapping[str, Value]:
-        """The properties, read-only, in the order they are stored in."""
+        """The properties, read-only, in the order in which they were set."""
         properties: Mapping[str, Value] = self._properties
         if properties is UNREAD:
             properties = self._source.read_properties(self)
@@ -167,14 +232,14 @@ class Message(MessageFields):
 
     @property
     def body_size(self) -> int:
-        """Bytes of a stored body, characters or elements of another; the body is not read for it."""
+        """The bytes of a stored body, which is not decoded for it; else its characters or elements."""
         if self._body is UNREAD:
             return self._source.body_size if self._source else 0
         return len(self._body or ())
 
     @property
     def memory_size(self) -> int:
-        """Roughly the bytes that it takes in memory: body, properties and headers, decoded or not."""
+        """The approximate bytes of body, properties and headers in memory, decoded or not."""
         if self._source is not None:
             stored: int = self._source.size + self._source.body_size
             return stored
@@ -188,34 +253,37 @@ class Message(MessageFields):
         return size
 
     def replace(self, **changes: Any) -> Message:
-        """This message with some of the constructor's arguments changed.
+        """A copy with some of the constructor's arguments changed.
 
         A new ``body`` without a ``body_type`` sets the type, as in the constructor.
+
+        :raises TypeError: the constructor has no such argument
+        :raises InvalidMessage: a value has the wrong type or is out of range
         """
         unknown = changes.keys() - _ARGUMENTS
         if unknown:
-            raise TypeError(f"a message has no {', '.join(sorted(unknown))}")
+            raise TypeError(f"a message does not have {', '.join(sorted(unknown))}")
         body, properties, source = self._body, self._properties, self._source
         new_body = not _BODY_ARGUMENTS.isdisjoint(changes)
         if source is not None and changes.keys() != {"sequence"}:
             source = source.part(body=not new_body, properties="properties" not in changes)
         if new_body:
             new = changes.get("body", UNREAD)
-            kind = BodyType(changes.get("body_type") or (self.body_type if new is UNREAD else type_of(new)))
-            body = checked_body(self.body if new is UNREAD else new, kind)
+            kind = BodyType(changes.get("body_type") or (self.body_type if new is UNREAD else _type_of(new)))
+            body = _checked_body(self.body if new is UNREAD else new, kind)
             changes["body_type"] = kind
         if "properties" in changes:
-            properties = checked_properties(changes["properties"])
+            properties = _checked_properties(changes["properties"])
         headers = [changes.get(name, value) for name, value in zip(HEADERS, _get_headers(self), strict=True)]
         fields = MessageFields(*[*headers, body, properties, source])
-        check(fields)
+        _check(fields)
         return seal(fields)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Message):
             return NotImplemented
         return (
-            _get_said(self) == _get_said(other)
+            _get_compared(self) == _get_compared(other)
             and identical(self.properties, other.properties)
             and identical(self.body, other.body)
         )
@@ -234,9 +302,20 @@ class Message(MessageFields):
         raise AttributeError(f"a message cannot be changed; use message.replace({name}=...)")
 
 
+def seal(fields: MessageFields) -> Message:
+    """The message of these attributes, which the caller has checked; ``fields`` becomes it."""
+    fields.__class__ = Message
+    return cast(Message, fields)
+
+
+_ARGUMENTS = frozenset(HEADERS) | {"body", "properties"}
+_BODY_ARGUMENTS = frozenset({"body", "body_type", "compressed"})
+_get_headers = attrgetter(*HEADERS)
+_get_compared = attrgetter(*(name for name in HEADERS if name != "sequence"))
+
 _FLAT = (str, bytes)
 _ITEM = 128
-"""Bytes of a place in a dict or list, and of what is in it beside its text."""
+"""Bytes of an entry of a dict or list, without its string."""
 
 
 def _deep_size(value: Any) -> int:
@@ -247,13 +326,141 @@ def _deep_size(value: Any) -> int:
     return getsizeof(value)
 
 
-_ARGUMENTS = frozenset(HEADERS) | {"body", "properties"}
-_get_headers = attrgetter(*HEADERS)
-_BODY_ARGUMENTS = frozenset({"body", "body_type", "compressed"})
-_get_said = attrgetter(*(name for name in HEADERS if name != "sequence"))
+# The body and the properties, checked and copied.
+
+_KINDS: dict[type, BodyType] = {
+    type(None): BodyType.MESSAGE,
+    str: BodyType.TEXT,
+    bytes: BodyType.BYTES,
+    bytearray: BodyType.BYTES,
+    memoryview: BodyType.BYTES,
+    dict: BodyType.MAP,
+    list: BodyType.STREAM,
+    tuple: BodyType.STREAM,
+}
+_IMMUTABLE: dict[type, BodyType] = {str: BodyType.TEXT, bytes: BodyType.BYTES}
+"""Types of bodies that are kept without a copy."""
 
 
-def seal(fields: MessageFields) -> Message:
-    """The message of these attributes, which the caller has checked; ``fields`` becomes it."""
-    fields.__class__ = Message
-    return cast(Message, fields)
+def _type_of(body: object) -> BodyType:
+    """The kind of message that this body makes."""
+    kind = _KINDS.get(type(body))
+    if kind is not None:
+        return kind
+    if isinstance(body, Mapping):
+        return BodyType.MAP
+    for base, kind in _KINDS.items():
+        if isinstance(body, base):
+            return kind
+    raise InvalidMessage(
+        f"a {type(body).__name__} cannot be a body; use a str, bytes, a mapping, a list, or None"
+    )
+
+
+def _checked_body(body: object, kind: BodyType) -> Body:
+    """The body, copied where it could change, as a message of this kind keeps it.
+
+    :raises InvalidMessage: it is not a body of this kind, or holds a value that cannot be stored
+    """
+    cls = type(body)
+    if _IMMUTABLE.get(cls) is kind:
+        return body  # type: ignore[return-value]
+    if body is None:
+        return EMPTY_BODIES.get(kind)
+    fits = _type_of(body)
+    if fits is BodyType.BYTES and kind is BodyType.OBJECT:
+        fits = kind
+    if fits is not kind:
+        raise InvalidMessage(f"a {cls.__name__} cannot be the body of a {kind} message; change body_type")
+    if isinstance(body, str):
+        return str.__str__(body)
+    if isinstance(body, Mapping):
+        return MappingProxyType(checked_map(body))
+    if isinstance(body, list | tuple):
+        return tuple(_checked_element(element) for element in body)
+    return bytes(body)  # type: ignore[call-overload, no-any-return]
+
+
+def _checked_element(element: object) -> Value:
+    value = checked(element)
+    if isinstance(value, dict | list):
+        raise InvalidMessage("a stream cannot hold maps and lists; use a map message")
+    return value
+
+
+def _checked_properties(properties: Mapping[str, object] | None) -> Mapping[str, Value]:
+    """A read-only copy of the properties; :class:`InvalidMessage` if they cannot be stored."""
+    if not properties:
+        return NO_PROPERTIES
+    if not isinstance(properties, Mapping):
+        raise InvalidMessage(f"properties must be a mapping, not a {type(properties).__name__}")
+    return MappingProxyType(checked_map(properties))
+
+
+# The headers, checked.
+
+_IS: dict[type, tuple[str, ...]] = {
+    Destination: ("destination", "reply_to", "original_destination"),
+    MessageId: ("message_id",),
+    ProducerId: ("producer_id",),
+    ConsumerId: ("target_consumer_id",),
+    str: ("correlation_id", "jms_type", "group_id", "user_id", "remote_blob_url", "mime_type"),
+}
+_TRANSACTIONS = ("transaction_id", "original_transaction_id")
+_PATHS = ("broker_path", "cluster")
+_BITS = {
+    32: ("group_sequence", "redelivery_counter", "command_id"),
+    64: ("timestamp_ms", "expiration_ms", "arrival_ms", "broker_in_time_ms", "broker_out_time_ms"),
+}
+_OPTIONAL = (*_IS[Destination][1:], *_IS[ProducerId], *_IS[ConsumerId], *_IS[str], *_TRANSACTIONS, *_PATHS)
+_COUNTED = (*_BITS[32], *_BITS[64][2:])
+_get_rare = attrgetter(*_OPTIONAL, *_COUNTED)
+_NOTHING_RARE = (None,) * len(_OPTIONAL) + (0,) * len(_COUNTED)
+_NONE = type(None)
+
+
+def _is_plain(message: MessageFields) -> bool:
+    """Whether only the headers that every message has are set, and are valid."""
+    timestamp_ms, expiration_ms = message.timestamp_ms, message.expiration_ms
+    return (
+        _get_rare(message) == _NOTHING_RARE
+        and type(message.destination) in (Destination, _NONE)
+        and type(message.message_id) in (MessageId, _NONE)
+        and type(expiration_ms) is int
+        and 0 <= expiration_ms < 1 << 63
+        and (timestamp_ms is None or (type(timestamp_ms) is int and 0 <= timestamp_ms < 1 << 63))
+    )
+
+
+def _check(message: MessageFields) -> None:
+    """Raise :class:`InvalidMessage` if a header has the wrong type or is out of range."""
+    if type(message.priority) is not int or not 0 <= message.priority <= 9:
+        raise InvalidMessage(f"the priority is {message.priority!r}, and must be 0 (lowest) to 9")
+    if _is_plain(message):
+        return
+    for expected, names in _IS.items():
+        for name in names:
+            _check_type(name, getattr(message, name), expected)
+    for name in _TRANSACTIONS:
+        _check_type(name, getattr(message, name), LocalTransactionId, XATransactionId)
+    for name in _PATHS:
+        path = getattr(message, name)
+        _check_type(name, path, tuple)
+        for step in path or ():
+            _check_type(f"an element of {name}", step, BrokerId)
+    for bits, names in _BITS.items():
+        for name in names:
+            _check_number(name, getattr(message, name), bits)
+
+
+def _check_type(name: str, value: object, *expected: type) -> None:
+    if value is not None and not isinstance(value, expected):
+        wanted = " or ".join(kind.__name__ for kind in expected)
+        raise InvalidMessage(f"{name} is of type {type(value).__name__}, and must be a {wanted}")
+
+
+def _check_number(name: str, value: object, bits: int) -> None:
+    if value is None and name == "timestamp_ms":
+        return
+    if not isinstance(value, int) or not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise InvalidMessage(f"{name} is {value!r}, and must be an integer of {bits} bits")

@@ -16,8 +16,7 @@ from hypothesis import strategies as st  # noqa: E402
 from jdbcstore.analytics.batch import Batch, for_spark  # noqa: E402
 from jdbcstore.analytics.columns import COLUMNS  # noqa: E402
 from jdbcstore.errors import CorruptMessage  # noqa: E402
-from jdbcstore.message.body import BodyType  # noqa: E402
-from jdbcstore.message.message import Message  # noqa: E402
+from jdbcstore.message.message import BodyType, Message  # noqa: E402
 from jdbcstore.message.openwire import decode, encode, refer  # noqa: E402
 from tests.support.openwire.strategies import messages  # noqa: E402
 from tests.support.recordings import all_messages  # noqa: E402

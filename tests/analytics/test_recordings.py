@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jdbcstore.message.body import BodyType
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.message import Message, MessageId
+from jdbcstore.message.ids import MessageId
+from jdbcstore.message.message import BodyType, Message
 from tests.support import recordings
 from tests.support.analytics.entries import entry, expected_entry, plain, well_formed
 from tests.support.recordings import Sent, check_headers, sent_body, typed

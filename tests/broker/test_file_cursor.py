@@ -18,7 +18,8 @@ from jdbcstore.broker.cursors.file import FileCursor, Spill
 from jdbcstore.broker.memory import Entry, MemoryUsage
 from jdbcstore.errors import InvalidMessage, SpillFailed
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.message import Message, MessageId
+from jdbcstore.message.ids import MessageId
+from jdbcstore.message.message import Message
 from tests.support.broker.files import files
 
 HERE = Destination.queue("HERE")

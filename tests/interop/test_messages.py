@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.message import Message, MessageId, ProducerId
+from jdbcstore.message.ids import MessageId, ProducerId
+from jdbcstore.message.message import Message
 from tests.interop.conftest import OpenStore, StartBroker
 from tests.support.databases import Database
 from tests.support.interop.activemq import Peer

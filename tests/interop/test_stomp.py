@@ -6,9 +6,8 @@ import time
 
 import pytest
 
-from jdbcstore.message.body import BodyType
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.message import Message
+from jdbcstore.message.message import BodyType, Message
 from tests.interop.conftest import OpenStore, StartBroker
 from tests.support.databases import Database
 from tests.support.interop.stomp import StompClient

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jdbcstore.message.message import LocalTransactionId, Message
+from jdbcstore.message.ids import LocalTransactionId
+from jdbcstore.message.message import Message
 from tests.interop.conftest import OpenStore, StartBroker
 from tests.support.databases import Database
 from tests.support.interop.messages import text

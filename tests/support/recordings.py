@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from jdbcstore.message.body import BodyType
-from jdbcstore.message.message import Message
+from jdbcstore.message.message import BodyType, Message
 from jdbcstore.message.values import Byte, Char, Float, Long, Short, Value
 from tests.support import ROOT
 

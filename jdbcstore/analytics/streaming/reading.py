@@ -16,7 +16,7 @@ from jdbcstore.analytics.streaming.vendors import WRITERS
 from jdbcstore.database.engine import Database
 from jdbcstore.errors import CorruptMessage, StoreUnavailable
 from jdbcstore.message.openwire import is_reference
-from jdbcstore.message.openwire.reference import unread
+from jdbcstore.message.openwire.reference import body_in_journal
 
 T = TypeVar("T")
 
@@ -159,7 +159,7 @@ def _refuse_references(page: Sequence[Any]) -> None:
     for row in page:
         if is_reference(row.msg):
             try:
-                error = unread(bytes(row.msg), row.id, row.container)
+                error = body_in_journal(bytes(row.msg), row.id, row.container)
             except CorruptMessage:
                 continue  # its column says so
             raise error

@@ -24,7 +24,8 @@ from jdbcstore.config.policy import (
 )
 from jdbcstore.errors import CorruptMessage, OutcomeUnknown, StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
-from jdbcstore.message.message import Message, MessageId
+from jdbcstore.message.ids import MessageId
+from jdbcstore.message.message import Message
 
 log = logging.getLogger(__name__)
 

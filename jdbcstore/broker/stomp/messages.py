@@ -11,10 +11,9 @@ from typing import Any
 from jdbcstore.broker.api import Delivery
 from jdbcstore.broker.stomp.frames import Frame, Version, encode_head, escape, whole_number
 from jdbcstore.errors import InvalidDestination, InvalidMessage, ProtocolError
-from jdbcstore.message.body import BodyType
 from jdbcstore.message.destination import Destination, DestinationKind, clean_name
 from jdbcstore.message.ids import MessageId, ProducerId
-from jdbcstore.message.message import Message
+from jdbcstore.message.message import BodyType, Message
 from jdbcstore.message.values import Float, Value
 
 _PREFIXES = {

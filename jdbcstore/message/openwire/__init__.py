@@ -1,4 +1,4 @@
-"""OpenWire, the encoding of ActiveMQ's MSG column: loose, uncached, with a size before it."""
+"""OpenWire, the encoding of ActiveMQ's MSG column."""
 
 from jdbcstore.message.openwire.decoder import decode
 from jdbcstore.message.openwire.encoder import encode, encode_for_store, set_broker_sequence

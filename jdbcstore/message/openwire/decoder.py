@@ -1,22 +1,62 @@
-"""Reads the MSG column: any message that ActiveMQ has stored since 5.4."""
+"""The decoder of the MSG column: any message that ActiveMQ has stored since 5.4.
+
+A message is three runs of fields around its content and properties: names, headers, tail. Most of their
+fields are absent in nearly every message; ``_usual_names``, ``_usual_headers`` and ``_usual_tail`` read such
+a run in one piece. They return None for any other, and leave the reader where it was; ``_read_names``,
+``_read_headers`` and ``_read_tail`` then read it field by field.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception class
+from typing import Any, TypeAlias, TypeVar
 
-from jdbcstore.errors import CorruptMessage
-from jdbcstore.message.body import NO_PROPERTIES, BodyType
-from jdbcstore.message.headers import MessageFields
-from jdbcstore.message.message import UNREAD, Message, seal
-from jdbcstore.message.openwire.fields import read_headers, read_names, read_tail
-from jdbcstore.message.openwire.reader import Reader
-from jdbcstore.message.openwire.reference import is_reference, unread
-from jdbcstore.message.openwire.source import NOWHERE, StoredBytes
-from jdbcstore.message.openwire.types import BODY_TYPES, MAX_MESSAGE_NESTING, OLD_VERSION, VERSION, Malformed
-from jdbcstore.message.openwire.usual import usual_headers, usual_names, usual_tail
+from jdbcstore.errors import CorruptMessage, InvalidDestination
+from jdbcstore.message.destination import Destination, clean_name
+from jdbcstore.message.ids import (
+    BrokerId,
+    ConnectionId,
+    ConsumerId,
+    LocalTransactionId,
+    MessageId,
+    ProducerId,
+    SessionId,
+    TransactionId,
+    XATransactionId,
+)
+from jdbcstore.message.message import (
+    NO_PROPERTIES,
+    UNREAD,
+    BodyType,
+    DataStructure,
+    Message,
+    MessageFields,
+    seal,
+)
+from jdbcstore.message.openwire import wire_format as wire
+from jdbcstore.message.openwire.content import NOWHERE, StoredBytes, decode_utf
+from jdbcstore.message.openwire.reference import body_in_journal, is_reference
+from jdbcstore.message.openwire.wire_format import BODY_TYPES, OLD_VERSION, VERSION, Malformed
 
-_i32 = Struct(">i")
+T = TypeVar("T")
+Names: TypeAlias = tuple[
+    int, bool, ProducerId | None, Destination | None, TransactionId | None, Destination | None,
+    MessageId | None,
+]  # fmt: skip
+Headers: TypeAlias = tuple[
+    TransactionId | None, str | None, int, str | None, bool, int, int, Destination | None, int, str | None,
+]  # fmt: skip
+Tail: TypeAlias = tuple[
+    "DataStructure | None", ConsumerId | None, bool, int, tuple[BrokerId, ...] | None, int, str | None, bool,
+    bool, tuple[BrokerId, ...] | None, int, int, bool,
+]  # fmt: skip
+
+_i16, _i32, _i64, _two_i64 = Struct(">h"), Struct(">i"), Struct(">q"), Struct(">qq")
+_presence_and_size = Struct(">Bi")
+_head, _delivery, _redelivery, _flags = Struct(">i?"), Struct(">?qb"), Struct(">?i"), Struct(">??")
 
 
 def decode(
@@ -25,16 +65,15 @@ def decode(
     sequence: int | None = None,
     container: str | None = None,
 ) -> Message:
-    """The message in a MSG column, of version 11 or 6.
+    """The message in a MSG column, of OpenWire version 11 or 6.
 
     Only the headers are decoded now; ``body`` and ``properties`` when they are first asked for.
 
     :param sequence: the row's ID; it becomes the message's ``sequence``, and the broker sequence of
         its id, as in ActiveMQ
     :param container: the row's CONTAINER, for the error
-    :raises CorruptMessage: the headers are damaged; the same error comes from ``body`` and
-        ``properties`` if those are
-    :raises BodyInJournal: the row only says where in a journal the message is
+    :raises CorruptMessage: the headers are damaged; ``body`` and ``properties`` raise it if those are
+    :raises BodyInJournal: the row only refers to the message in a journal
     """
     if blob is None:
         raise CorruptMessage("the MSG column is NULL", sequence=sequence, container=container)
@@ -43,7 +82,7 @@ def decode(
         return _decode(data, sequence, container)
     except Malformed as error:
         if is_reference(data):
-            raise unread(data, sequence, container) from None
+            raise body_in_journal(data, sequence, container) from None
         raise CorruptMessage(str(error), blob=data, sequence=sequence, container=container) from error
 
 
@@ -68,9 +107,9 @@ def _check_frame(data: bytes) -> None:
         raise Malformed(f"it has {len(data)} bytes")
     (size,) = _i32.unpack_from(data)
     if size != len(data) - 4:
-        raise Malformed(f"it should go on for {size} bytes and goes on for {len(data) - 4}")
+        raise Malformed(f"its size field says {size} bytes, and {len(data) - 4} follow")
     if data[4] not in BODY_TYPES:
-        raise Malformed(f"{data[4]} is no type of a message")
+        raise Malformed(f"{data[4]} is not the type of a message")
 
 
 def _looks_tight(data: bytes) -> bool:
@@ -82,34 +121,192 @@ def _looks_tight(data: bytes) -> bool:
 
 
 def _decode_version(data: bytes, version: int, sequence: int | None, container: str | None) -> Message:
-    reader = Reader(data, 5, version)
+    reader = _Reader(data, 5, version)
     try:
         message = _read_message(reader, BODY_TYPES[data[4]], sequence, container, 0)
     except (StructError, IndexError):
         raise Malformed("it ends too early") from None
     if reader.at != len(data):
-        raise Malformed(f"{len(data) - reader.at} bytes are left over behind it")
+        raise Malformed(f"it is followed by {len(data) - reader.at} more bytes")
     return message
 
 
+class _Reader:
+    """A position in a blob, and the reading of fields from there on.
+
+    Reading past the end raises IndexError or struct.error, which only ``_decode_version`` catches: asking
+    each time whether there is more would cost more than reading.
+    """
+
+    __slots__ = ("at", "data", "version")
+
+    def __init__(self, data: bytes, at: int, version: int) -> None:
+        self.data = data
+        self.at = at
+        self.version = version
+
+    def fixed(self, layout: Struct) -> tuple[Any, ...]:
+        """The numbers of a struct."""
+        at = self.at
+        self.at = at + layout.size
+        return layout.unpack_from(self.data, at)
+
+    def number(self, layout: Struct) -> int:
+        return self.fixed(layout)[0]  # type: ignore[no-any-return]
+
+    def byte(self) -> int:
+        at = self.at
+        self.at = at + 1
+        return self.data[at]
+
+    def skip(self, size: int) -> int:
+        """Skip ``size`` bytes, and return where they start."""
+        start = self.at
+        end = start + size
+        if size < 0 or end > len(self.data):
+            raise Malformed(f"a field of {size} bytes does not fit into the {len(self.data) - start} left")
+        self.at = end
+        return start
+
+    def string(self) -> str | None:
+        data, at = self.data, self.at
+        self.at = at + 3
+        if not data[at]:
+            self.at = at + 1
+            return None
+        start = self.skip(data[at + 1] << 8 | data[at + 2])
+        return decode_utf(data[start : self.at])
+
+    def name(self) -> str:
+        """A string that must be present."""
+        text = self.string()
+        if text is None:
+            raise Malformed("a name is missing")
+        return text
+
+    def span(self) -> tuple[int, int]:
+        """The start and length of a byte array; the length is -1 if it is absent."""
+        at = self.at
+        if not self.data[at]:
+            self.at = at + 1
+            return 0, -1
+        _, size = self.fixed(_presence_and_size)
+        return self.skip(size), size
+
+    def binary(self) -> bytes:
+        start, size = self.span()
+        if size < 0:
+            raise Malformed("a part of a transaction id is missing")
+        return self.data[start : start + size]
+
+    def nested(self, *expected: type[T]) -> T | None:
+        """A nested object of one of these types, or None if it is absent."""
+        at = self.at
+        if not self.data[at]:
+            self.at = at + 1
+            return None
+        number = self.data[at + 1]
+        self.at = at + 2
+        read = _READERS.get(number)
+        if read is None:
+            raise Malformed(f"{number} is not the type of an object that a message can hold")
+        structure = read(self)
+        if not isinstance(structure, expected):
+            raise Malformed(f"there is an object of type {number} instead of a {expected[0].__name__}")
+        return structure
+
+    def transaction_id(self) -> TransactionId | None:
+        transaction_id: TransactionId | None = self.nested(*_TRANSACTION_IDS)
+        return transaction_id
+
+    def path(self) -> tuple[BrokerId, ...] | None:
+        if not self.byte():
+            return None
+        count = self.number(_i16)
+        if not 0 <= count <= len(self.data) - self.at:
+            raise Malformed(f"a path of {count} brokers does not fit")
+        return tuple(self._step() for _ in range(count))
+
+    def _step(self) -> BrokerId:
+        broker_id = self.nested(BrokerId)
+        if broker_id is None:
+            raise Malformed("a broker on the path is missing")
+        return broker_id
+
+
+@lru_cache(maxsize=256)
+def make_destination(number: int, name: str) -> Destination:
+    """The destination of this type number; :class:`Malformed` if it cannot have this name."""
+    kind = wire.DESTINATION_KINDS.get(number)
+    if kind is None:
+        raise Malformed(f"{number} is not the type of a destination")
+    try:
+        return Destination(kind, clean_name(name))
+    except InvalidDestination as error:
+        raise Malformed(f"its destination has no valid name ({error})") from None
+
+
+def _read_message_id(reader: _Reader) -> MessageId:
+    text_view = reader.string() if reader.version >= VERSION else None
+    producer_id = reader.nested(ProducerId)
+    return MessageId(producer_id, reader.number(_i64), reader.number(_i64), text_view)
+
+
+def _read_producer_id(reader: _Reader) -> ProducerId:
+    connection_id, value = reader.name(), reader.number(_i64)
+    return ProducerId(connection_id, reader.number(_i64), value)
+
+
+def _read_local_transaction(reader: _Reader) -> LocalTransactionId:
+    value, connection_id = reader.number(_i64), reader.nested(ConnectionId)
+    if connection_id is None:
+        raise Malformed("a transaction has no connection")
+    return LocalTransactionId(connection_id, value)
+
+
+def _read_xa_transaction(reader: _Reader) -> XATransactionId:
+    return XATransactionId(reader.number(_i32), reader.binary(), reader.binary())
+
+
+def _read_destination(number: int) -> Callable[[_Reader], Destination]:
+    return lambda reader: make_destination(number, reader.name())
+
+
+_READERS: dict[int, Callable[[_Reader], object]] = {
+    **{number: _read_destination(number) for number in wire.DESTINATION_KINDS},
+    wire.MESSAGE_ID: _read_message_id,
+    wire.LOCAL_TRANSACTION_ID: _read_local_transaction,
+    wire.XA_TRANSACTION_ID: _read_xa_transaction,
+    wire.CONNECTION_ID: lambda reader: ConnectionId(reader.name()),
+    wire.BROKER_ID: lambda reader: BrokerId(reader.name()),
+    wire.SESSION_ID: lambda reader: SessionId(reader.name(), reader.number(_i64)),
+    wire.CONSUMER_ID: lambda reader: ConsumerId(reader.name(), reader.number(_i64), reader.number(_i64)),
+    wire.PRODUCER_ID: _read_producer_id,
+}
+_TRANSACTION_IDS: tuple[type[Any], ...] = (LocalTransactionId, XATransactionId)
+_IDS: tuple[type[Any], ...] = (
+    Destination, MessageId, ProducerId, ConsumerId, ConnectionId, SessionId, BrokerId, *_TRANSACTION_IDS,
+)  # fmt: skip
+
+
 def _read_message(
-    reader: Reader, kind: BodyType, sequence: int | None, container: str | None, nesting: int
+    reader: _Reader, kind: BodyType, sequence: int | None, container: str | None, nesting: int
 ) -> Message:
     (
         command_id, response_required, producer_id, destination, transaction_id, original_destination,
         message_id,
-    ) = usual_names(reader, sequence) or read_names(reader, sequence)  # fmt: skip
+    ) = _usual_names(reader, sequence) or _read_names(reader, sequence)  # fmt: skip
     sequence_offset = NOWHERE if message_id is None else reader.at - 8
     (
         original_transaction_id, group_id, group_sequence, correlation_id, persistent, expiration_ms,
         priority, reply_to, timestamp_ms, jms_type,
-    ) = usual_headers(reader) or read_headers(reader)  # fmt: skip
+    ) = _usual_headers(reader) or _read_headers(reader)  # fmt: skip
     content_at, content_size = reader.span()
     properties_at, properties_size = reader.span()
     (
         data_structure, target_consumer_id, compressed, redelivery_counter, broker_path, arrival_ms, user_id,
         received_by_df_bridge, droppable, cluster, broker_in_time_ms, broker_out_time_ms, first_for_consumer,
-    ) = usual_tail(reader) or read_tail(reader, lambda: _read_nested_message(reader, nesting))  # fmt: skip
+    ) = _usual_tail(reader) or _read_tail(reader, nesting)  # fmt: skip
     remote_blob_url = mime_type = None
     deleted_by_broker = False
     if kind is _BLOB:
@@ -132,13 +329,131 @@ def _read_message(
 _BLOB = BodyType.BLOB
 
 
-def _read_nested_message(reader: Reader, nesting: int) -> Message | None:
-    """A message as the data structure of another, if that is what comes next."""
+def _read_names(reader: _Reader, sequence: int | None) -> Names:
+    """The fields up to the message id, whose broker sequence becomes ``sequence`` if that is given."""
+    command_id, response_required = reader.fixed(_head)
+    producer_id, destination = reader.nested(ProducerId), reader.nested(Destination)
+    transaction_id, original_destination = reader.transaction_id(), reader.nested(Destination)
+    message_id = reader.nested(MessageId)
+    if message_id is not None and sequence is not None:
+        message_id = MessageId(
+            message_id.producer_id, message_id.producer_sequence, sequence, message_id.text_view
+        )
+    return (
+        command_id, response_required, producer_id, destination, transaction_id, original_destination,
+        message_id,
+    )  # fmt: skip
+
+
+def _read_headers(reader: _Reader) -> Headers:
+    """The fields between message id and content."""
+    original_transaction_id = reader.transaction_id()
+    group_id, group_sequence, correlation_id = reader.string(), reader.number(_i32), reader.string()
+    persistent, expiration_ms, priority = reader.fixed(_delivery)
+    reply_to, timestamp_ms, jms_type = reader.nested(Destination), reader.number(_i64), reader.string()
+    return (
+        original_transaction_id, group_id, group_sequence, correlation_id, persistent, expiration_ms,
+        priority, reply_to, timestamp_ms, jms_type,
+    )  # fmt: skip
+
+
+def _read_tail(reader: _Reader, nesting: int) -> Tail:
+    """The fields after the properties, of a message that is nested so deep in others."""
+    data_structure = _read_nested_message(reader, nesting) or reader.nested(*_IDS)
+    target_consumer_id = reader.nested(ConsumerId)
+    compressed, redelivery_counter = reader.fixed(_redelivery)
+    broker_path, arrival_ms, user_id = reader.path(), reader.number(_i64), reader.string()
+    received_by_df_bridge, droppable = reader.fixed(_flags)
+    cluster = reader.path()
+    broker_in_time_ms, broker_out_time_ms = reader.fixed(_two_i64)
+    first_for_consumer = reader.version >= VERSION and reader.byte() != 0
+    return (
+        data_structure, target_consumer_id, compressed, redelivery_counter, broker_path, arrival_ms, user_id,
+        received_by_df_bridge, droppable, cluster, broker_in_time_ms, broker_out_time_ms, first_for_consumer,
+    )  # fmt: skip
+
+
+def _read_nested_message(reader: _Reader, nesting: int) -> Message | None:
+    """The message that is the data structure of another; None if something else is."""
     data, at = reader.data, reader.at
     kind = BODY_TYPES.get(data[at + 1]) if data[at] else None
     if kind is None:
         return None
-    if nesting >= MAX_MESSAGE_NESTING:
-        raise Malformed(f"messages are nested more than {MAX_MESSAGE_NESTING} deep")
+    if nesting >= wire.MAX_MESSAGE_NESTING:
+        raise Malformed(f"messages are nested more than {wire.MAX_MESSAGE_NESTING} deep")
     reader.at = at + 2
     return _read_message(reader, kind, None, None, nesting + 1)
+
+
+_names_head, _destination_head = Struct(">i?3sH").unpack_from, Struct(">BBBH").unpack_from
+_u16, _two = Struct(">H").unpack_from, _two_i64.unpack_from
+_headers_layout, _tail_layout = Struct(">BBiB?qbBqB"), Struct(">BB?iBqB??Bqq?")
+_PRODUCER_ID = b"\1\x7b\1"
+_MESSAGE_ID = b"\0\0\1\x6e\0"  # no transaction, no original destination, and an id without text view
+
+
+def _usual_names(reader: _Reader, sequence: int | None) -> Names | None:
+    """The names of a message outside transactions, sent by the producer that named it."""
+    data, at = reader.data, reader.at
+    try:
+        command_id, response_required, present, length = _names_head(data, at)
+        if present != _PRODUCER_ID or reader.version != VERSION:
+            return None
+        name_length_at = at + 29 + length
+        end = name_length_at + 28 + length + (data[name_length_at] << 8 | data[name_length_at + 1])
+        producer_id, destination = _producer_and_destination(data[at + 5 : end])
+        producer_sequence, broker_sequence = _two(data, end)
+    except (StructError, IndexError, Malformed):
+        return None
+    reader.at = end + 16
+    message_id = MessageId(producer_id, producer_sequence, broker_sequence if sequence is None else sequence)
+    return command_id, response_required, producer_id, destination, None, None, message_id
+
+
+@lru_cache(maxsize=256)
+def _producer_and_destination(section: bytes) -> tuple[ProducerId, Destination]:
+    """The beginning of one producer's messages, the same in each: its id, the destination, its id again."""
+    producer_end = 5 + _u16(section, 3)[0] + 16
+    producer = section[:producer_end]
+    present, number, named, length = _destination_head(section, producer_end)
+    name_end = producer_end + 5 + length
+    if present != 1 or named != 1 or section[name_end:] != _MESSAGE_ID + producer:
+        raise Malformed("these are not the usual names")
+    value, session_id = _two(producer, producer_end - 16)
+    return (
+        ProducerId(decode_utf(producer[5:-16]), session_id, value),
+        make_destination(number, decode_utf(section[name_end - length : name_end])),
+    )
+
+
+def _usual_headers(reader: _Reader) -> Headers | None:
+    """The headers of a message without correlation id, reply-to, type and group."""
+    try:
+        (
+            transaction, group, group_sequence, correlation_id, persistent, expiration_ms, priority,
+            reply_to, timestamp_ms, jms_type,
+        ) = _headers_layout.unpack_from(reader.data, reader.at)  # fmt: skip
+    except StructError:
+        return None
+    if transaction or group or correlation_id or reply_to or jms_type:
+        return None
+    reader.at += _headers_layout.size
+    return None, None, group_sequence, None, persistent, expiration_ms, priority, None, timestamp_ms, None
+
+
+def _usual_tail(reader: _Reader) -> Tail | None:
+    """The tail of a message without user name, not forwarded by a broker network, that is not an advisory."""
+    try:
+        (
+            structure, consumer, compressed, redelivery_counter, path, arrival_ms, user,
+            received_by_df_bridge, droppable, cluster, broker_in_time_ms, broker_out_time_ms, first,
+        ) = _tail_layout.unpack_from(reader.data, reader.at)  # fmt: skip
+    except StructError:
+        return None
+    if structure or consumer or path or user or cluster or reader.version != VERSION:
+        return None
+    reader.at += _tail_layout.size
+    return (
+        None, None, compressed, redelivery_counter, None, arrival_ms, None, received_by_df_bridge, droppable,
+        None, broker_in_time_ms, broker_out_time_ms, first,
+    )  # fmt: skip

@@ -1,30 +1,46 @@
-"""Writes the MSG column: a message in OpenWire's loose encoding, with its size before it."""
+"""The encoder of the MSG column: a message in OpenWire's loose encoding, uncached, its size in front.
+
+From :func:`encode` down: the message, its headers, nested objects, the body, values, strings.
+"""
 
 from __future__ import annotations
 
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception class
+from typing import Any
 
 from jdbcstore.errors import ConfigurationError, InvalidMessage, MessageTooLarge
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.message import Message, MessageId
-from jdbcstore.message.openwire.bodies import encode_body
-from jdbcstore.message.openwire.headers import encode_headers, encode_tail
-from jdbcstore.message.openwire.primitives import encode_map
-from jdbcstore.message.openwire.source import NOWHERE, StoredBytes
-from jdbcstore.message.openwire.structures import (
-    encode_bytes,
-    encode_destination,
-    encode_message_id_name,
-    encode_producer_id,
-    encode_structure,
+from jdbcstore.message.ids import (
+    BrokerId,
+    ConnectionId,
+    ConsumerId,
+    LocalTransactionId,
+    MessageId,
+    ProducerId,
+    SessionId,
+    XATransactionId,
 )
-from jdbcstore.message.openwire.types import MAX_MESSAGE_NESTING, MESSAGE_TYPES, OLD_VERSION, VERSION
+from jdbcstore.message.message import Body, BodyType, Message
+from jdbcstore.message.openwire import wire_format as wire
+from jdbcstore.message.openwire.content import NOWHERE, StoredBytes
+from jdbcstore.message.openwire.wire_format import MAX_SIZE, MESSAGE_TYPES, VERSION
+from jdbcstore.message.values import Byte, Char, Float, Long, Short, Value
 
-MAX_SIZE = 0x7FFF_FFFF
+_BYTES, _MAP, _STREAM, _BLOB = BodyType.BYTES, BodyType.MAP, BodyType.STREAM, BodyType.BLOB
+_set = object.__setattr__
+_i16, _i32, _i64, _two_i64 = Struct(">h").pack, Struct(">i").pack, Struct(">q").pack, Struct(">qq").pack
+_head, _flags = Struct(">Bi?").pack, Struct(">??").pack
+_delivery, _redelivery = Struct(">?qb").pack, Struct(">?i").pack
 
-_pack_size, _pack_i64, _pack_two = Struct(">i").pack, Struct(">q").pack, Struct(">qq").pack
-_head = Struct(">Bi?").pack
+# Most messages have none of the optional headers, so one struct writes all headers of such a message.
+# Each x is the zero of an absent header.
+_usual_headers = Struct(">xxix?qbxqx").pack
+_usual_tail = Struct(">xx?ixqx??xqq?").pack
 
 
 def encode(
@@ -35,14 +51,14 @@ def encode(
     timestamp_ms: int | None = None,
     version: int = VERSION,
 ) -> bytes:
-    """The message as ActiveMQ stores it. A message as it was decoded gives the same bytes again.
+    """The message as ActiveMQ stores it. A decoded message that was not changed gives the same bytes again.
 
-    The arguments fill in what the message itself has not.
+    ``destination``, ``message_id`` and ``timestamp_ms`` are used where the message has none.
 
-    :param version: 11, or 6 for an ActiveMQ before 5.12
+    :param version: 11, or 6 for ActiveMQ before 5.12
     :raises InvalidMessage: a name is too long, a number out of range
     """
-    if version not in (VERSION, OLD_VERSION):
+    if version not in (VERSION, wire.OLD_VERSION):
         raise ConfigurationError(
             f"OpenWire version {version} cannot be written; use 11, or 6 for ActiveMQ before 5.12"
         )
@@ -56,16 +72,16 @@ def encode_for_store(
     message_id: MessageId,
     timestamp_ms: int,
 ) -> tuple[bytes, int]:
-    """As :func:`encode`, and where in the bytes the message id's broker sequence is.
+    """As :func:`encode`, with the offset of the message id's broker sequence in the bytes.
 
-    The store puts the row's ID there with :func:`set_broker_sequence` once it is known.
+    The store sets the row's ID there with :func:`set_broker_sequence` once it is known.
     """
     return _encode(message, destination, message_id, timestamp_ms, VERSION)
 
 
 def set_broker_sequence(blob: bytes, offset: int, sequence: int) -> bytes:
-    """The blob with this broker sequence at the offset that :func:`encode_for_store` gave."""
-    return blob[:offset] + _pack_i64(sequence) + blob[offset + 8 :]
+    """The blob with this broker sequence at the offset that :func:`encode_for_store` returned."""
+    return blob[:offset] + _i64(sequence) + blob[offset + 8 :]
 
 
 def _encode(
@@ -84,12 +100,12 @@ def _encode(
     if message.timestamp_ms is not None:
         timestamp_ms = message.timestamp_ms
     try:
-        return _write(message, source, destination, message_id, timestamp_ms or 0, version)
+        return _encode_fields(message, source, destination, message_id, timestamp_ms or 0, version)
     except StructError as error:
         raise InvalidMessage(f"a number in the message is out of range: {error}") from error
 
 
-def _write(
+def _encode_fields(
     message: Message,
     source: StoredBytes | None,
     destination: Destination | None,
@@ -97,47 +113,50 @@ def _write(
     timestamp_ms: int,
     version: int,
 ) -> tuple[bytes, int]:
-    """The fields in their order; what is not there is a single 0."""
+    """The fields in their order; an absent one is a single 0."""
     producer_id = message.producer_id
     if producer_id is None and message_id is not None:
         producer_id = message_id.producer_id
     transaction_id, original = message.transaction_id, message.original_destination
     names = b"".join((
         _head(MESSAGE_TYPES[message.body_type], message.command_id, message.response_required),
-        b"\0" if producer_id is None else encode_producer_id(producer_id),
-        b"\0" if destination is None else encode_destination(destination),
+        b"\0" if producer_id is None else _encode_producer_id(producer_id),
+        b"\0" if destination is None else _encode_destination(destination),
         b"\0" if transaction_id is None else encode_structure(transaction_id, version),
-        b"\0" if original is None else encode_destination(original),
-        b"\0" if message_id is None else encode_message_id_name(message_id, version),
+        b"\0" if original is None else _encode_destination(original),
+        b"\0" if message_id is None else _encode_message_id_name(message_id, version),
     ))  # fmt: skip
     numbers = b""
     if message_id is not None:
-        numbers = _pack_two(message_id.producer_sequence, message_id.broker_sequence)
+        numbers = _two_i64(message_id.producer_sequence, message_id.broker_sequence)
     content = _content(message, source)
     rest = (
         numbers,
         encode_headers(message, timestamp_ms, version),
-        b"\0" if content is None else b"\1" + _pack_size(len(content)),
+        b"\0" if content is None else b"\1" + _i32(len(content)),
         b"" if content is None else content,
-        encode_bytes(_marshalled_properties(message, source)),
+        _encode_bytes(_marshalled_properties(message, source)),
         encode_tail(message, _data_structure(message, version), version),
     )
     size = len(names) + sum(map(len, rest))
     if size > MAX_SIZE:
         raise MessageTooLarge(size, MAX_SIZE, "send it in parts, or compressed")
-    return b"".join((_pack_size(size), names, *rest)), 4 + len(names) + 8
+    return b"".join((_i32(size), names, *rest)), 4 + len(names) + 8
 
 
 def _data_structure(message: Message, version: int) -> bytes:
-    """What an advisory is about: an id, a destination, or another message, without its size."""
+    """The subject of an advisory: an id, a destination, or another message, without its size."""
     structure = message.data_structure
     if not isinstance(structure, Message):
         return encode_structure(structure, version)
     inner, nesting = structure, 1
     while isinstance(inner.data_structure, Message):
         inner, nesting = inner.data_structure, nesting + 1
-    if nesting > MAX_MESSAGE_NESTING:
-        raise InvalidMessage(f"messages are nested {nesting} deep, and {MAX_MESSAGE_NESTING} is the most")
+    if nesting > wire.MAX_MESSAGE_NESTING:
+        raise InvalidMessage(
+            f"messages are nested {nesting} deep, and the limit is {wire.MAX_MESSAGE_NESTING};"
+            " send them one by one"
+        )
     return b"\1" + _encode(structure, None, None, None, version)[0][4:]
 
 
@@ -152,3 +171,315 @@ def _marshalled_properties(message: Message, source: StoredBytes | None) -> byte
         return source.marshalled_properties
     properties = message.properties
     return encode_map(properties) if properties else None
+
+
+def encode_headers(message: Message, timestamp_ms: int, version: int) -> bytes:
+    """The fields between message id and content: from the original transaction id to the type."""
+    if (
+        message.correlation_id is None
+        and message.reply_to is None
+        and message.jms_type is None
+        and message.group_id is None
+        and message.original_transaction_id is None
+    ):
+        return _usual_headers(
+            message.group_sequence, message.persistent, message.expiration_ms, message.priority, timestamp_ms
+        )
+    return encode_any_headers(message, timestamp_ms, version)
+
+
+def encode_any_headers(message: Message, timestamp_ms: int, version: int) -> bytes:
+    """As :func:`encode_headers`, for every message."""
+    reply_to, correlation_id = message.reply_to, message.correlation_id
+    return b"".join((
+        encode_structure(message.original_transaction_id, version),
+        _encode_string(message.group_id, "group_id"),
+        _i32(message.group_sequence),
+        _encode_string(correlation_id, "correlation_id"),
+        _delivery(message.persistent, message.expiration_ms, message.priority),
+        b"\0" if reply_to is None else _encode_destination(reply_to),
+        _i64(timestamp_ms),
+        _encode_string(message.jms_type, "jms_type"),
+    ))  # fmt: skip
+
+
+def encode_tail(message: Message, data_structure: bytes, version: int) -> bytes:
+    """The fields after the properties, beginning with the data structure, which is already encoded."""
+    if (
+        message.data_structure is None
+        and message.target_consumer_id is None
+        and message.broker_path is None
+        and message.user_id is None
+        and message.cluster is None
+        and version == VERSION
+        and message.body_type is not _BLOB
+    ):
+        return _usual_tail(
+            message.compressed,
+            message.redelivery_counter,
+            message.arrival_ms,
+            message.received_by_df_bridge,
+            message.droppable,
+            message.broker_in_time_ms,
+            message.broker_out_time_ms,
+            message.first_for_consumer,
+        )
+    return encode_any_tail(message, data_structure, version)
+
+
+def encode_any_tail(message: Message, data_structure: bytes, version: int) -> bytes:
+    """As :func:`encode_tail`, for every message."""
+    tail = [
+        data_structure,
+        encode_structure(message.target_consumer_id, version),
+        _redelivery(message.compressed, message.redelivery_counter),
+        _encode_path(message.broker_path),
+        _i64(message.arrival_ms),
+        _encode_string(message.user_id, "user_id"),
+        _flags(message.received_by_df_bridge, message.droppable),
+        _encode_path(message.cluster),
+        _two_i64(message.broker_in_time_ms, message.broker_out_time_ms),
+    ]
+    if version >= VERSION:
+        tail.append(b"\1" if message.first_for_consumer else b"\0")
+    if message.body_type is _BLOB:
+        tail.append(_encode_string(message.remote_blob_url, "remote_blob_url"))
+        tail.append(_encode_string(message.mime_type, "mime_type"))
+        tail.append(b"\1" if message.deleted_by_broker else b"\0")
+    return b"".join(tail)
+
+
+# Nested objects: a 1, the type number, the fields. Destinations and producer ids keep their encoding,
+# since the same ones are written with every message.
+
+
+def _encode_destination(destination: Destination) -> bytes:
+    encoded = destination._openwire
+    if encoded is None:
+        name = _short_utf(destination.name, "the name of a destination")
+        encoded = b"\1%c\1%b" % (wire.DESTINATION_TYPES[destination.kind], name)
+        _set(destination, "_openwire", encoded)
+    return encoded
+
+
+def _encode_producer_id(producer_id: ProducerId) -> bytes:
+    encoded = producer_id._openwire
+    if encoded is None:
+        # The value comes before the session here, and after it everywhere else.
+        numbers = _two_i64(producer_id.value, producer_id.session_id)
+        encoded = b"\1%c\1%b%b" % (
+            wire.PRODUCER_ID,
+            _short_utf(producer_id.connection_id, "a connection id"),
+            numbers,
+        )
+        _set(producer_id, "_openwire", encoded)
+    return encoded
+
+
+def _encode_message_id_name(message_id: MessageId, version: int) -> bytes:
+    """A message id without its two numbers."""
+    head = b"\1\x6e"
+    if version >= VERSION:
+        head += _encode_string(message_id.text_view, "a message id's text view")
+    producer_id = message_id.producer_id
+    return head + (b"\0" if producer_id is None else _encode_producer_id(producer_id))
+
+
+def _encode_local_transaction(transaction: LocalTransactionId) -> bytes:
+    connection_id = _named(wire.CONNECTION_ID, transaction.connection_id.value)
+    return b"\1%c%b%b" % (wire.LOCAL_TRANSACTION_ID, _i64(transaction.value), connection_id)
+
+
+def _encode_xa_transaction(transaction: XATransactionId) -> bytes:
+    return b"\1%c%b%b%b" % (
+        wire.XA_TRANSACTION_ID,
+        _i32(transaction.format_id),
+        _encode_bytes(transaction.global_transaction_id),
+        _encode_bytes(transaction.branch_qualifier),
+    )
+
+
+def _encode_consumer_id(consumer_id: ConsumerId) -> bytes:
+    numbers = _two_i64(consumer_id.session_id, consumer_id.value)
+    return _named(wire.CONSUMER_ID, consumer_id.connection_id) + numbers
+
+
+def _encode_session_id(session_id: SessionId) -> bytes:
+    return _named(wire.SESSION_ID, session_id.connection_id) + _i64(session_id.value)
+
+
+def _named(number: int, name: str) -> bytes:
+    return b"\1%c\1%b" % (number, _short_utf(name, "an id"))
+
+
+_ENCODERS: dict[type, Callable[[Any], bytes]] = {
+    Destination: _encode_destination,
+    ProducerId: _encode_producer_id,
+    LocalTransactionId: _encode_local_transaction,
+    XATransactionId: _encode_xa_transaction,
+    ConsumerId: _encode_consumer_id,
+    SessionId: _encode_session_id,
+    ConnectionId: lambda connection_id: _named(wire.CONNECTION_ID, connection_id.value),
+    BrokerId: lambda broker_id: _named(wire.BROKER_ID, broker_id.value),
+}
+
+
+def encode_structure(structure: Any, version: int) -> bytes:
+    """An id or destination as a nested object, or a 0 for None."""
+    if structure is None:
+        return b"\0"
+    if isinstance(structure, MessageId):
+        numbers = _two_i64(structure.producer_sequence, structure.broker_sequence)
+        return _encode_message_id_name(structure, version) + numbers
+    encoder = _ENCODERS.get(type(structure))
+    if encoder is None:
+        raise InvalidMessage(
+            f"a {type(structure).__name__} cannot be the data structure of a message;"
+            " use an id, a destination or a message"
+        )
+    return encoder(structure)
+
+
+def _encode_path(path: tuple[BrokerId, ...] | None) -> bytes:
+    """An array of broker ids."""
+    if path is None:
+        return b"\0"
+    return b"\1" + _i16(len(path)) + b"".join(map(_ENCODERS[BrokerId], path))
+
+
+def _encode_string(text: str | None, what: str) -> bytes:
+    return b"\0" if text is None else b"\1" + _short_utf(text, what)
+
+
+def _encode_bytes(data: bytes | None) -> bytes:
+    return b"\0" if data is None else b"\1" + _i32(len(data)) + data
+
+
+def encode_body(body: Body, kind: BodyType, compressed: bool) -> bytes | None:
+    """The content field for a body that was checked by :class:`~jdbcstore.message.message.Message`.
+
+    As in ActiveMQ's clients, an empty bytes, map or stream body has no content field.
+    """
+    if body is None or (not body and kind in (_BYTES, _MAP, _STREAM)):
+        return None
+    if kind is _BYTES:
+        return _i32(len(body)) + zlib.compress(body) if compressed else body  # type: ignore
+    if isinstance(body, str):
+        raw = encode_utf(body)
+        content = _i32(len(raw)) + raw
+    elif isinstance(body, tuple):
+        content = encode_values(body)
+    else:
+        content = body if isinstance(body, bytes) else encode_map(body)
+    return zlib.compress(content) if compressed else content
+
+
+# Values are encoded as a tag and the value, in properties, map bodies and stream bodies.
+
+_tagged = {tag: Struct(">B" + code) for tag, code in (
+    (wire.BYTE, "b"), (wire.CHAR, "H"), (wire.SHORT, "h"), (wire.INT, "i"), (wire.LONG, "q"),
+    (wire.DOUBLE, "d"), (wire.FLOAT, "I"), (wire.BYTES, "i"), (wire.LIST, "i"), (wire.BIG_STRING, "i"),
+)}  # fmt: skip
+_INT, _int = wire.INT, _tagged[wire.INT].pack
+
+
+def encode_map(values: Mapping[str, Value]) -> bytes:
+    """A primitive map of values that were checked by :func:`jdbcstore.message.values.checked_map`."""
+    out: list[bytes] = []
+    _write_map(out, values)
+    return b"".join(out)
+
+
+def encode_values(values: tuple[Value, ...]) -> bytes:
+    """The values one after the other, as in a stream body."""
+    out: list[bytes] = []
+    for value in values:
+        _write(out, value)
+    return b"".join(out)
+
+
+def _write_map(out: list[bytes], values: Mapping[str, Value]) -> None:
+    out.append(_i32(len(values)))
+    for name, value in values.items():
+        out.append(_encode_name(name))
+        _write(out, value)
+
+
+@lru_cache(maxsize=512)
+def _encode_name(name: str) -> bytes:
+    """The name of a property; cached since the same names come with every message."""
+    return _short_utf(name, "a name")
+
+
+def _write(out: list[bytes], value: Value) -> None:
+    kind = type(value)
+    if kind is str:
+        out.append(_tagged_string(value))  # type: ignore[arg-type]
+    elif kind is int:
+        out.append(_int(_INT, value))
+    elif kind is dict:
+        out.append(b"\x0b")
+        _write_map(out, value)  # type: ignore[arg-type]
+    elif kind is list:
+        out.append(_tagged[wire.LIST].pack(wire.LIST, len(value)))  # type: ignore[arg-type]
+        for item in value:  # type: ignore[union-attr]
+            _write(out, item)
+    else:
+        out.append(_WRITERS[kind](value))
+
+
+def _tagged_string(text: str) -> bytes:
+    raw = encode_utf(text)
+    if len(text) * 2 >= wire.BIG_STRING_CHARS and java_length(text) >= wire.BIG_STRING_CHARS:
+        return _tagged[wire.BIG_STRING].pack(wire.BIG_STRING, len(raw)) + raw
+    return b"\x09" + len(raw).to_bytes(2, "big") + raw
+
+
+_WRITERS: dict[type, Callable[[Any], bytes]] = {
+    type(None): lambda _: b"\0",
+    bool: lambda value: b"\1\1" if value else b"\1\0",
+    float: lambda value: _tagged[wire.DOUBLE].pack(wire.DOUBLE, value),
+    bytes: lambda value: _tagged[wire.BYTES].pack(wire.BYTES, len(value)) + value,
+    Byte: lambda value: _tagged[wire.BYTE].pack(wire.BYTE, value),
+    Short: lambda value: _tagged[wire.SHORT].pack(wire.SHORT, value),
+    Long: lambda value: _tagged[wire.LONG].pack(wire.LONG, value),
+    Float: lambda value: _tagged[wire.FLOAT].pack(wire.FLOAT, value.bits),
+    Char: lambda value: _tagged[wire.CHAR].pack(wire.CHAR, ord(value)),
+}
+
+# Strings are Java's modified UTF-8: NUL as C0 80, astral characters as two surrogates of three bytes each.
+
+_FOUR_BYTES = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
+
+
+def encode_utf(text: str) -> bytes:
+    """The string in modified UTF-8. An unpaired surrogate is written as it is, as in Java."""
+    if text.isascii():
+        raw = text.encode("ascii")
+    else:
+        raw = text.encode("utf-8", "surrogatepass")
+        if java_length(text) != len(text):
+            raw = _FOUR_BYTES.sub(lambda match: _surrogate_pair(match[0]), raw)
+    return raw.replace(b"\0", b"\xc0\x80") if b"\0" in raw else raw
+
+
+@lru_cache(maxsize=4096)
+def _surrogate_pair(four_bytes: bytes) -> bytes:
+    offset = ord(four_bytes.decode()) - 0x10000
+    pair = chr(0xD800 + (offset >> 10)) + chr(0xDC00 + (offset & 0x3FF))
+    return pair.encode("utf-8", "surrogatepass")
+
+
+def java_length(text: str) -> int:
+    """The number of Java chars, where an astral character counts twice."""
+    if text.isascii():
+        return len(text)
+    return len(text.encode("utf-16-be", "surrogatepass")) // 2
+
+
+def _short_utf(text: str, what: str) -> bytes:
+    """Two bytes of length, then the string; :class:`InvalidMessage` beyond 65535 bytes."""
+    raw = encode_utf(text)
+    if len(raw) > 0xFFFF:
+        raise InvalidMessage(f"{what} takes {len(raw)} bytes, and OpenWire has room for 65535; shorten it")
+    return len(raw).to_bytes(2, "big") + raw

@@ -1,6 +1,6 @@
-"""What stands in the MSG column in place of a message whose body only a journal has.
+"""References to message bodies kept in the journal: the MSG column of ``use_quick_journal``.
 
-No message of OpenWire begins as it does: the size in front would be negative.
+No OpenWire message begins as a reference does: the size in front would be negative.
 """
 
 from __future__ import annotations
@@ -11,39 +11,39 @@ from typing import NamedTuple
 
 from jdbcstore.errors import BodyInJournal, CorruptMessage
 from jdbcstore.message.openwire.encoder import set_broker_sequence
-from jdbcstore.message.openwire.types import Malformed
+from jdbcstore.message.openwire.wire_format import Malformed
 
 REFERENCE_START = b"\xff\xff\xff\xffjdbcsREF"
 _FORMAT = 1
 _LAYOUT = Struct(">12sIQQQIII")
 _CHECK = Struct(">qI")
 SEQUENCE_AT = _LAYOUT.size
-"""Where the row's ID stands, as the broker sequence does in a message."""
+"""The offset of the row's ID, which a message has as its broker sequence."""
 REFERENCE_SIZE = _LAYOUT.size + _CHECK.size
 
 
 class BodyReference(NamedTuple):
-    """Where the message of a row is."""
+    """The place of a row's message in a journal."""
 
     journal: int
     segment: int
     offset: int
-    """Of the message's own bytes, in the segment's file."""
+    """Of the message's bytes, in the segment's file."""
     length: int
     slot: int
-    """Where in them the broker sequence goes."""
+    """The offset of the broker sequence in these bytes."""
     crc: int
-    """Of them, as they are there."""
+    """The checksum of these bytes, as the journal has them."""
 
     def pack(self) -> bytes:
-        """As it stands in MSG, with no sequence yet."""
+        """The reference for a MSG column; its sequence is still to be set."""
         data = _LAYOUT.pack(REFERENCE_START, _FORMAT, *self)
         return data + _CHECK.pack(0, zlib.crc32(data))
 
     def complete(self, body: bytes, sequence: int) -> bytes:
-        """The message, of what was read where this says.
+        """The message with its sequence, from the bytes that the journal has at this place.
 
-        :raises ValueError: that is something else
+        :raises ValueError: these are not the message
         """
         if len(body) != self.length or zlib.crc32(body) != self.crc:
             raise ValueError("what is there is not the message")
@@ -51,19 +51,20 @@ class BodyReference(NamedTuple):
 
 
 def refer(journal: int, segment: int, offset: int, blob: bytes, slot: int) -> bytes:
-    """What stands in MSG for a message that a journal has there, with no sequence yet."""
+    """The reference for the MSG column of a message in a journal; its sequence is still to be set."""
     return BodyReference(journal, segment, offset, len(blob), slot, zlib.crc32(blob)).pack()
 
 
 def is_reference(blob: bytes | bytearray | memoryview | None) -> bool:
-    """Whether it says that it is one; it may be damaged."""
+    """Whether this is a reference, which may be damaged."""
     return blob is not None and bytes(blob[: len(REFERENCE_START)]) == REFERENCE_START
 
 
 def read_reference(
     blob: bytes | bytearray | memoryview, sequence: int | None = None, container: str | None = None
 ) -> BodyReference:
-    """
+    """The reference in the MSG column of the row with the ID ``sequence``.
+
     :raises CorruptMessage: it is damaged, or another row's
     """
     data = bytes(blob)
@@ -80,19 +81,19 @@ def _unpacked(data: bytes, sequence: int | None) -> BodyReference:
     magic, version, *fields = _LAYOUT.unpack_from(data)
     found, check = _CHECK.unpack_from(data, SEQUENCE_AT)
     if magic != REFERENCE_START or check != zlib.crc32(data[:SEQUENCE_AT]):
-        raise Malformed("does not fit to its checksum")
+        raise Malformed("does not match its checksum")
     if version != _FORMAT:
-        raise Malformed(f"is of version {version}, and this one reads {_FORMAT}")
+        raise Malformed(f"is of version {version}, and this release reads {_FORMAT}")
     if sequence is not None and found != sequence:
-        raise Malformed(f"is of the row {found}")
+        raise Malformed(f"belongs to the row {found}")
     reference = BodyReference(*fields)
     if reference.slot + 8 > reference.length:
-        raise Malformed("has no place for its sequence")
+        raise Malformed("has no room for its sequence")
     return reference
 
 
-def unread(data: bytes, sequence: int | None, container: str | None) -> BodyInJournal:
-    """The error of whoever reads a row without the journal.
+def body_in_journal(data: bytes, sequence: int | None, container: str | None) -> BodyInJournal:
+    """The error for a row that is read without the journal.
 
     :raises CorruptMessage: the reference is damaged
     """

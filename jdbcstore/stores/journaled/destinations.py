@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.message import Message, MessageId
+from jdbcstore.message.ids import MessageId
+from jdbcstore.message.message import Message
 from jdbcstore.stores.journaled.counting import count_messages, summarize
 from jdbcstore.stores.journaled.operations import Writes
 from jdbcstore.stores.journaled.parts import Parts

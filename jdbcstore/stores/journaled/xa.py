@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from jdbcstore.abc import PreparedTransaction, Reference
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.message import Message, XATransactionId
+from jdbcstore.message.ids import XATransactionId
+from jdbcstore.message.message import Message
 from jdbcstore.stores.journaled.holding import Claims, described
 from jdbcstore.stores.journaled.operations import COMMIT, ROLLBACK
 from jdbcstore.stores.journaled.parts import Parts

@@ -11,7 +11,8 @@ from jdbcstore.database.adapters.sql import Row
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.message import Message, MessageId
+from jdbcstore.message.ids import MessageId
+from jdbcstore.message.message import Message
 from jdbcstore.stores.memory.shelf import Shelf, Stored
 from jdbcstore.stores.memory.state import Held, State, Write
 from jdbcstore.stores.memory.xa import hold_added, hold_taken

@@ -13,7 +13,8 @@ from jdbcstore.errors import (
     SchemaError,
 )
 from jdbcstore.message.destination import Destination, DestinationKind
-from jdbcstore.message.message import Message, MessageId
+from jdbcstore.message.ids import MessageId
+from jdbcstore.message.message import Message
 
 MAX_SEQUENCE = 2**63 - 1
 """What the column ID can hold."""

@@ -11,8 +11,8 @@ from jdbcstore import Destination, Message
 from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits, Version
 from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames, java_text, to_message
 from jdbcstore.errors import ProtocolError
-from jdbcstore.message.body import BodyType
 from jdbcstore.message.ids import MessageId, ProducerId
+from jdbcstore.message.message import BodyType
 from jdbcstore.message.openwire import decode
 from jdbcstore.message.values import Byte, Float, Long, Value
 from tests.support.recordings import all_messages

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from jdbcstore.abc import DurableSubscription, Store
-from jdbcstore.message.body import Body
-from jdbcstore.message.message import Message
+from jdbcstore.message.message import Body, Message
 from tests.support.interop.activemq import Broker
 from tests.support.interop.messages import text
 from tests.support.interop.typed import Json

@@ -7,9 +7,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jdbcstore.message.body import BodyType
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.message import Message
+from jdbcstore.message.message import BodyType, Message
 from jdbcstore.message.values import Byte, Char, Float, Long, Short
 
 Json = dict[str, Any]

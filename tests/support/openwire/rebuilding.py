@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jdbcstore.message.headers import HEADERS
-from jdbcstore.message.message import Message
+from jdbcstore.message.message import HEADERS, Message
 
 
 def rebuilt(message: Message) -> Message:

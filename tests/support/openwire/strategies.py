@@ -6,7 +6,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from jdbcstore.message.body import BodyType
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import (
     BrokerId,
@@ -18,7 +17,7 @@ from jdbcstore.message.ids import (
     SessionId,
     XATransactionId,
 )
-from jdbcstore.message.message import Message
+from jdbcstore.message.message import BodyType, Message
 from jdbcstore.message.values import Byte, Char, Float, Long, Short
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from jdbcstore.errors import CorruptMessage, InvalidMessage
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.headers import HEADERS
-from jdbcstore.message.message import BodyType, ConsumerId, Message, MessageId, ProducerId
+from jdbcstore.message.ids import ConsumerId, MessageId, ProducerId
+from jdbcstore.message.message import HEADERS, BodyType, Message
 from jdbcstore.message.openwire import decode, encode
 from jdbcstore.message.values import Byte, Char, Long
 
@@ -70,13 +70,13 @@ def test_the_type_may_be_said(body: Any, kind: str, read: object) -> None:
     ],
 )
 def test_a_body_of_another_type(body: Any, kind: str) -> None:
-    with pytest.raises(InvalidMessage, match=f"is no body of a {kind} message"):
+    with pytest.raises(InvalidMessage, match=f"cannot be the body of a {kind} message"):
         Message(body, body_type=kind)
 
 
 @pytest.mark.parametrize("body", [5, 1.5, True, object(), {1, 2}])
 def test_what_is_no_body(body: Any) -> None:
-    with pytest.raises(InvalidMessage, match="is no body"):
+    with pytest.raises(InvalidMessage, match="cannot be a body"):
         Message(body)
 
 
@@ -191,7 +191,7 @@ def test_replace_takes_what_the_constructor_takes() -> None:
     message = Message("x")
     for name in (*HEADERS, "properties", "body"):
         assert message.replace(**{name: getattr(message, name)}) == message
-    with pytest.raises(TypeError, match="a message has no colour, size"):
+    with pytest.raises(TypeError, match="a message does not have colour, size"):
         message.replace(size=1, colour=2)
 
 

@@ -17,7 +17,7 @@ import binascii
 import struct
 from typing import NamedTuple
 
-from jdbcstore.message.message import XATransactionId
+from jdbcstore.message.ids import XATransactionId
 
 ADDED, ACKNOWLEDGED = b"+", b"-"
 OURS_ALONE = b"*"

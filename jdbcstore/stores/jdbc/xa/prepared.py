@@ -12,7 +12,7 @@ from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
 from jdbcstore.message.destination import Destination, DestinationKind
-from jdbcstore.message.message import XATransactionId
+from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.jdbc.writer.writer import Writer
 from jdbcstore.stores.jdbc.xa.column import ACKNOWLEDGED, ADDED, OURS_ALONE, Flag, decode_flag
 

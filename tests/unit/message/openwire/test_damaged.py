@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jdbcstore.errors import CorruptMessage
-from jdbcstore.message.body import BodyType
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.message import Message
-from jdbcstore.message.openwire import bodies, decode, encode
+from jdbcstore.message.message import BodyType, Message
+from jdbcstore.message.openwire import decode, encode, wire_format
 from tests.support.recordings import all_messages
 
 pytestmark = pytest.mark.slow
@@ -108,7 +107,7 @@ def test_every_truncation(row: bytes) -> None:
 def test_bytes_behind_the_message(row: bytes) -> None:
     for garbage in (b"\0", b"\1", b"\0\0", b"garbage"):
         assert look_into(row + garbage) is None
-        with pytest.raises(CorruptMessage, match="left over behind it"):
+        with pytest.raises(CorruptMessage, match="it is followed by"):
             decode(framed(row[4:] + garbage))
 
 
@@ -118,9 +117,9 @@ def test_null() -> None:
 
 
 def test_the_error_names_the_row() -> None:
-    with pytest.raises(CorruptMessage, match=r"\(ID 9 of queue://ORDERS\).*it should go on for") as caught:
+    with pytest.raises(CorruptMessage, match=r"\(ID 9 of queue://ORDERS\).*its size field says") as caught:
         decode(b"\0\0\0\7\x1cnot this", sequence=9, container="queue://ORDERS")
-    assert caught.value.reason == "it should go on for 7 bytes and goes on for 9"
+    assert caught.value.reason == "its size field says 7 bytes, and 9 follow"
     assert caught.value.__cause__ is not None
 
 
@@ -168,17 +167,17 @@ HUGE = b"\x7f\xff\xff\xff"
         (BodyType.TEXT, b"abc", "ends within its length"),
         (BodyType.TEXT, b"\0\0\0\2\xc3\x28", "not modified UTF-8"),
         (BodyType.MAP, HUGE, "2147483647 elements"),
-        (BodyType.MAP, b"\0\0\0\1\xff\xffab", "a name ends behind"),
+        (BodyType.MAP, b"\0\0\0\1\xff\xffab", "a name goes beyond"),
         (BodyType.MAP, b"\0\0\0\1\0\1a\x0c" + HUGE, "2147483647 elements"),
         (BodyType.MAP, b"\0\0\0\1\0\1a\x0c\xff\xff\xff\xff", "-1 elements"),
         (BodyType.MAP, b"\0\0\0\1\0\1a\x0d" + HUGE, "does not fit"),
         (BodyType.MAP, b"\0\0\0\1\0\1a\x0a\xff\xff\xff\xfe", "does not fit"),
-        (BodyType.MAP, b"\0\0\0\1\0\1a\x0e", "14 is no tag"),
-        (BodyType.MAP, b"\0\0\0\1\0\1a\0more", "4 bytes are left over"),
+        (BodyType.MAP, b"\0\0\0\1\0\1a\x0e", "14 is not the tag"),
+        (BodyType.MAP, b"\0\0\0\1\0\1a\0more", "followed by 4 more bytes"),
         (BodyType.MAP, b"\0\0\0\1\0\1a\6\0", "a map ends too early"),
         (BodyType.STREAM, b"\5\0", "a stream ends too early"),
         (BodyType.STREAM, b"\x09\0\5ab", "does not fit"),
-        (BodyType.STREAM, b"\x63", "99 is no tag"),
+        (BodyType.STREAM, b"\x63", "99 is not the tag"),
     ],
 )
 def test_damaged_bodies(kind: BodyType, content: bytes, match: str) -> None:
@@ -199,7 +198,7 @@ def test_null_maps_and_texts() -> None:
         (b"\0\0\0\5" + zlib.compress(b"abc"), "should have 5 bytes and inflates to 3"),
         (b"\xff\xff\xff\xff" + zlib.compress(b"abc"), "should have -1 bytes"),
         (b"\0\0\0\3" + zlib.compress(b"abc")[:-2], "ends too early"),
-        (b"\0\0\0\3" + zlib.compress(b"abc") + b"more", "goes on behind its end"),
+        (b"\0\0\0\3" + zlib.compress(b"abc") + b"more", "has bytes after its end"),
         (b"\0\0\0\3" + b"not deflated", "is damaged"),
         (b"\0\0\0\3", "ends too early"),
     ],
@@ -217,8 +216,8 @@ def test_compressed_bytes_end_where_the_length_says() -> None:
     "kind", [BodyType.TEXT, BodyType.BYTES, BodyType.OBJECT, BodyType.MAP, BodyType.STREAM]
 )
 def test_a_zip_bomb_is_not_inflated(kind: BodyType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "MAX_INFLATED", MEBIBYTE)
-    monkeypatch.setattr(bodies, "MAX_INFLATED_VALUES", MEBIBYTE)
+    monkeypatch.setattr(wire_format, "MAX_INFLATED", MEBIBYTE)
+    monkeypatch.setattr(wire_format, "MAX_INFLATED_VALUES", MEBIBYTE)
     bomb = zlib.compress(bytes(64 * MEBIBYTE))
     if kind is BodyType.BYTES:
         bomb = HUGE + bomb
@@ -228,7 +227,7 @@ def test_a_zip_bomb_is_not_inflated(kind: BodyType, monkeypatch: pytest.MonkeyPa
 
 
 def test_as_much_as_the_limit_is_inflated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "MAX_INFLATED", 100)
+    monkeypatch.setattr(wire_format, "MAX_INFLATED", 100)
     message = with_content(BodyType.OBJECT, zlib.compress(bytes(100)), compressed=True)
     assert message.body == bytes(100)
 
@@ -274,21 +273,21 @@ def test_destinations_without_a_name(name: bytes) -> None:
     blob = encode(Message("x", destination=Destination.queue("N" * max(len(name), 1))))
     encoded = len(name).to_bytes(2, "big") + name
     blob = blob.replace(b"\0%c%b" % (max(len(name), 1), b"N" * max(len(name), 1)), encoded)
-    with pytest.raises(CorruptMessage, match="it names no destination"):
+    with pytest.raises(CorruptMessage, match="its destination has no valid name"):
         decode(framed(blob[4:]))
 
 
 @pytest.mark.parametrize("number", [0, 22, 30, 100, 255])
 def test_other_objects_than_messages(number: int) -> None:
-    with pytest.raises(CorruptMessage, match=f"{number} is no type of a message"):
+    with pytest.raises(CorruptMessage, match=f"{number} is not the type of a message"):
         decode(framed(bytes([number]) + bytes(80)))
 
 
 def test_an_object_in_the_wrong_place() -> None:
     blob = encode(Message("x", destination=Destination.queue("Q")))
-    with pytest.raises(CorruptMessage, match="type 124 is where Destination should be"):
+    with pytest.raises(CorruptMessage, match="type 124 instead of a Destination"):
         decode(blob.replace(b"\1\x64\1\0\1Q", b"\1\x7c\1\0\1Q"))
-    with pytest.raises(CorruptMessage, match="77 is no type of an object"):
+    with pytest.raises(CorruptMessage, match="77 is not the type of an object"):
         decode(blob.replace(b"\1\x64\1\0\1Q", b"\1\x4d\1\0\1Q"))
     with pytest.raises(CorruptMessage, match="a name is missing"):
         decode(framed(blob.replace(b"\1\x64\1\0\1Q", b"\1\x64\0")[4:]))

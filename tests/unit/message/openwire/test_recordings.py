@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from jdbcstore.message.message import Message, TransactionId, XATransactionId
+from jdbcstore.message.ids import TransactionId, XATransactionId
+from jdbcstore.message.message import Message
 from jdbcstore.message.openwire import decode, encode, encode_for_store, set_broker_sequence
-from jdbcstore.message.openwire.types import MESSAGE_TYPES
+from jdbcstore.message.openwire.wire_format import MESSAGE_TYPES
 from tests.support.openwire.rebuilding import rebuilt
 from tests.support.recordings import RecordedMessage, all_messages, check_message, postgres, prioritised_topic
 

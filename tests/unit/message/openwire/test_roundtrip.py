@@ -9,7 +9,6 @@ from hypothesis import given, settings
 
 from jdbcstore.errors import CorruptMessage, InvalidMessage
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.headers import HEADERS
 from jdbcstore.message.ids import (
     BrokerId,
     ConnectionId,
@@ -18,16 +17,23 @@ from jdbcstore.message.ids import (
     MessageId,
     ProducerId,
 )
-from jdbcstore.message.message import Message
-from jdbcstore.message.openwire import decode, decoder, encode, encode_for_store, encoder, set_broker_sequence
-from jdbcstore.message.openwire.headers import (
+from jdbcstore.message.message import HEADERS, Message
+from jdbcstore.message.openwire import (
+    decode,
+    decoder,
+    encode,
+    encode_for_store,
+    set_broker_sequence,
+    wire_format,
+)
+from jdbcstore.message.openwire.encoder import (
     encode_any_headers,
     encode_any_tail,
     encode_headers,
+    encode_structure,
     encode_tail,
 )
-from jdbcstore.message.openwire.structures import encode_structure
-from jdbcstore.message.openwire.types import OLD_VERSION, VERSION
+from jdbcstore.message.openwire.wire_format import OLD_VERSION, VERSION
 from tests.support.openwire.rebuilding import rebuilt
 from tests.support.openwire.strategies import messages, plain_messages, without_text_view
 
@@ -83,7 +89,7 @@ def test_short_ways_decode_as_long_ways(message: Message) -> None:
 @given(plain_messages(usual=True))
 def test_short_ways_are_taken(message: Message) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("read_names", "read_headers", "read_tail"):
+        for name in ("_read_names", "_read_headers", "_read_tail"):
             patch.setattr(decoder, name, None)
         assert decode(encode(message)) == message
 
@@ -124,9 +130,9 @@ def test_each_rare_header_alone(header: dict[str, Any], version: int) -> None:
 def compare_ways(blob: bytes, message: Message) -> None:
     short = decode(blob, sequence=12)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoder, "usual_names", lambda *_: None)
-        patch.setattr(decoder, "usual_headers", lambda *_: None)
-        patch.setattr(decoder, "usual_tail", lambda *_: None)
+        patch.setattr(decoder, "_usual_names", lambda *_: None)
+        patch.setattr(decoder, "_usual_headers", lambda *_: None)
+        patch.setattr(decoder, "_usual_tail", lambda *_: None)
         long = decode(blob, sequence=12)
     assert short == long == message
     assert as_decoded(short) == as_decoded(long)
@@ -220,6 +226,8 @@ def test_messages_nest_only_so_deep(monkeypatch: pytest.MonkeyPatch) -> None:
     deeper = Message("around", data_structure=message)
     with pytest.raises(InvalidMessage, match="nested 9 deep"):
         encode(deeper)
-    monkeypatch.setattr(encoder, "MAX_MESSAGE_NESTING", 9)
+    with monkeypatch.context() as patch:
+        patch.setattr(wire_format, "MAX_MESSAGE_NESTING", 9)
+        blob = encode(deeper)
     with pytest.raises(CorruptMessage, match="nested more than 8 deep"):
-        decode(encode(deeper))
+        decode(blob)

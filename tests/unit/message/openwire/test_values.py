@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jdbcstore.message.openwire.primitives import decode_map, decode_values, encode_map, encode_values
-from jdbcstore.message.openwire.types import Malformed
-from jdbcstore.message.openwire.utf import decode_utf, encode_utf, java_length
+from jdbcstore.message.openwire.content import decode_map, decode_utf, decode_values
+from jdbcstore.message.openwire.encoder import encode_map, encode_utf, encode_values, java_length
+from jdbcstore.message.openwire.wire_format import Malformed
 from jdbcstore.message.values import Byte, Char, Float, Long, Short, Value, checked, checked_map, identical
 from tests.support.openwire.strategies import any_character, maps, paired, scalars
 

@@ -1,9 +1,14 @@
-"""Numbers that OpenWire gives to things, and the limits that keep a damaged row harmless."""
+"""Type numbers and tags of OpenWire, and limits that keep a damaged row harmless."""
 
 from __future__ import annotations
 
-from jdbcstore.message.body import BodyType
 from jdbcstore.message.destination import DestinationKind
+from jdbcstore.message.message import BodyType
+
+VERSION = 11
+"""The version that ActiveMQ 5.12 and later store. Version 6, of 5.4 to 5.11, is read and can be written."""
+
+OLD_VERSION = 6
 
 MESSAGE_TYPES = {
     BodyType.MESSAGE: 23,
@@ -27,10 +32,14 @@ DESTINATION_KINDS = {number: kind for kind, number in DESTINATION_TYPES.items()}
 MESSAGE_ID, LOCAL_TRANSACTION_ID, XA_TRANSACTION_ID = 110, 111, 112
 CONNECTION_ID, SESSION_ID, CONSUMER_ID, PRODUCER_ID, BROKER_ID = 120, 121, 122, 123, 124
 
-VERSION = 11
-"""What ActiveMQ 5.12 and later store. Version 6, of 5.4 to 5.11, is read and can be written."""
+# Tags of the values in properties, map bodies and stream bodies.
+NULL, BOOLEAN, BYTE, CHAR, SHORT, INT, LONG, DOUBLE, FLOAT, STRING, BYTES, MAP, LIST, BIG_STRING = range(14)
 
-OLD_VERSION = 6
+BIG_STRING_CHARS = 8191
+"""From this many Java chars on, ActiveMQ writes a string with a length of four bytes."""
+
+MAX_SIZE = 0x7FFF_FFFF
+"""The most bytes of an encoded message."""
 
 MAX_INFLATED = 256 * 1024 * 1024
 """The most bytes that a compressed text, bytes or object body may inflate to."""
@@ -39,8 +48,8 @@ MAX_INFLATED_VALUES = 32 * 1024 * 1024
 """The same for maps and streams, whose values take many times their bytes in memory."""
 
 MAX_MESSAGE_NESTING = 8
-"""How deep a message may be the data structure of another (advisories carry one)."""
+"""How deep messages may be nested as data structures of each other (advisories carry one)."""
 
 
 class Malformed(Exception):
-    """These bytes are not what they should be; leaves the codec as CorruptMessage."""
+    """The bytes are not valid OpenWire; the decoder's callers get a CorruptMessage instead."""
