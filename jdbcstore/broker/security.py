@@ -1,4 +1,4 @@
-"""Who may log in, and what they may read and write."""
+"""Authentication and authorization of clients: by a users file, by ActiveMQ's plug-ins, or none."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from jdbcstore.config.users import TEMPORARY, PluginUser, PluginUsers, UserEntry, read_users
+from jdbcstore.config.users import TEMPORARY, PluginUsers, UserEntry, read_users
 from jdbcstore.errors import ConfigurationError, NotAuthorized
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import ANY_DESCENDANT, DestinationPattern
@@ -24,108 +24,122 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_THREADS = 2
-"""That verify passwords: each takes about a fiftieth of a second, and 19 MiB."""
+_Value = TypeVar("_Value")
+
 REMEMBERED = 300.0
-"""Seconds that a login which was right needs not be verified again."""
+"""Seconds for which a successful login is not verified again."""
+_THREADS = 2
+"""Threads that verify passwords: each verification takes about 20 ms and 19 MiB."""
 _WRONG_LOGIN = "the user name or the password is wrong"
 
 
 class Principal(Protocol):
-    """Who a connection belongs to."""
+    """The authenticated user of a connection."""
 
     @property
     def name(self) -> str: ...
 
     def may_read(self, destination: Destination) -> bool:
-        """Whether it may consume from a destination, all that its wildcards match, every member of it."""
+        """Whether it may consume from a destination: all that its wildcards match, and every member of it."""
 
     def may_write(self, destination: Destination) -> bool:
-        """Whether it may send there."""
+        """Whether it may send to a destination."""
 
     def may_create(self, destination: Destination) -> bool:
-        """Whether it may do either where the broker has nothing yet."""
+        """Whether it may do either if the destination does not exist yet."""
 
 
 class Security(Protocol):
-    """What a connector asks."""
+    """Authenticates clients."""
 
     async def login(self, name: str | None, password: str | None) -> Principal:
-        """Let somebody in.
+        """The principal of a client.
 
         :raises NotAuthorized: the login is wrong
         """
 
-    def close(self) -> None: ...
-
-
-class OpenDoor:
-    """Everybody may do everything: there is no users file."""
-
-    async def login(self, name: str | None, password: str | None) -> Principal:  # noqa: ARG002
-        return _Anyone(name or "")
-
     def close(self) -> None:
-        """Nothing is open."""
-
-
-class _Anyone:
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def may_read(self, destination: Destination) -> bool:  # noqa: ARG002
-        return True
-
-    def may_write(self, destination: Destination) -> bool:  # noqa: ARG002
-        return True
-
-    def may_create(self, destination: Destination) -> bool:  # noqa: ARG002
-        return True
+        """End its threads; no login may be in progress."""
 
 
 class User:
-    """Somebody of the users file, or of ActiveMQ's plug-ins.
-
-    In the file, temporary destinations are everybody's, who knows their names; and who may send to a
-    destination, or consume from it, may be the first to do so.
-    """
+    """A principal with patterns of what it may read, write and create; None is everything."""
 
     __slots__ = ("_create", "_read", "_write", "name")
 
-    def __init__(self, name: str, entry: UserEntry | PluginUser) -> None:
+    def __init__(
+        self,
+        name: str,
+        read: Iterable[Destination] | None = None,
+        write: Iterable[Destination] | None = None,
+        create: Iterable[Destination] | None = None,
+    ) -> None:
         self.name = name
-        everywhere: tuple[Destination, ...] = TEMPORARY
-        self._create: list[DestinationPattern] | None = None
-        if isinstance(entry, PluginUser):
-            everywhere = ()
-            self._create = [*map(DestinationPattern, entry.create)]
-        self._read = [*map(DestinationPattern, (*entry.read, *everywhere))]
-        self._write = [*map(DestinationPattern, (*entry.write, *everywhere))]
+        self._read, self._write, self._create = map(_patterns, (read, write, create))
 
     def may_read(self, destination: Destination) -> bool:
-        return all(_is_covered(one, self._read) for one in destination.members)
+        return _is_covered(destination, self._read)
 
     def may_write(self, destination: Destination) -> bool:
-        return all(_is_covered(one, self._write) for one in destination.members)
+        return _is_covered(destination, self._write)
 
     def may_create(self, destination: Destination) -> bool:
-        return self._create is None or _is_covered(destination, self._create)
+        return _is_covered(destination, self._create)
+
+
+class AllowAll:
+    """No security: everyone may do everything."""
+
+    async def login(self, name: str | None, password: str | None) -> Principal:  # noqa: ARG002
+        return User(name or "")
+
+    def close(self) -> None:
+        """It has no threads."""
+
+
+class _Reloaded(Generic[_Value]):
+    """A value read from files, and read again when one of them has changed. For one thread at a time.
+
+    :param read: returns the value, and the files that it was read from
+    :raises ConfigurationError: it cannot be read; later it keeps its value then
+    """
+
+    def __init__(self, path: Path, read: Callable[[], tuple[_Value, Sequence[Path]]]) -> None:
+        self._path = path
+        self._read = read
+        self._files: Sequence[Path] = (path,)
+        self.value = self._load()
+
+    def reload(self) -> _Value:
+        if self._changed != [*map(_last_change, self._files)]:
+            try:
+                self.value = self._load()
+            except ConfigurationError as error:
+                log.error("the users cannot be read again, and the previous users stay in effect: %s", error)
+            else:
+                log.info("the users were read again from %s", self._path)
+        return self.value
+
+    def _load(self) -> _Value:
+        self._changed = [*map(_last_change, self._files)]  # before reading: a change meanwhile is noticed
+        value, files = self._read()
+        if files != self._files:
+            self._files, self._changed = files, [*map(_last_change, files)]
+        return value
 
 
 class _Remembered:
-    """Logins that were right a while ago: of each user the last one.
+    """The last successful login of each user, for a while.
 
-    What is kept is a hash under a key that only this object has, and drops the passwords with: neither
-    is ever written down. One that is asked for with another entry of the users file is not known.
+    Passwords are kept as hashes with a random key, which is only in this object's memory. A login is
+    forgotten when its entry in the users file has changed.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._logins: dict[str, tuple[bytes, UserEntry, float]] = {}
-        """By name: the hash, the entry that it was verified with, and until when it counts."""
+        """By name: the hash, the entry that it was verified with, and the time until which it counts."""
 
     def has(self, name: str, password: str, entry: UserEntry) -> bool:
         found = self._logins.get(name)
@@ -145,23 +159,22 @@ class _Remembered:
         return hmac.digest(self._key, _bytes(password), "sha256")
 
 
-class Users:
-    """The users file. It is read again when it has changed, so that a new password counts at once.
+class UsersFile:
+    """The users of a TOML file, which is read again when it has changed: a new password counts at once.
 
-    Passwords are verified by threads of its own: it takes a while, by intent. A login that was right is
-    remembered for :data:`REMEMBERED` seconds, so that many clients are let in soon when they come back
-    at once. They are verified in the order they came; who has given up meanwhile is not.
+    Passwords are verified in threads, because argon2 is slow by design. A successful login is remembered
+    for :data:`REMEMBERED` seconds, so that many clients can reconnect quickly. Logins are verified in the
+    order of their arrival, except those of clients that have disconnected meanwhile.
 
-    :raises ConfigurationError: the file cannot be read, or is not one
+    :raises ConfigurationError: the file cannot be read, or is not a users file
     """
 
     def __init__(self, path: Path, *, clock: Clock | None = None) -> None:
         self._path = path
         self._hasher = _make_hasher()
         self._no_user = self._hasher.hash("")
-        """What the password of somebody unknown is held against, so that it takes as long."""
-        self._changed = _last_change(path)
-        self._users: Mapping[str, UserEntry] = read_users(path)
+        """Verified for an unknown user, so that it takes as long as for a known one."""
+        self._users: _Reloaded[Mapping[str, UserEntry]] = _Reloaded(path, lambda: (read_users(path), (path,)))
         self._threads = ThreadPoolExecutor(_THREADS, "jdbcstore-login")
         self._reader = ThreadPoolExecutor(1, "jdbcstore-users")
         self._places = asyncio.Semaphore(_THREADS)
@@ -170,44 +183,42 @@ class Users:
 
     async def login(self, name: str | None, password: str | None) -> Principal:
         loop, login = asyncio.get_running_loop(), (name or "", password or "")
-        # Past those who wait: there may be many whose passwords are wrong.
+        # Before the queue: many logins with wrong passwords may be waiting in it.
         user = await loop.run_in_executor(self._reader, self._recall, *login)
         if user is not None:
             return user
-        async with self._places:  # a client that goes away while it waits here is not verified
+        async with self._places:  # a client that disconnects while it waits here is not verified
             verified = loop.run_in_executor(self._threads, self._login, *login)
             try:
                 return await asyncio.shield(verified)
             except asyncio.CancelledError:
-                # Its thread is busy for as long.
+                # Its thread stays busy until then.
                 await asyncio.gather(verified, return_exceptions=True)
                 raise
 
     def close(self) -> None:
-        """End the threads; nobody may be logging in."""
         self._reader.shutdown(wait=False, cancel_futures=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _recall(self, name: str, password: str) -> User | None:
-        """Who this is, if that was verified not long ago."""
+        """The user, if this login is remembered."""
         with self._reading:
-            self._read_again()
-            entry = self._users.get(name)
+            entry = self._users.reload().get(name)
             if entry is not None and self._remembered.has(name, password, entry):
-                return User(name, entry)
+                return _user(name, entry)
         return None
 
     def _login(self, name: str, password: str) -> User:
         user = self._recall(name, password)
         if user is not None:
             return user
-        entry = self._users.get(name)
+        entry = self._users.value.get(name)
         self._verify(name, password, entry)
         if entry is None:
             raise NotAuthorized(_WRONG_LOGIN)
         with self._reading:
             self._remembered.add(name, password, entry)
-        return User(name, entry)
+        return _user(name, entry)
 
     def _verify(self, name: str, password: str, entry: UserEntry | None) -> None:
         from argon2.exceptions import InvalidHashError, VerificationError
@@ -215,85 +226,60 @@ class Users:
         try:
             self._hasher.verify(self._no_user if entry is None else entry.password_hash, password)
         except InvalidHashError:
-            log.error("the password of %s in %s is no argon2 hash; set it with jdbcstore passwd",
+            log.error("the password of %s in %s is not an argon2 hash; set it with jdbcstore passwd",
                       name, self._path)  # fmt: skip
             raise NotAuthorized(_WRONG_LOGIN) from None
         except VerificationError:
             raise NotAuthorized(_WRONG_LOGIN) from None
 
-    def _read_again(self) -> None:
-        changed = _last_change(self._path)
-        if changed == self._changed:
-            return
-        self._changed = changed
-        try:
-            self._users = read_users(self._path)
-        except ConfigurationError as error:
-            log.error("the users stay as they were: %s", error)
-        else:
-            log.info("%s was read again", self._path)
+
+def _user(name: str, entry: UserEntry) -> User:
+    """In a users file, temporary destinations are open to everyone who knows their names."""
+    return User(name, (*entry.read, *TEMPORARY), (*entry.write, *TEMPORARY))
 
 
-class Plugins:
-    """The security plug-ins of an ``activemq.xml``. Their files are read again when they have changed.
+class PluginSecurity:
+    """The security plug-ins of an ``activemq.xml``, whose files are read again when they have changed.
 
-    :raises ConfigurationError: a file cannot be read, or has a plug-in that cannot be obeyed
+    :raises ConfigurationError: a file cannot be read, or has an unsupported plug-in
     """
 
     def __init__(self, path: Path, environment: Mapping[str, str] = os.environ) -> None:
-        self._path = path
-        self._environment = environment
-        self._plugins = self._read()
-        self._changed = [*map(_last_change, self._plugins.files)]
+        from jdbcstore.config.xml import read_plugin_users
+
+        def read() -> tuple[PluginUsers, Sequence[Path]]:
+            users = read_plugin_users(path, environment)
+            return users, users.files
+
+        self._users = _Reloaded(path, read)
         self._reader = ThreadPoolExecutor(1, "jdbcstore-users")
 
     async def login(self, name: str | None, password: str | None) -> Principal:
         return await asyncio.get_running_loop().run_in_executor(self._reader, self._login, name, password)
 
     def close(self) -> None:
-        """End the thread; nobody may be logging in."""
         self._reader.shutdown(wait=False, cancel_futures=True)
 
     def _login(self, name: str | None, password: str | None) -> User:
-        self._read_again()
-        anonymous = self._plugins.anonymous
-        if name is None and password is None and anonymous is not None:
-            return User(anonymous.name, anonymous)
-        user = self._plugins.users.get(name or "")
-        known = _bytes("" if user is None else user.password)
-        if not hmac.compare_digest(known, _bytes(password or "")) or user is None:
-            raise NotAuthorized(_WRONG_LOGIN)
-        return User(user.name, user)
-
-    def _read_again(self) -> None:
-        changed = [*map(_last_change, self._plugins.files)]
-        if changed == self._changed:
-            return
-        self._changed = changed
-        try:
-            self._plugins = self._read()
-        except ConfigurationError as error:
-            log.error("the users stay as they were: %s", error)
-        else:
-            self._changed = [*map(_last_change, self._plugins.files)]
-            log.info("the security plug-ins of %s were read again", self._path)
-
-    def _read(self) -> PluginUsers:
-        from jdbcstore.config.xml import read_plugin_users
-
-        return read_plugin_users(self._path, self._environment)
+        plugins = self._users.reload()
+        user = plugins.anonymous
+        if name is not None or password is not None or user is None:
+            user = plugins.users.get(name or "")
+            known = _bytes("" if user is None else user.password)
+            if not hmac.compare_digest(known, _bytes(password or "")) or user is None:
+                raise NotAuthorized(_WRONG_LOGIN)
+        return User(user.name, user.read, user.write, user.create)
 
 
 def make_security(users_file: str | None) -> Security:
-    """What the configuration asks for.
+    """The security that a configuration names: none, a users file, or an ``activemq.xml`` with plug-ins.
 
-    :raises ConfigurationError: the users file, or the ``activemq.xml`` with the plug-ins, cannot be read;
-        or it has a plug-in that cannot be obeyed
+    :raises ConfigurationError: the file cannot be read, or has an unsupported plug-in
     """
     if users_file is None:
-        return OpenDoor()
+        return AllowAll()
     path = Path(users_file)
-    return Plugins(path) if path.suffix == ".xml" or _is_xml(path) else Users(path)
+    return PluginSecurity(path) if path.suffix == ".xml" or _is_xml(path) else UsersFile(path)
 
 
 def _is_xml(path: Path) -> bool:
@@ -301,7 +287,7 @@ def _is_xml(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
     except OSError:
-        return False  # which is told where the file is read
+        return False  # reading it will report that
 
 
 def _bytes(text: str) -> bytes:
@@ -317,7 +303,7 @@ def _last_change(path: Path) -> tuple[int, ...]:
 
 
 def hash_password(password: str) -> str:
-    """The argon2id hash of a password, as the users file holds it."""
+    """The argon2id hash of a password, for a users file."""
     return _make_hasher().hash(password)
 
 
@@ -331,8 +317,16 @@ def _make_hasher() -> PasswordHasher:
     return PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 
-def _is_covered(destination: Destination, patterns: Iterable[DestinationPattern]) -> bool:
-    """Whether some pattern matches all that a name with wildcards matches."""
+def _patterns(destinations: Iterable[Destination] | None) -> list[DestinationPattern] | None:
+    return None if destinations is None else [*map(DestinationPattern, destinations)]
+
+
+def _is_covered(destination: Destination, patterns: list[DestinationPattern] | None) -> bool:
+    """Whether each member, including every name that its wildcards match, is matched by one pattern."""
+    return patterns is None or all(_is_member_covered(one, patterns) for one in destination.members)
+
+
+def _is_member_covered(destination: Destination, patterns: list[DestinationPattern]) -> bool:
     *elements, last = destination.name.split(".")
     if last != ANY_DESCENDANT:
         return any(pattern.matches(destination) for pattern in patterns)

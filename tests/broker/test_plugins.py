@@ -10,7 +10,7 @@ import pytest
 
 from jdbcstore import Store, load_config
 from jdbcstore.broker.process.host import BrokerHost
-from jdbcstore.broker.security import Plugins, Principal, make_security
+from jdbcstore.broker.security import PluginSecurity, Principal, make_security
 from jdbcstore.config import Kind, load_file, to_toml
 from jdbcstore.errors import ConfigurationError, NotAuthorized
 from jdbcstore.message.destination import Destination
@@ -190,7 +190,7 @@ def test_users_of_properties_files(write: Write) -> None:
 
 
 def test_a_changed_file_counts_at_once(jaas: Path, write: Write, caplog: pytest.LogCaptureFixture) -> None:
-    security = Plugins(write(JAAS.format("activemq")))
+    security = PluginSecurity(write(JAAS.format("activemq")))
 
     def enters(password: str) -> bool:
         try:
@@ -204,7 +204,7 @@ def test_a_changed_file_counts_at_once(jaas: Path, write: Write, caplog: pytest.
     (jaas / "login.config").unlink()
     assert enters("s3cret-changed")
     security.close()
-    assert "the users stay as they were" in caplog.text
+    assert "the previous users stay in effect" in caplog.text
     assert "s3cret" not in caplog.text
 
 
@@ -292,7 +292,7 @@ def test_what_is_converted_has_no_passwords(write: Write) -> None:
     text = to_toml(load_file(path, {}), path.name)
     assert f'users_file = "{path}"' in text
     assert "s3cret" not in text
-    assert "s3cret" not in repr(Plugins(path)._plugins)
+    assert "s3cret" not in repr(PluginSecurity(path)._users.value)
 
 
 def test_the_example_of_activemq(tmp_path: Path) -> None:

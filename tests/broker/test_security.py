@@ -13,10 +13,10 @@ import pytest
 
 from jdbcstore.broker.security import (
     REMEMBERED,
-    OpenDoor,
+    AllowAll,
     Principal,
     Security,
-    Users,
+    UsersFile,
     hash_password,
     make_security,
 )
@@ -36,8 +36,8 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def users(file: Path) -> Iterator[Users]:
-    users = Users(file)
+def users(file: Path) -> Iterator[UsersFile]:
+    users = UsersFile(file)
     yield users
     users.close()
 
@@ -46,7 +46,7 @@ def login(security: Security, name: str | None, password: str | None) -> Princip
     return asyncio.run(security.login(name, password))
 
 
-def test_a_login(users: Users) -> None:
+def test_a_login(users: UsersFile) -> None:
     assert login(users, "alice", SECRET).name == "alice"
 
 
@@ -55,7 +55,7 @@ def test_a_login(users: Users) -> None:
     [("alice", "wrong"), ("alice", ""), ("alice", None), ("bob", SECRET), ("", ""), (None, None)],
 )
 def test_a_wrong_login_says_nothing_of_what_is_wrong(
-    users: Users, name: str | None, password: str | None
+    users: UsersFile, name: str | None, password: str | None
 ) -> None:
     with pytest.raises(NotAuthorized, match=r"^the user name or the password is wrong$"):
         login(users, name, password)
@@ -63,7 +63,7 @@ def test_a_wrong_login_says_nothing_of_what_is_wrong(
 
 def test_a_hash_that_is_none(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_user(file, "alice", SECRET)
-    users = Users(file)
+    users = UsersFile(file)
     with pytest.raises(NotAuthorized):
         login(users, "alice", SECRET)
     users.close()
@@ -72,7 +72,7 @@ def test_a_hash_that_is_none(file: Path, caplog: pytest.LogCaptureFixture) -> No
     assert SECRET not in caplog.text
 
 
-def test_the_loop_turns_while_passwords_are_verified(users: Users) -> None:
+def test_the_loop_turns_while_passwords_are_verified(users: UsersFile) -> None:
     async def main() -> int:
         logins = [asyncio.create_task(users.login("alice", SECRET)) for _ in range(10)]
         turns = 0
@@ -86,7 +86,7 @@ def test_the_loop_turns_while_passwords_are_verified(users: Users) -> None:
     assert asyncio.run(main()) > 50
 
 
-def test_rights(users: Users) -> None:
+def test_rights(users: UsersFile) -> None:
     alice = login(users, "alice", SECRET)
 
     def reads(text: str) -> bool:
@@ -108,7 +108,7 @@ def test_rights(users: Users) -> None:
 def test_all_rights(file: Path) -> None:
     write_user(file, "root", hash_password(SECRET))
     assert tuple(map(str, read_users(file)["root"].read)) == EVERYTHING
-    users = Users(file)
+    users = UsersFile(file)
     root = login(users, "root", SECRET)
     users.close()
 
@@ -117,7 +117,7 @@ def test_all_rights(file: Path) -> None:
 
 def test_no_rights_without_any(file: Path) -> None:
     file.write_text(f'[users.bob]\npassword = "{hash_password(SECRET)}"\n')
-    users = Users(file)
+    users = UsersFile(file)
     bob = login(users, "bob", SECRET)
     users.close()
 
@@ -125,19 +125,21 @@ def test_no_rights_without_any(file: Path) -> None:
     assert not bob.may_write(Destination.parse("ORDERS"))
 
 
-def test_a_changed_file_counts_at_once(users: Users, file: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_changed_file_counts_at_once(
+    users: UsersFile, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     write_user(file, "bob", hash_password(SECRET))
     assert login(users, "bob", SECRET).name == "bob"
 
     file.write_text("this is not TOML")
     assert login(users, "bob", SECRET).name == "bob"
-    assert "the users stay as they were" in caplog.text
+    assert "the previous users stay in effect" in caplog.text
 
 
 def test_without_a_file_everybody_may_do_everything() -> None:
     door = make_security(None)
 
-    assert isinstance(door, OpenDoor)
+    assert isinstance(door, AllowAll)
     anyone = login(door, None, None)
     assert anyone.may_read(Destination.parse(">"))
     assert anyone.may_write(Destination.parse("A"))
@@ -158,7 +160,7 @@ def test_a_wrong_file(tmp_path: Path, text: str, complaint: str) -> None:
     path = tmp_path / "users.toml"
     path.write_text(text)
     with pytest.raises(ConfigurationError, match=complaint):
-        Users(path)
+        UsersFile(path)
 
 
 def test_no_file(tmp_path: Path) -> None:
@@ -186,7 +188,7 @@ def test_a_new_file_is_its_owner_s(file: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_login_of_nobody_takes_as_long(users: Users) -> None:
+def test_a_login_of_nobody_takes_as_long(users: UsersFile) -> None:
     def seconds(name: str) -> float:
         began = time.perf_counter()
         with pytest.raises(NotAuthorized):
@@ -199,7 +201,7 @@ def test_a_login_of_nobody_takes_as_long(users: Users) -> None:
 class Counted:
     """A hasher that counts what it verifies, and can be told to wait."""
 
-    def __init__(self, users: Users) -> None:
+    def __init__(self, users: UsersFile) -> None:
         self._hasher = users._hasher
         users._hasher = self  # type: ignore[assignment]
         self.passwords: list[str] = []
@@ -214,7 +216,7 @@ class Counted:
 
 def test_a_login_that_was_right_is_remembered_for_a_while(file: Path) -> None:
     clock = FakeClock()
-    users = Users(file, clock=clock)
+    users = UsersFile(file, clock=clock)
     counted = Counted(users)
     try:
         for _ in range(5):
@@ -235,7 +237,7 @@ def test_a_login_that_was_right_is_remembered_for_a_while(file: Path) -> None:
         users.close()
 
 
-def test_what_was_remembered_is_forgotten_with_the_password(users: Users, file: Path) -> None:
+def test_what_was_remembered_is_forgotten_with_the_password(users: UsersFile, file: Path) -> None:
     assert login(users, "alice", SECRET).name == "alice"
     write_user(file, "alice", hash_password("another"), ["A"])
     with pytest.raises(NotAuthorized):
@@ -243,7 +245,7 @@ def test_what_was_remembered_is_forgotten_with_the_password(users: Users, file: 
     assert login(users, "alice", "another").may_read(Destination.parse("A"))
 
 
-def test_logins_of_clients_that_have_given_up_are_not_verified(users: Users) -> None:
+def test_logins_of_clients_that_have_given_up_are_not_verified(users: UsersFile) -> None:
     counted = Counted(users)
     counted.go_on.clear()
 
@@ -264,7 +266,7 @@ def test_logins_of_clients_that_have_given_up_are_not_verified(users: Users) -> 
     assert 1 <= len(counted.passwords[2:]) <= 2
 
 
-def test_who_is_known_does_not_wait_for_those_who_are_not(users: Users) -> None:
+def test_who_is_known_does_not_wait_for_those_who_are_not(users: UsersFile) -> None:
     counted = Counted(users)
 
     async def main() -> None:

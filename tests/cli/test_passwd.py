@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from jdbcstore.broker.security import Users
+from jdbcstore.broker.security import UsersFile
 from tests.support.cli.command_line import CommandLine
 
 SECRET = b"two pints\n"
@@ -23,7 +23,7 @@ def test_a_user_is_added_and_changed(local: CommandLine, tmp_path: Path) -> None
     assert 'read = ["ORDERS.>"]' in text
     assert 'write = ["REPLIES"]' in text
     assert "two pints" not in text
-    users = Users(file)
+    users = UsersFile(file)
     assert asyncio.run(users.login("alice", "other")).name == "alice"
     users.close()
 

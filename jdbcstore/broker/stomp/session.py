@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from jdbcstore.broker.api import Promise, Subscription
+from jdbcstore.broker.notices import BoundedLog
 from jdbcstore.broker.security import Principal
 from jdbcstore.broker.stomp.frames import Frame, FrameReader, Version, encode, escape, required
 from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames, to_message
@@ -201,23 +202,22 @@ class Session:
 
     def flushed(self) -> None:
         """The output has been passed to the transport."""
-        written, self._written = self._written, []
-        for consumer in written:
-            done = consumer.flushed()
-            if done is not None:
-                self._track(done, None, fatal=True)
+        if self._written:
+            written = [*self._written]
+            self._written.clear()
+            for consumer in written:
+                done = consumer.flushed()
+                if done is not None:
+                    self._track(done, None, fatal=True)
 
     def closed(self) -> None:
         """The connection has been closed, by either side."""
         self.ended = self._failed = True
         self._release()
         if self._principal is not None:
-            self.service.logins.log(
-                *(log, logging.INFO, self._log_fields),
-                "connection %s of %s has ended after %.1f seconds and %d messages sent: %s",
-                *(self.connection_id, self.link.peer, time.monotonic() - self._began, self._sent),
-                self.end_reason,
-            )
+            seconds = time.monotonic() - self._began
+            text = "has ended after %.1f seconds and %d messages sent: %s"
+            self._log(self.service.logins, logging.INFO, text, seconds, self._sent, self.end_reason)
 
     def end(self, last_frame: bytes) -> None:
         """Take no more frames; write the last and close once everything under way is done and answered."""
@@ -250,9 +250,7 @@ class Session:
             text = str(error)
             # A client can repeat other protocol errors as often as it likes.
             level = logging.INFO if fatal or not isinstance(error, ProtocolError) else logging.DEBUG
-            line = "connection %s of %s: ERROR sent to the client: %s"
-            values = (self.connection_id, self.link.peer, text)
-            self.service.errors.log(log, level, self._log_fields, line, *values)
+            self._log(self.service.errors, level, "is sent an ERROR: %s", text)
             self.end_reason = text if fatal else self.end_reason
         else:
             fatal = True
@@ -278,22 +276,6 @@ class Session:
             self._subscribing.add_done_callback(_close_late)
             self._subscribing = None
         self._broker.disconnected(self.connection_id)
-
-    # Owner of its consumers.
-
-    @property
-    def paused(self) -> bool:
-        return self.link.paused
-
-    def write(self, data: bytes) -> None:
-        self.link.write(data)
-
-    def written(self, consumer: StompConsumer) -> None:
-        self._written.append(consumer)
-
-    def forget(self, consumer: StompConsumer, error: Exception) -> None:
-        self._subscriptions.remove(consumer)
-        self.fail(error)
 
     # Replies.
 
@@ -368,18 +350,17 @@ class Session:
         fatal: bool = False,
     ) -> None:
         """Call ``then`` with the result; take no other frame before."""
+
+        def resume(done: Future[_Result]) -> None:
+            self._waiting = False
+            self._finish(then, receipt, fatal, done)
+            self.link.wake()
+
         if done.done():
             self._finish(then, receipt, fatal, done)
         else:
             self._waiting = True
-            done.add_done_callback(partial(self._waited, then, receipt, fatal))
-
-    def _waited(
-        self, then: Callable[[_Result], Any], receipt: str | None, fatal: bool, done: Future[_Result]
-    ) -> None:
-        self._waiting = False
-        self._finish(then, receipt, fatal, done)
-        self.link.wake()
+            done.add_done_callback(resume)
 
     def _finish(
         self, then: Callable[[_Result], Any], receipt: str | None, fatal: bool, done: Future[_Result]
@@ -450,11 +431,9 @@ class Session:
             answer += [("response-id", request), ("receipt-id", request)]
         self.link.write(encode("CONNECTED", answer, self.version) + _EOL)
         self.link.logged_in(heart_beats)
-        self.service.logins.log(
-            *(log, logging.INFO, {**self._log_fields, "user": principal.name}),
-            "connection %s of %s: %r is logged in, STOMP %s, client-id %r",
-            *(self.connection_id, self.link.peer, principal.name, self.version, client_id),
-        )
+        text = "is logged in as %r, STOMP %s, client-id %r"
+        values = (principal.name, self.version, client_id)
+        self._log(self.service.logins, logging.INFO, text, *values, user=principal.name)
 
     def _send(self, frame: Frame, receipt: str | None) -> None:
         headers = frame.headers
@@ -493,7 +472,9 @@ class Session:
         if any(_OF_VIRTUAL.matches(member) for member in request.destination.members):
             self.service.warn_once(_NO_VIRTUAL_TOPICS)
         consumer = StompConsumer(
-            self, request, ack_mode(headers), subscription_id, self._frames, self.version, prefix
+            *(self.link, request, ack_mode(headers), subscription_id, self._frames, self.version, prefix),
+            on_written=self._written.append,
+            on_end=self._subscription_ended,
         )
         self._subscribing = self._broker.subscribe(request, consumer)
         self._wait_for(self._subscribing, partial(self._subscribed, consumer, receipt), receipt)
@@ -504,6 +485,10 @@ class Session:
         self._subscriptions.add(consumer)
         self._log_subscription(consumer, "subscribes to")
         self._answer(receipt)
+
+    def _subscription_ended(self, consumer: StompConsumer, error: Exception) -> None:
+        self._subscriptions.remove(consumer)
+        self.fail(error)
 
     def _unsubscribe(self, frame: Frame, receipt: str | None) -> None:
         headers = frame.headers
@@ -533,11 +518,9 @@ class Session:
         return self._subscriptions.of(destination)
 
     def _unsubscribed(self, name: str, receipt: str | None) -> None:
-        self.service.subscribing.log(
-            *(log, logging.INFO, {**self._log_fields, "subscription": name[:_LONGEST_NAME]}),
-            "connection %s of %s deletes the durable subscription %s of %s",
-            *(self.connection_id, self.link.peer, name[:_LONGEST_NAME], self._client_id),
-        )
+        short, text = name[:_LONGEST_NAME], "deletes the durable subscription %s of %s"
+        values = (short, self._client_id)
+        self._log(self.service.subscribing, logging.INFO, text, *values, subscription=short)
         self._answer(receipt)
 
     def _ack(self, frame: Frame, receipt: str | None) -> None:
@@ -606,16 +589,23 @@ class Session:
 
     # Log.
 
-    @property
-    def _log_fields(self) -> dict[str, str]:
-        return {"connection": self.connection_id, "peer": self.link.peer}
+    def _log(self, lines: BoundedLog, level: int, text: str, *values: object, **fields: str) -> None:
+        """Log a line about this connection, with fields for structured logs."""
+        fields = {"connection": self.connection_id, "peer": self.link.peer, **fields}
+        lines.log(
+            log, level, fields, f"connection %s of %s {text}", *(self.connection_id, self.link.peer), *values
+        )
 
     def _log_refused(self, user: str, login: Future[Principal]) -> None:
         if not login.cancelled() and isinstance(error := login.exception(), NotAuthorized):
-            self.service.refusals.log(
-                *(log, logging.WARNING, {**self._log_fields, "user": user[:_LONGEST_NAME]}),
-                "connection %s of %s: the login of %r is refused: %s",
-                *(self.connection_id, self.link.peer, user[:_LONGEST_NAME], error),
+            short = user[:_LONGEST_NAME]
+            self._log(
+                self.service.refusals,
+                logging.WARNING,
+                "is refused the login %r: %s",
+                short,
+                error,
+                user=short,
             )
 
     def _log_subscription(self, consumer: StompConsumer, does: str) -> None:
@@ -626,12 +616,11 @@ class Session:
             how += ", with a selector"
         if request.browser:
             how += ", as a browser"
-        name = (request.subscription_name or consumer.subscription_id or "")[:_LONGEST_NAME]
-        self.service.subscribing.log(
-            *(log, logging.INFO),
-            {**self._log_fields, "destination": str(request.destination), "subscription": name},
-            "connection %s of %s %s %s, ack %s%s",
-            *(self.connection_id, self.link.peer, does, request.destination, consumer.mode.value, how),
+        self._log(
+            *(self.service.subscribing, logging.INFO, "%s %s, ack %s%s"),
+            *(does, request.destination, consumer.mode.value, how),
+            destination=str(request.destination),
+            subscription=(request.subscription_name or consumer.subscription_id or "")[:_LONGEST_NAME],
         )
 
 

@@ -7,7 +7,7 @@ import itertools
 import logging
 from asyncio import Future
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Protocol
 
@@ -87,8 +87,8 @@ def _flag(headers: Mapping[str, str], name: str) -> bool:
     return headers.get(name, "").strip().lower() == "true"
 
 
-class Owner(Protocol):
-    """The session, as its consumers see it."""
+class Output(Protocol):
+    """The connection, as its consumers see it."""
 
     @property
     def paused(self) -> bool:
@@ -96,41 +96,41 @@ class Owner(Protocol):
 
     def write(self, data: bytes) -> None: ...
 
-    def written(self, consumer: StompConsumer) -> None:
-        """Have :meth:`StompConsumer.flushed` called once the output has been passed to the transport."""
-
-    def forget(self, consumer: StompConsumer, error: Exception) -> None:
-        """Remove a subscription that the broker has ended."""
-
 
 class StompConsumer:
     """One subscription of a client: the broker's :class:`~jdbcstore.broker.api.Consumer`.
 
     :param ack_prefix: the first part of the keys that the client acknowledges by, in version 1.2
+    :param on_written: has :meth:`flushed` called once the output has been passed to the transport
+    :param on_end: called when the broker has ended the subscription
     """
 
     __slots__ = (
-        "_auto", "_frames", "_in_transaction", "_line", "_numbers", "_owner", "_pending",
-        "_subscription", "_version", "ack_prefix", "mode", "request", "subscription_id",
+        "_auto", "_frames", "_in_transaction", "_line", "_numbers", "_on_end", "_on_written", "_output",
+        "_pending", "_subscription", "_version", "ack_prefix", "mode", "request", "subscription_id",
     )  # fmt: skip
 
     def __init__(
         self,
-        owner: Owner,
+        output: Output,
         request: SubscriptionRequest,
         mode: AckMode,
         subscription_id: str | None,
         frames: MessageFrames,
         version: Version,
         ack_prefix: str,
+        on_written: Callable[[StompConsumer], None],
+        on_end: Callable[[StompConsumer, Exception], None],
     ) -> None:
         self.request = request
         self.mode = mode
         self.subscription_id = subscription_id
-        self._owner = owner
+        self.ack_prefix = ack_prefix
+        self._output = output
         self._frames = frames
         self._version = version
-        self.ack_prefix = ack_prefix
+        self._on_written = on_written
+        self._on_end = on_end
         self._line = frames.line("subscription", subscription_id)
         self._numbers = itertools.count(1)
         self._subscription: Subscription | None = None
@@ -156,7 +156,7 @@ class StompConsumer:
     def open(self, subscription: Subscription) -> None:
         """The broker has accepted the subscription: deliveries follow."""
         self._subscription = subscription
-        if self._owner.paused:
+        if self._output.paused:
             subscription.pause()
 
     def deliver(self, delivery: Delivery) -> None:
@@ -173,9 +173,9 @@ class StompConsumer:
 
     def _deliver(self, delivery: Delivery) -> None:
         if self.mode is AckMode.AUTO:
-            self._owner.write(self._frames.encode(delivery, self._line))
+            self._output.write(self._frames.encode(delivery, self._line))
             if not self._auto:
-                self._owner.written(self)
+                self._on_written(self)
             self._auto.append(delivery)
             return
         if self._version is Version.V1_2:
@@ -183,15 +183,15 @@ class StompConsumer:
             ack = f"ack:{self.ack_prefix}{key}\n"
         else:
             key, ack = str(delivery.message.message_id), ""
-        self._owner.write(self._frames.encode(delivery, self._line, ack))
+        self._output.write(self._frames.encode(delivery, self._line, ack))
         self._pending[key] = delivery
 
     def browsed(self) -> None:
-        self._owner.write(self._frames.end_of_browser(self._line, self.request.destination))
+        self._output.write(self._frames.end_of_browser(self._line, self.request.destination))
 
     def end(self, error: Exception) -> None:
         # Not in this call: the broker is in the middle of its work.
-        asyncio.get_running_loop().call_soon(self._owner.forget, self, error)
+        asyncio.get_running_loop().call_soon(self._on_end, self, error)
 
     def flushed(self) -> Future[None] | None:
         """Acknowledge the deliveries in mode ``auto``: they have been passed to the transport."""

@@ -419,12 +419,12 @@ def test_the_log_says_who_came_what_they_consumed_and_why_they_went(
     assert {record.connection for record in told[:1]} == {told[0].connection}
     texts = [record.getMessage() for record in told]
     for part in (
-        "'someone' is logged in",
+        "is logged in as 'someone'",
         "subscribes to queue://Q, ack auto, with a selector",
         "which is max_subscriptions",
         "unsubscribes from queue://Q",
         "has ended after",
-        "the login of 'mallory' is refused",
+        "is refused the login 'mallory'",
     ):
         assert len([text for text in texts if part in text]) == 1, (part, texts)
     assert any(text.endswith("1 messages sent: DISCONNECT") for text in texts)

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from jdbcstore import Store
 from jdbcstore.broker.engine import Engine, Policies
-from jdbcstore.broker.security import OpenDoor, Security
+from jdbcstore.broker.security import AllowAll, Security
 from jdbcstore.broker.stomp.connector import Connector
 from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits, Version, encode
 from jdbcstore.broker.stomp.service import Service
@@ -40,7 +40,7 @@ class Served:
     ) -> None:
         self._store = store
         self._policies = policies
-        self._security = security or OpenDoor()
+        self._security = security or AllowAll()
         self._on_store_error = on_store_error
         self._populate_user_id = populate_user_id
         self._config = ConnectorConfig(**{"uri": "stomp://127.0.0.1:0", **config})
