@@ -1,1 +1,1 @@
-"""The store in other people's brokers."""
+"""Plug-ins that use a store in brokers of other projects."""

@@ -16,7 +16,7 @@ from coilmq.store.memory import MemoryQueue
 
 import jdbcstore
 from jdbcstore.errors import ConfigurationError
-from jdbcstore.plugins.coilmq import KeepingQueueManager, make_store
+from jdbcstore.plugins.coilmq import DurableQueueManager, make_store
 from tests.support.interop.stomp import Frame, Wire
 from tests.support.polling import wait_until
 
@@ -177,7 +177,7 @@ def test_transaction(tmp_path: Path, clients: ExitStack) -> None:
 
 def test_manager_wants_our_store() -> None:
     with pytest.raises(ConfigurationError, match=r"qstore\.factory"):
-        KeepingQueueManager(store=MemoryQueue())
+        DurableQueueManager(store=MemoryQueue())
 
 
 def test_no_store_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, Self
+from contextlib import AbstractContextManager, suppress
+from typing import Any
 
 import stomp
 from stomp.exception import StompException
@@ -48,7 +48,7 @@ class _Connection(stomp.ConnectionListener):  # type: ignore[misc]
         self.receipts.put(None)
 
 
-class Client:
+class Client(AbstractContextManager["Client"]):
     """One connection at a time to the broker at a local port, whichever process that is now."""
 
     def __init__(self, port: int) -> None:
@@ -127,14 +127,8 @@ class Client:
                     self._current.connection.subscribe(**self._subscription)
         return self._current
 
-    def close(self) -> None:
+    def __exit__(self, *_exc: object) -> None:
         """Disconnect; every request has been confirmed."""
         if self._current is not None:
             with suppress(*_LOST):
                 self._current.connection.disconnect()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self.close()

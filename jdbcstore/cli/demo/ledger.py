@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS sent (
@@ -58,20 +58,15 @@ class Outcome:
         return wrong == 0 and self.sent == self.acknowledged == self.received
 
 
-class Ledger:
-    """One process's connection to the ledger."""
+class Ledger(AbstractContextManager["Ledger"]):
+    """One process's connection to the ledger, which the first one creates."""
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode=WAL")
         # Its writers are not killed, and a crash of the machine ends the demo.
         self._connection.execute("PRAGMA synchronous=OFF")
-
-    @classmethod
-    def create(cls, path: Path) -> Self:
-        ledger = cls(path)
-        ledger._connection.executescript(_SCHEMA)
-        return ledger
+        self._connection.executescript(_SCHEMA)
 
     def sending(self, message_id: str, acknowledged: str | None) -> None:
         """Record that a message is about to be sent, and that the previous one was acknowledged."""
@@ -107,14 +102,8 @@ class Ledger:
         row: Sequence[int] = self._connection.execute(sql).fetchone()
         return row
 
-    def close(self) -> None:
-        self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_exc: object) -> None:
-        self.close()
+        self._connection.close()
 
 
 _COUNTS = """

@@ -10,10 +10,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 from jdbcstore import JdbcStore
 from jdbcstore.cli.demo.ledger import Counts, Ledger, Outcome
@@ -27,7 +27,7 @@ class ProcessFailed(Exception):
     """A process of the demo ended unexpectedly, or the run stalled."""
 
 
-class Process:
+class Process(AbstractContextManager["Process"]):
     """A worker in a process of its own.
 
     It ends when its standard input does, so it does not outlive the process that started it.
@@ -69,9 +69,6 @@ class Process:
         """Kill it with SIGKILL, which it cannot handle."""
         self._popen.send_signal(signal.SIGKILL)
         self._popen.wait()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_exc: object) -> None:
         self.kill()
@@ -130,7 +127,6 @@ def run(plan: Plan, listener: Listener) -> Outcome:
 
     :raises ProcessFailed: a process ended unexpectedly, or there was no progress for 90 seconds
     """
-    Ledger.create(plan.ledger).close()
     with ExitStack() as stack:
         _Run(plan, listener, stack).run()
     with JdbcStore(plan.url, read_only=True) as store:

@@ -12,7 +12,7 @@ from jdbcstore.cli.demo.ledger import Counts, Ledger, Outcome
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.create(tmp_path / "ledger.db") as ledger:
+    with Ledger(tmp_path / "ledger.db") as ledger:
         yield ledger
 
 
