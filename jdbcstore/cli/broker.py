@@ -22,7 +22,7 @@ from jdbcstore.cli.output import journal_progress, printable
 from jdbcstore.cli.settings import Command, Settings, with_locker
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import LOG_FORMATS, STOMP, STOMP_TLS, ConnectorConfig
-from jdbcstore.config.io_handler import LeaseLockerIOExceptionHandlerConfig
+from jdbcstore.config.locker import LeaseLockerIOExceptionHandlerConfig
 from jdbcstore.config.users import write_user
 from jdbcstore.errors import ConfigurationError, NotMaster
 

@@ -104,7 +104,7 @@ def _opening(configuration: Configuration, *, read_only: bool, progress: Progres
 def _database(configuration: Configuration, *, must_exist: bool = False) -> Database:
     from jdbcstore.database.engine import Database
 
-    with configuration.placing():
+    with configuration.locating_errors():
         url, user, password = configuration.login()
         return Database(url, configuration.store, user=user, password=password, must_exist=must_exist)
 

@@ -124,7 +124,7 @@ def report(settings: Settings, output: Path) -> None:
 
         time = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         taken = [*sections(views.spark)]
-    text = page(taken, str(configuration.data_source.shown().url), time)
+    text = page(taken, str(configuration.data_source.masked().url), time)
     output.write_text(text, encoding="utf-8")
     facts = {"file": str(output), "rows": {section.name: len(section.rows) for section in taken}}
     settings.print(facts, f"wrote {output} with {counted(len(taken), 'plot')}")

@@ -1,4 +1,4 @@
-"""The broker's own part: where clients connect, who they are, and what they may use."""
+"""The options of the broker: its connectors, limits and users."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from jdbcstore.config.fields import check, option
+from jdbcstore.config.fields import Options, check, option
 from jdbcstore.errors import ConfigurationError
 
 STOMP_PORT = 61613
@@ -16,16 +16,16 @@ LOG_FORMATS = ("text", "json")
 
 
 class Address(NamedTuple):
-    """Where a server listens; port 0 is any that is free."""
+    """The host and port that a server listens on; port 0 is any free port."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str, option: str) -> Address:
-        """``HOST:PORT``, an IPv6 address in brackets.
+        """``HOST:PORT``, with an IPv6 address in brackets.
 
-        :raises ConfigurationError: it is neither
+        :raises ConfigurationError: the string, the value of ``option``, has another form
         """
         try:
             parts = urlsplit(f"//{text}")
@@ -40,7 +40,7 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether only this machine reaches the address."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -51,36 +51,43 @@ class Address(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectorConfig:
-    """An address for clients, and what one of them may use there."""
+class ConnectorConfig(Options):
+    """An address for clients, and the limits of a connection; ActiveMQ's ``transportConnector``.
+
+    Durations are seconds, sizes bytes. In ActiveMQ most are parameters of the connector's URI, in camelCase.
+
+    :raises ConfigurationError: the address cannot be used, or a file that TLS needs is not named
+    """
 
     uri: str = f"{STOMP}://127.0.0.1:{STOMP_PORT}"
-    """``stomp://HOST:PORT``, or ``stomp+ssl://`` for TLS."""
+    """``stomp://HOST:PORT``, or ``stomp+ssl://HOST:PORT`` for TLS."""
     name: str | None = None
+    """A name for logs; None is the URI."""
     maximum_connections: int = option(10_000, at_least=1)
-    """Those beyond are refused."""
+    """Connections accepted at a time; further ones are refused."""
     max_frame_size: int = option(100 * 1024 * 1024, at_least=1024, size=True)
-    """Bytes of a frame's body."""
+    """Bytes of a frame's body. Also ActiveMQ's ``maxDataLength``."""
     max_header_length: int = option(10 * 1024, at_least=64, size=True)
     """Bytes of one header of a frame."""
     max_headers: int = option(1000, at_least=1)
     """Headers of a frame."""
     max_subscriptions: int = option(1000, at_least=1)
-    """Of one connection."""
+    """Subscriptions of a connection. Not in ActiveMQ."""
     connect_attempt_timeout: float = option(30.0, at_least=0, milliseconds=True)
-    """Until a client must have sent its CONNECT; 0 is for ever."""
+    """Seconds within which a client must send its CONNECT frame; 0 means unlimited."""
     idle_timeout: float = option(0.0, at_least=0, milliseconds=True)
-    """How long a client may say nothing and be told nothing; 0 is for ever."""
+    """Seconds without traffic in either direction after which a connection is closed; 0 is never. Not in
+    ActiveMQ."""
     virtual_hosts: str | None = None
-    """What clients may call the broker in CONNECT, with commas between; None is anything."""
+    """Values of CONNECT's ``host`` that are accepted, separated by commas; None is any. Not in ActiveMQ."""
     certificate: str | None = None
-    """For TLS: a PEM file with the certificate and those behind it."""
+    """For TLS: a PEM file with the certificate and its chain. In ActiveMQ a key store, as are the next."""
     private_key: str | None = None
-    """For TLS: a PEM file with its key; None is the file of the certificate."""
+    """For TLS: a PEM file with the private key; None is the file of the certificate."""
     trusted_certificates: str | None = None
-    """For TLS: a PEM file with the authorities of clients' certificates."""
+    """For TLS: a PEM file with the authorities that sign clients' certificates."""
     need_client_auth: bool = False
-    """Whether a client must have a certificate of one of these."""
+    """For TLS: whether a client must have a certificate signed by one of them."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -90,10 +97,10 @@ class ConnectorConfig:
             )
         Address.parse(self.uri.partition("://")[2], "uri")
         if self.is_tls and self.certificate is None:
-            raise ConfigurationError(f"{self.uri} needs a certificate: a PEM file", option="certificate")
+            raise ConfigurationError(f"{self.uri} needs a certificate; name a PEM file", option="certificate")
         if self.need_client_auth and self.trusted_certificates is None:
             raise ConfigurationError(
-                "need_client_auth needs trusted_certificates: a PEM file with the authorities",
+                "need_client_auth needs trusted_certificates; name a PEM file with the authorities",
                 option="trusted_certificates",
             )
 
@@ -111,34 +118,40 @@ class ConnectorConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig:
-    """What ``jdbcstore broker`` does beside its store."""
+class BrokerConfig(Options):
+    """The options of ``jdbcstore broker`` beside its store; sizes are bytes.
+
+    Unless said otherwise, an option is the attribute of the same name in camelCase of ActiveMQ's ``broker``.
+    """
 
     persistent: bool = True
-    """Whether messages outlive the broker; else it keeps them in memory, whatever the URL is."""
+    """Whether messages survive a restart; else they are kept in memory, whatever the URL is."""
     connectors: tuple[ConnectorConfig, ...] = ()
-    """Where clients connect; none is one of STOMP on this machine alone."""
+    """The addresses for clients; without any, STOMP on this machine only. ActiveMQ's
+    ``transportConnectors``."""
     users_file: str | None = None
-    """Who may log in, and what they may do; None lets everybody in who reaches the broker."""
+    """The file with users and their permissions; None lets every client in. ActiveMQ's security plug-ins."""
     health: str | None = None
-    """HOST:PORT of liveness and readiness over HTTP; None serves neither."""
+    """HOST:PORT of liveness and readiness over HTTP; None serves neither. Not in ActiveMQ."""
     memory_limit: int = option(64 * 1024 * 1024, at_least=1024 * 1024, size=True)
-    """Bytes of messages in memory, of all destinations; ActiveMQ's memoryUsage."""
+    """Bytes of messages in memory, of all destinations; ActiveMQ's ``memoryUsage``."""
     temp_limit: int = option(10 * 1024 * 1024 * 1024, at_least=1024 * 1024, size=True)
-    """Bytes of messages in temporary files, of all destinations; ActiveMQ's tempUsage."""
+    """Bytes of messages in temporary files, of all destinations; ActiveMQ's ``tempUsage``."""
     tmp_data_directory: str | None = None
-    """Where messages beyond that wait, which are not in the database; None is the system's own."""
+    """The directory of these files; None is the system's temporary directory."""
     concurrent_store_and_dispatch_queues: bool = False
-    """Whether a message of a queue is given out while it is being written."""
+    """Whether a queue's message is dispatched while it is being written. An attribute of ``kahaDB``."""
     become_slave: bool = False
-    """Whether a broker that has lost the lock waits for it again; else it stops."""
+    """Whether a broker that has lost the lock waits for it again; else it stops. Not in ActiveMQ."""
     server: str | None = None
-    """What clients are told as ``server``; None is jdbcstore with its version, and ActiveMQ behind it."""
+    """The header ``server`` of CONNECTED; None is jdbcstore/VERSION with ActiveMQ after it. Not in
+    ActiveMQ."""
     populate_jmsx_user_id: bool = False
-    """Whether each message says in JMSXUserID whose login has sent it."""
+    """Whether each message gets the login of its sender as JMSXUserID."""
     answer_as_slave: bool = False
-    """Whether a broker that waits takes connections, to answer that it is not the master."""
+    """Whether a slave accepts connections, to reply that it is not the master. Not in ActiveMQ."""
     log_format: str = option("text", choices=LOG_FORMATS)
+    """The format of the log on stderr. Not in ActiveMQ."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -147,5 +160,5 @@ class BrokerConfig:
 
     @property
     def serving(self) -> tuple[ConnectorConfig, ...]:
-        """The connectors, or the one that there is without any."""
+        """The configured connectors, or the default one."""
         return self.connectors or (ConnectorConfig(),)

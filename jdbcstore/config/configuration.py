@@ -1,4 +1,4 @@
-"""The whole configuration, and how it is put together from what the sources give."""
+"""The configuration of a store and its broker, built from what the sources give."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from jdbcstore.config.broker import BrokerConfig
 from jdbcstore.config.data_source import DataSourceConfig
 from jdbcstore.config.fields import camel, check, convert, find_field, is_camel, snake, types_of, unknown
 from jdbcstore.config.given import Given, Kind, Note, Section
-from jdbcstore.config.io_handler import IOExceptionHandlerConfig
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.config.locker import LockerConfig
+from jdbcstore.config.locker import IOExceptionHandlerConfig, LockerConfig
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.config.reasons import TOML
 from jdbcstore.config.routed import RoutedStoreConfig, check_routed
@@ -26,7 +25,7 @@ from jdbcstore.errors import ConfigurationError
 
 
 class Login(NamedTuple):
-    """What connects to a database."""
+    """The URL of a database, and the user and password to log in with."""
 
     url: str
     user: str | None
@@ -38,30 +37,38 @@ class Login(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """A store, and the broker's part around it.
+    """The configuration of a store and of the broker around it.
 
-    Two are equal when they configure the same, wherever it was given.
+    Two configurations are equal if their options are, wherever these were given.
+
+    :raises ConfigurationError: options that contradict each other
     """
 
     data_source: DataSourceConfig = field(default_factory=DataSourceConfig)
+    """The database."""
     store: StoreConfig = field(default_factory=StoreConfig)
+    """The options of the store."""
     broker_name: str = "localhost"
+    """The name of the broker, which a lease holder is called by. ActiveMQ's ``brokerName``."""
     locker: LockerConfig | None = None
-    """Who may write; None takes no lock."""
+    """The locker that elects the master; None takes no lock."""
     journal: JournalConfig | None = None
+    """The journal in front of the database; None is none."""
     stores: tuple[RoutedStoreConfig, ...] = ()
-    """Several, in place of the one of ``data_source``."""
+    """Several stores, instead of the one of ``data_source``."""
     policies: tuple[PolicyEntry, ...] = ()
+    """The destination policies."""
     io_exception_handler: IOExceptionHandlerConfig | None = None
-    """What the broker does when the store fails; None is the default handler."""
+    """How the broker handles failures of the store; None is the default handler."""
     broker: BrokerConfig = field(default_factory=BrokerConfig)
+    """The options of the broker."""
 
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    """Where each option was given that has not its default, by its path: ``locker.directory``."""
+    """The place where each option was given, by its path such as ``locker.directory``; without defaults."""
     notes: tuple[Note, ...] = field(default=(), compare=False, repr=False)
-    """What was given and is not done as given."""
+    """Settings that are not obeyed, or not as given."""
     problems: Mapping[str, ConfigurationError] = field(default_factory=dict, compare=False, repr=False)
-    """Why the URL or the login cannot be had from the file that was to give it; told when it is needed."""
+    """Why the URL or the login could not be read, by option; raised by :meth:`login`."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -76,29 +83,29 @@ class Configuration:
         """A copy with other options of the store."""
         return replace(self, store=self.store.replace(**options))
 
-    def tell(self, log: logging.Logger) -> None:
-        """Log the notes."""
+    def log_notes(self, log: logging.Logger) -> None:
+        """Log the notes: ignored settings at level info, all others as warnings."""
         for note in self.notes:
             log.log(logging.INFO if note.kind is Kind.IGNORED else logging.WARNING, "%s", note)
 
     def login(self) -> Login:
-        """Where to connect, the password read now from where it is.
+        """The database to connect to; the password is read from its source now.
 
-        :raises ConfigurationError: no database is named, or something of this cannot be had
+        :raises ConfigurationError: no database is named, there are several stores, or a part is missing
         """
         source = self.data_source
         for problem in self.problems.values():
             raise problem
         if self.stores:
-            text = "there are several stores, and this is about one database; name it with --url"
+            text = "there are several stores, and this needs one database; name it with --url"
             raise ConfigurationError(text, option="stores")
         if source.url is None:
             raise ConfigurationError("no database is named; give url", option="url")
         return Login(source.url, source.user, source.reveal())
 
     @contextmanager
-    def placing(self) -> Iterator[None]:
-        """Errors of options inside the block say where the option was given."""
+    def locating_errors(self) -> Iterator[None]:
+        """Add the place where an option was given to errors about it."""
         try:
             yield
         except ConfigurationError as error:
@@ -107,10 +114,16 @@ class Configuration:
             raise
 
 
-def build(values: Section) -> Configuration:
-    """A configuration of what the sources gave.
+_FLAT = {"data_source": DataSourceConfig, "store": StoreConfig}
+"""Parts whose options are at the top level, not in a section."""
+_ABOUT = ("sources", "notes", "problems")
+"""Fields that are not options."""
 
-    :raises ConfigurationError: naming the place, for a name that no option has or a value that cannot work
+
+def build(values: Section) -> Configuration:
+    """A configuration from merged values.
+
+    :raises ConfigurationError: an unknown name or a wrong value, with its place
     """
     builder = _Builder()
     parts: dict[str, Section] = {"data_source": {}, "store": {}, "": {}}
@@ -118,7 +131,7 @@ def build(values: Section) -> Configuration:
         parts[_part_of(name, value)][name] = value
     statements = values.get("statements")
     if isinstance(statements, dict):
-        _pull_options(statements, parts["store"])
+        _move_options(statements, parts["store"])
     rest = builder.values(Configuration, parts[""], "")
     data_source: DataSourceConfig = builder.make(DataSourceConfig, parts["data_source"], "")
     if data_source.password is not None and "password" not in builder.sources:
@@ -128,18 +141,10 @@ def build(values: Section) -> Configuration:
     try:
         return Configuration(data_source=data_source, store=store, **rest, **about)
     except ConfigurationError as error:
-        # Of what only the whole shows, the first value that has a part in it.
+        # An error about several options is located at the first of them that was given.
         given = (place for path, place in builder.sources.items() if path.startswith(error.option or " "))
         error.place = error.place or next(given, None)
         raise
-
-
-_FLAT = {"data_source": DataSourceConfig, "store": StoreConfig}
-"""Their options stand at the top, and not in sections of their own."""
-
-
-_ABOUT = ("sources", "notes", "problems")
-"""About the options, and none of them."""
 
 
 def _part_of(name: str, value: object) -> str:
@@ -150,27 +155,27 @@ def _part_of(name: str, value: object) -> str:
     if known is None or known.name in (*_FLAT, *_ABOUT):
         reason = TOML.get(camel(snake(name)))
         if reason is not None:
-            raise ConfigurationError(f"{name} has no meaning here: {reason}; remove it", place=_place(value))
+            raise ConfigurationError(f"{name} has no effect: {reason}; remove it", place=_place(value))
         names = [one.name for kind in (*_FLAT.values(), Configuration) for one in fields(kind)]
         raise ConfigurationError(unknown("option", name, {*names} - {*_FLAT, *_ABOUT}), place=_place(value))
     return ""
 
 
-def _pull_options(statements: Section, store: Section) -> None:
-    """Move the properties of ActiveMQ's ``statements`` that are options of the store: names and types."""
+def _move_options(statements: Section, store: Section) -> None:
+    """Move the options of the store out of ``statements``, where ActiveMQ has table names and types."""
     for name in [*statements]:
         option = find_field(StoreConfig, name)
         if option is None:
             continue
         twice = next((one for one in store if snake(one) == option.name), None)
         if twice is not None:
-            text = f"{name} stands in statements and above them; give it once"
+            text = f"{name} is given in statements and at the top level; give it once"
             raise ConfigurationError(text, place=_place(store[twice]))
         store[name] = statements.pop(name)
 
 
 class _Builder:
-    """Makes dataclasses of sections, and keeps where each value came from."""
+    """Makes dataclasses from sections, and records the place of each value."""
 
     def __init__(self) -> None:
         self.sources: dict[str, str] = {}
@@ -205,7 +210,7 @@ class _Builder:
                 raise ConfigurationError(f"{name} must be a section, not a value", place=value.place)
             return self._scalar(kind, option, name, value, path)
         if isinstance(value, list) and tuple in wanted:
-            element = _element_of(kind, option)
+            element: type = typing.get_args(typing.get_type_hints(kind)[option])[0]
             return tuple(self.make(element, one, f"{path}[{i}].") for i, one in enumerate(value))
         if isinstance(value, dict) and Mapping in wanted:
             return {key: self._statement(one, f"{path}.{property_name(key)}") for key, one in value.items()}
@@ -236,10 +241,11 @@ class _Builder:
                 raise problem
             self.problems[path] = problem
             return None
-        one = find_field(kind, option)
-        assert one is not None  # noqa: S101
+        known = find_field(kind, option)
+        assert known is not None  # noqa: S101
+        units = given.activemq_units or is_camel(name)
         try:
-            return convert(kind, one, given.value, theirs=given.theirs or is_camel(name), text=given.text)
+            return convert(kind, known, given.value, activemq_units=units, text=given.text)
         except ConfigurationError as error:
             error.place = given.place
             raise
@@ -253,13 +259,8 @@ class _Builder:
         return given.value
 
 
-def _element_of(kind: type, option: str) -> type:
-    element: type = typing.get_args(typing.get_type_hints(kind)[option])[0]
-    return element
-
-
 def _place(value: Any) -> str | None:
-    """Where something was given: its own place, or that of the first value in it."""
+    """The place of a value, or of the first value in a section."""
     if isinstance(value, Given):
         return value.place
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

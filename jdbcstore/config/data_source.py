@@ -1,44 +1,54 @@
-"""Where a database is, and who logs in there."""
+"""A database: its URL, the user, and where the password comes from."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Self
+from urllib.parse import unquote_plus
 
-from jdbcstore.config.fields import check
-from jdbcstore.config.secret import (
-    PASSWORD_OPTIONS,
-    check_password,
-    password_from_environment,
-    password_from_file,
-    password_from_keyring,
-    shown_url,
-    split_login,
-)
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from jdbcstore.config.fields import Options, check
 from jdbcstore.errors import ConfigurationError
+
+PASSWORD_OPTIONS = ("password", "password_file", "password_env", "password_keyring")
+
+_SQLITE_PATH = re.compile(r"[\w./-]+\.(?:db|db3|sqlite|sqlite3)")
+"""Quoted in an error; any other string that is not a URL may be a misplaced password, and is not."""
+_FORM = (
+    "write dialect://user:password@host:port/database, with @ : / in the password percent-encoded, or"
+    " sqlite:///file.db"
+)
+_SECRET_PARAMETER = re.compile(r"([?&;])([^=?&;]*(?:pass|pwd|secret|token)[^=?&;]*)=([^&;]*)", re.IGNORECASE)
+_JDBC_PASSWORD = re.compile(r"([?&;])password=([^&;]*)(&|;|$)", re.IGNORECASE)
+_ORACLE_LOGIN = re.compile(r"(jdbc:oracle:\w+:)([^/@]*)/([^@]*)@", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class DataSourceConfig:
-    """A database: its URL, the user, and one way to the password.
+class DataSourceConfig(Options):
+    """A database: its URL, the user, and one source of the password; ActiveMQ's DataSource beans.
 
-    The password is taken out of the URL, and no representation of this object has it.
+    The password is removed from the URL, and no representation of this object contains it. Everything is
+    None by default.
     """
 
     url: str | None = None
-    """SQLAlchemy's or JDBC's; without the password, which becomes the one below."""
+    """A SQLAlchemy or JDBC URL; ``memory:`` for none. A DataSource's ``url`` or ``jdbcUrl``."""
     user: str | None = None
-    """In place of the URL's."""
+    """In place of the URL's user. A DataSource's ``username`` or ``user``."""
     password: str | None = None
+    """The password itself. A DataSource's ``password``."""
     password_file: str | None = None
-    """A file whose first line is the password."""
+    """A file whose content is the password. Not in ActiveMQ."""
     password_env: str | None = None
-    """The environment variable that holds it."""
+    """The name of an environment variable that holds the password. Not in ActiveMQ."""
     password_keyring: str | None = None
-    """The service for which the keyring of this machine holds the password of ``user``."""
+    """The service under which this machine's keyring holds the password of ``user``. Not in ActiveMQ."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -46,35 +56,153 @@ class DataSourceConfig:
         if len(given) > 1:
             raise ConfigurationError(f"give only one of {' and '.join(given)}", option=given[-1])
         if self.url is not None:
-            url, user, password = split_login(self.url)
+            url, user, password = _split_login(self.url)
             object.__setattr__(self, "url", url)
             object.__setattr__(self, "user", self.user or user)
             if password is not None and not given:
                 object.__setattr__(self, "password", password)
 
     def __repr__(self) -> str:
-        shown = self.shown()
-        given = ((one.name, getattr(shown, one.name)) for one in fields(shown))
+        masked = self.masked()
+        given = ((one.name, getattr(masked, one.name)) for one in fields(masked))
         return f"DataSourceConfig({', '.join(f'{name}={value!r}' for name, value in given if value)})"
 
     def reveal(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """The password, read now from where it is; None if none was given.
+        """The password, read from its source now; None if none is configured.
 
-        :raises ConfigurationError: it is not there
+        :raises ConfigurationError: the source does not have it
         """
-        check_password(self.password)
+        if self.password is not None and is_encrypted(self.password):
+            raise ConfigurationError(
+                "the password is encrypted by Jasypt, which only ActiveMQ's Java can decrypt; give it in the"
+                " environment variable JDBCSTORE_PASSWORD, in a password_file or in a keyring",
+                option="password",
+            )
         if self.password_file is not None:
-            return password_from_file(Path(self.password_file))
+            return _password_from_file(Path(self.password_file))
         if self.password_env is not None:
-            return password_from_environment(self.password_env, environment)
+            if self.password_env not in environment:
+                raise ConfigurationError(
+                    f"password_env names the environment variable {self.password_env}, which is not set;"
+                    " export it",
+                    option="password_env",
+                )
+            return environment[self.password_env]
         if self.password_keyring is not None:
-            return password_from_keyring(self.password_keyring, self.user)
+            return _password_from_keyring(self.password_keyring, self.user)
         return self.password
 
-    def shown(self) -> Self:
-        """A copy to be shown, with stars for what is secret."""
+    def masked(self) -> Self:
+        """A copy for display, with ``***`` in place of secrets."""
         return replace(
             self,
-            url=None if self.url is None else shown_url(self.url),
+            url=None if self.url is None else mask_url(self.url),
             password=None if self.password is None else "***",
         )
+
+
+def parse_url(text: str) -> URL:
+    """A SQLAlchemy URL; ``postgres://``, which hosting services print, becomes ``postgresql://``.
+
+    :raises ConfigurationError: the string is not a URL
+    """
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        # The text may hold a password, and SQLAlchemy's own error quotes all of it.
+        raise ConfigurationError(
+            f"the database URL cannot be parsed; {_advice(text)}", option="url"
+        ) from None
+    dialect, plus, driver = url.drivername.partition("+")
+    return url.set(drivername=f"postgresql{plus}{driver}") if dialect == "postgres" else url
+
+
+def _advice(text: str) -> str:
+    if text in ("memory", "memory:"):
+        return (
+            "memory: is not a database but a store that lasts as long as its process, for"
+            " jdbcstore.open('memory:') and jdbcstore broker; name a database, for example sqlite:///file.db"
+        )
+    if _SQLITE_PATH.fullmatch(text):
+        return f"for the SQLite file {text}, write sqlite:///{text}"
+    return _FORM
+
+
+def sqlite_url(file: str | Path) -> str:
+    """The URL of the SQLite database in a file."""
+    return URL.create("sqlite", database=str(file)).render_as_string()
+
+
+def sqlite_file(url: str | None) -> Path | None:
+    """The file of a :func:`sqlite_url`; None for any other URL."""
+    try:
+        parsed = make_url(url or "")
+    except ArgumentError:
+        return None
+    return Path(parsed.database) if parsed.drivername == "sqlite" and parsed.database else None
+
+
+def mask_url(url: str) -> str:
+    """A URL without password, with ``***`` for parameters that look secret."""
+    return _SECRET_PARAMETER.sub(r"\1\2=***", url)
+
+
+def is_encrypted(password: str) -> bool:
+    """Whether Jasypt has encrypted a password: ``ENC(...)``."""
+    return password.startswith("ENC(") and password.endswith(")")
+
+
+def _split_login(url: str) -> tuple[str, str | None, str | None]:
+    """A URL without its password; the user, if it had to be removed with it; and the password."""
+    if url == "memory:":
+        return url, None, None
+    if url.lower().startswith("jdbc:"):
+        return _split_jdbc(url)
+    parsed = parse_url(url)
+    if parsed.password is None:
+        return url, None, None
+    return parsed._replace(password=None).render_as_string(hide_password=False), None, str(parsed.password)
+
+
+def _split_jdbc(url: str) -> tuple[str, str | None, str | None]:
+    found = _ORACLE_LOGIN.match(url)
+    if found is not None:
+        return f"{found[1]}@{url[found.end() :]}", found[2] or None, found[3]
+    found = _JDBC_PASSWORD.search(url)
+    if found is None:
+        return url, None, None
+    first, password, after = found.groups()
+    rest = url[: found.start()] + (first if after else "") + url[found.end() :]
+    return rest, None, password if first == ";" or after == ";" else unquote_plus(password)
+
+
+def _password_from_file(path: Path) -> str:
+    """The content of a file, without the end of its last line."""
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigurationError(
+            f"cannot read password_file {path}: {reason}; write the password into it",
+            option="password_file",
+        ) from error
+
+
+def _password_from_keyring(service: str, user: str | None) -> str:
+    try:
+        import keyring
+        from keyring.errors import KeyringError
+    except ImportError as error:
+        text = "password_keyring needs a package; run: pip install 'jdbcstore[keyring]'"
+        raise ConfigurationError(text, option="password_keyring") from error
+    if user is None:
+        raise ConfigurationError("password_keyring needs user too; give both", option="password_keyring")
+    try:
+        password = keyring.get_password(service, user)
+    except KeyringError as error:
+        text = f"the keyring does not answer: {error}; unlock it, or use a password_file"
+        raise ConfigurationError(text, option="password_keyring") from error
+    if password is None:
+        text = f"the keyring has no password of {user} for {service}; run: keyring set {service} {user}"
+        raise ConfigurationError(text, option="password_keyring")
+    return password

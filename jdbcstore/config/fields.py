@@ -1,7 +1,7 @@
-"""What an option may be: its type, its bounds, and how a text or ActiveMQ's own name means it.
+"""Options as dataclass fields: types, bounds, units, and the two spellings of a name.
 
-ActiveMQ's names are camelCase and its durations milliseconds. Ours are snake_case and seconds. Where
-an option is given under ActiveMQ's name, its value is in ActiveMQ's unit.
+ActiveMQ's names are camelCase and its durations milliseconds. Ours are snake_case and seconds. An option
+given under ActiveMQ's name has a value in ActiveMQ's unit.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from jdbcstore.errors import ConfigurationError
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SIZE = re.compile(r"\s*(\d+)\s*(b|ki?b?|mi?b?|gi?b?)?\s*", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True}
-_BOOLEANS |= {"false": False, "no": False, "off": False, "0": False}
+_BOOLEANS = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
 _ACRONYMS = {word.lower(): word for word in ("DB", "DLQ", "GC", "JMS", "SQL")}
 _FEW = 20
-_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
 
 
 def option(
@@ -36,45 +38,51 @@ def option(
     negative_is_off: bool = False,
     size: bool = False,
     choices: tuple[str, ...] = (),
-    **more: Any,
 ) -> Any:
     """A field of a configuration.
 
-    :param at_least: the lowest value
-    :param milliseconds: a duration, which ActiveMQ's own name gives in milliseconds
-    :param negative_is_off: ActiveMQ takes a negative number as our 0
-    :param size: bytes, which may also be text such as ``20 mb``
-    :param choices: the only values
+    :param at_least: the lowest allowed value
+    :param milliseconds: a duration in seconds, which is milliseconds under ActiveMQ's name
+    :param negative_is_off: ActiveMQ uses a negative number for what is 0 here
+    :param size: a number of bytes, which may be given as a string such as ``20 mb``
+    :param choices: the allowed values
     """
-    metadata = {
-        "at_least": at_least,
-        "milliseconds": milliseconds,
-        "negative_is_off": negative_is_off,
-        "size": size,
-        "choices": choices,
-    }
-    return field(default=default, metadata=metadata, **more)
+    bounds = {"at_least": at_least, "choices": choices}
+    units = {"milliseconds": milliseconds, "negative_is_off": negative_is_off, "size": size}
+    return field(default=default, metadata={**bounds, **units})
+
+
+class Options:
+    """Base of the dataclasses of a configuration: types and bounds are checked on construction.
+
+    :raises ConfigurationError: a field has the wrong type or is out of bounds
+    """
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 def snake(name: str) -> str:
-    """``maxAllowableDiffFromDBTime`` as ``max_allowable_diff_from_db_time``; snake_case stays."""
+    """``maxAllowableDiffFromDBTime`` as ``max_allowable_diff_from_db_time``; snake_case is unchanged."""
     return _HUMP.sub("_", name).lower()
 
 
 def camel(name: str) -> str:
-    """``max_allowable_diff_from_db_time`` as ActiveMQ spells it."""
+    """``max_allowable_diff_from_db_time`` in ActiveMQ's spelling."""
     first, *rest = name.split("_")
     return first + "".join(_ACRONYMS.get(word, word.capitalize()) for word in rest)
 
 
 def is_camel(name: str) -> bool:
-    """Whether this is ActiveMQ's spelling and not ours."""
+    """Whether a name is in ActiveMQ's spelling."""
     return name != name.lower()
 
 
 @functools.cache
 def types_of(kind: Any) -> Mapping[str, tuple[type, ...]]:
-    """The types that each field of a dataclass may hold; NoneType among them where None may stand."""
+    """The types that each field of a dataclass may hold; NoneType is one of them where None is allowed."""
     hints = typing.get_type_hints(kind)
     return types.MappingProxyType({one.name: _alternatives(hints[one.name]) for one in fields(kind)})
 
@@ -90,16 +98,16 @@ def check(instance: Any) -> None:
     """:class:`ConfigurationError` unless each field has its type and is within its bounds."""
     for one in fields(instance):
         value = getattr(instance, one.name)
-        _check_type(one.name, value, types_of(instance.__class__)[one.name])
-        _check_bounds(one, value)
+        complaint = _type_error(value, types_of(instance.__class__)[one.name]) or _bounds_error(one, value)
+        if complaint:
+            raise ConfigurationError(f"{one.name} must be {complaint}", option=one.name)
 
 
-def _check_type(name: str, value: object, wanted: tuple[type, ...]) -> None:
+def _type_error(value: object, wanted: tuple[type, ...]) -> str:
     allowed = (*wanted, int) if float in wanted else wanted
-    if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in wanted):
-        raise ConfigurationError(
-            f"{name} must be {_kind(wanted)}, not of type {type(value).__name__}", option=name
-        )
+    if isinstance(value, allowed) and (not isinstance(value, bool) or bool in wanted):
+        return ""
+    return f"{_kind(wanted)}, not of type {type(value).__name__}"
 
 
 def _kind(wanted: Iterable[type]) -> str:
@@ -107,50 +115,49 @@ def _kind(wanted: Iterable[type]) -> str:
     return " or ".join(names)
 
 
-def _check_bounds(one: Field[Any], value: Any) -> None:
+def _bounds_error(one: Field[Any], value: Any) -> str:
     at_least, choices = one.metadata.get("at_least"), one.metadata.get("choices")
     if isinstance(value, float) and not math.isfinite(value):
-        raise ConfigurationError(f"{one.name} must be a finite number, not {value}", option=one.name)
+        return f"a finite number, not {value}"
     if at_least is not None and value is not None and value < at_least:
-        raise ConfigurationError(f"{one.name} must be at least {at_least}, not {value}", option=one.name)
+        return f"at least {at_least}, not {value}"
     if choices and value is not None and value not in choices:
-        raise ConfigurationError(
-            f"{one.name} must be one of {', '.join(choices)}, not {value!r}", option=one.name
-        )
+        return f"one of {', '.join(choices)}, not {value!r}"
+    return ""
 
 
 def find_field(kind: type, name: str) -> Field[Any] | None:
-    """The field that a name means, in our spelling or ActiveMQ's."""
+    """The field of a dataclass by its name, in our spelling or ActiveMQ's."""
     wanted = snake(name) if is_camel(name) else name
     return next((one for one in fields(kind) if one.name == wanted), None)
 
 
 def unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str:
-    """What to say of a name that is none of ``known``: the one meant, or all of them."""
+    """The text about a name that is not among ``known``, with the closest one or the list of all."""
     by_snake = {snake(one): one for one in sorted(known)}
     close = difflib.get_close_matches(snake(name), by_snake, n=1)
     if close:
         cure = f"did you mean {by_snake[close[0]]}?"
     elif 0 < len(by_snake) <= _FEW:
-        cure = f"take one of {', '.join(by_snake.values())}"
+        cure = f"use one of {', '.join(by_snake.values())}"
     else:
-        cure = "correct it or remove it; jdbcstore config show lists what there is"
+        cure = "correct it or remove it; jdbcstore config show lists all options"
     return f"unknown {what} {name!r}{where}; {cure}"
 
 
-def convert(kind: type, one: Field[Any], value: Any, *, theirs: bool, text: bool = False) -> Any:
-    """A value as its field needs it.
+def convert(kind: type, one: Field[Any], value: Any, *, activemq_units: bool, text: bool = False) -> Any:
+    """A value converted to the type and unit of its field.
 
-    :param theirs: it is in ActiveMQ's unit, and a negative number is ActiveMQ's way to say "off"
-    :param text: the source knows only text: numbers and truth are read from it
+    :param activemq_units: durations are milliseconds, and a negative number means "off"
+    :param text: the source has only strings: parse numbers and booleans
     """
     wanted = types_of(kind)[one.name]
     if isinstance(value, str):
         if one.metadata.get("size"):
-            value = _size(one.name, value)
+            value = _parse_size(one.name, value)
         elif text and str not in wanted:
-            value = _read(one.name, value, wanted)
-    if not theirs or isinstance(value, bool) or not isinstance(value, int | float):
+            value = _parse(one.name, value, wanted)
+    if not activemq_units or isinstance(value, bool) or not isinstance(value, int | float):
         return value
     if value < 0 and types.NoneType in wanted:
         return None
@@ -159,14 +166,16 @@ def convert(kind: type, one: Field[Any], value: Any, *, theirs: bool, text: bool
     return value / 1000 if one.metadata.get("milliseconds") else value
 
 
-def _size(name: str, value: str) -> int:
+def _parse_size(name: str, value: str) -> int:
     found = _SIZE.fullmatch(value)
     if found is None:
-        raise ConfigurationError(f"{name} must be a number of bytes, or such as '20 mb', not {value!r}")
+        raise ConfigurationError(
+            f"{name} must be a number of bytes, or a size such as '20 mb', not {value!r}"
+        )
     return int(found[1]) * _UNITS[(found[2] or "").lower()[:1]]
 
 
-def _read(name: str, value: str, wanted: tuple[type, ...]) -> Any:
+def _parse(name: str, value: str, wanted: tuple[type, ...]) -> Any:
     try:
         if bool in wanted:
             return _BOOLEANS[value.strip().lower()]

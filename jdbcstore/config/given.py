@@ -1,4 +1,4 @@
-"""What a source of configuration gives: values, each with its place, in sections."""
+"""Values as the sources of a configuration give them, each with its place, and notes on them."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from jdbcstore.config.secret import PASSWORD_OPTIONS
+from jdbcstore.config.data_source import PASSWORD_OPTIONS
 
-LOGIN = ("user", *PASSWORD_OPTIONS)
-"""What belongs to a URL, and to no other."""
+_LOGIN = ("user", *PASSWORD_OPTIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One value, and where it was given."""
+    """A value and the place where it was given."""
 
     value: Any
     place: str
     text: bool = False
-    """The source knows only text: numbers and truth are read from it."""
-    theirs: bool = False
-    """The value is in ActiveMQ's unit, whatever the name is."""
+    """The source has only strings: numbers and booleans are parsed."""
+    activemq_units: bool = False
+    """The value is in ActiveMQ's unit, whichever the spelling of the name."""
     problem: str | None = None
-    """Why the value cannot be had; told only if no other source gives it."""
+    """Why the value cannot be determined; raised only if no other source gives it."""
 
     def __repr__(self) -> str:
         return f"Given(..., {self.place!r})"  # the value may be a password
@@ -34,18 +33,18 @@ Section: TypeAlias = "dict[str, Given | Section | list[Section]]"
 
 
 class Kind(enum.Enum):
-    """What a note is about."""
+    """The subject of a note."""
 
     MISSING = "missing"
     UNKNOWN = "unknown"
     DANGEROUS = "not obeyed"
-    NOT_RUN = "not run yet"
-    IGNORED = "no meaning here"
+    UNSUPPORTED = "not supported"
+    IGNORED = "ignored"
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something given that jdbcstore does not do, or not as it was given."""
+    """A setting that jdbcstore does not obey, or not as it was given."""
 
     kind: Kind
     place: str
@@ -56,13 +55,13 @@ class Note:
 
 
 def merge(lower: Section, upper: Section) -> Section:
-    """Both, where ``upper`` wins. Lists are replaced as a whole.
+    """Both sections; where both have an option, ``upper`` wins. Lists are replaced as a whole.
 
-    A URL that is replaced takes with it what was given to log in there, and a URL stands for several stores.
+    A URL in ``upper`` replaces the login of the URL in ``lower`` too, and several stores.
     """
     merged = dict(lower)
     if "url" in upper and "url" in lower:
-        merged = {name: value for name, value in merged.items() if name not in LOGIN}
+        merged = {name: value for name, value in merged.items() if name not in _LOGIN}
     if "url" in upper:
         merged.pop("stores", None)
     if any(name in upper for name in PASSWORD_OPTIONS):

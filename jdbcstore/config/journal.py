@@ -1,10 +1,10 @@
-"""The journal in front of the database."""
+"""The options of the journal in front of the database."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jdbcstore.config.fields import check, option
+from jdbcstore.config.fields import Options, option
 
 SYNCS = ("always", "periodic", "never")
 SCOPES = ("entire_journal", "none")
@@ -12,53 +12,60 @@ STRATEGIES = ("zeros", "sparse_file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JournalConfig:
-    """Messages go into files first, and into the database at a checkpoint."""
+class JournalConfig(Options):
+    """A journal: messages are written to files first, and to the database at a checkpoint.
+
+    Durations are seconds, sizes bytes. Unless said otherwise, an option is the attribute of the same name
+    in camelCase of ActiveMQ's ``journalPersistenceAdapterFactory`` or ``kahaDB``.
+    """
 
     directory: str = "activemq-data"
-    """Where the files are: on this machine, unless it is shared."""
+    """The directory of the files: on this machine, unless ``journal_shared``. ActiveMQ's
+    ``dataDirectory``."""
     journal_shared: bool = False
-    """The directory is on storage that the next master has, too."""
+    """Whether the directory is on storage that the next master reaches too. Not in ActiveMQ."""
     use_journal: bool = True
-    """False writes none; what one holds is taken into the database first."""
-
+    """False writes no journal; what an existing one holds is moved to the database first."""
     use_quick_journal: bool = False
-    """The database gets references, and the messages when the files that they are in are to be used again."""
+    """Whether the database gets references, and messages only when their files are to be reused."""
 
     checkpoint_interval: float = option(300.0, at_least=0, milliseconds=True)
-    """0 has checkpoints made by size, by memory, on demand and at the end."""
+    """Seconds between checkpoints; 0 has them by size, by memory, on demand and on close only."""
     max_checkpoint_message_add_size: int = option(1024 * 1024, at_least=1, size=True)
-    """A checkpoint commits each time that it has written so many bytes."""
+    """Bytes that a checkpoint writes per commit."""
     checkpoint_size: int = option(64 << 20, at_least=1, size=True)
-    """A checkpoint begins when the journal holds so many bytes that are not in the database."""
+    """Bytes in the journal and not in the database at which a checkpoint begins. Not in ActiveMQ."""
     memory_limit: int = option(128 << 20, at_least=1, size=True)
-    """Bytes of messages in memory that are not in the database: a checkpoint begins at 70 % of it, and
-    writers wait at all of it."""
+    """Bytes of messages in memory that are not in the database: a checkpoint begins at 70 % of the limit,
+    and writers wait at the limit. Not in ActiveMQ."""
 
     journal_log_files: int = option(2, at_least=1)
-    """Files that are kept ready to be written; with ``use_quick_journal``, those that messages stay in."""
+    """Files kept ready to be written; with ``use_quick_journal``, the files that messages stay in."""
     journal_log_file_size: int = option(20 * 1024 * 1024, at_least=4096, size=True)
+    """Bytes of a file; KahaDB's ``journalMaxFileLength``."""
     journal_archive_directory: str | None = None
-    """Where full files are kept; None uses them again."""
+    """The directory that full files are moved to; None reuses them."""
     preallocation_strategy: str = option("zeros", choices=STRATEGIES)
+    """How a file gets its full size: by writing zeros, or by setting its length."""
     preallocation_scope: str = option("entire_journal", choices=SCOPES)
     """Whether files get their full size before they are written."""
 
     journal_disk_sync_strategy: str = option("always", choices=SYNCS)
-    """``periodic`` and ``never`` lose what was acknowledged last when the machine goes down."""
+    """When records are synced to disk. ``periodic`` and ``never`` lose the messages acknowledged last to
+    their producers when the machine goes down."""
     journal_disk_sync_interval: float = option(1.0, at_least=0, milliseconds=True)
+    """Seconds between syncs with ``periodic``."""
     journal_buffer_timeout: float = option(0.0, at_least=0)
-    """How long the journal waits for more to write at once. 0 takes what is there: writes join while one is
-    under way."""
+    """Seconds that a write waits for others to join it; 0 writes what is pending, and others join while a
+    write is under way. Artemis's ``journal-buffer-timeout``."""
     journal_max_write_batch_size: int = option(4 << 20, at_least=1, size=True)
-
+    """Bytes written at once."""
     ignore_missing_journalfiles: bool = False
-    """Open also when files are gone that the database has not all of: what was in them is lost."""
+    """Whether to open although files with messages that are not in the database are missing: those
+    messages are lost."""
 
     journal_retention: float = option(0.0, at_least=0)
-    """How long files are kept that are needed no more, to replay messages from."""
+    """Seconds that files are kept after they are no longer needed, to replay messages from; 0 keeps none.
+    Artemis's ``journal-retention-directory period``."""
     journal_retention_size: int = option(0, at_least=0, size=True)
-    """The most bytes of such files; 0 is no limit while ``journal_retention`` is given."""
-
-    def __post_init__(self) -> None:
-        check(self)
+    """Bytes of such files; 0 means unlimited if ``journal_retention`` is set. Artemis's ``storage-limit``."""

@@ -1,23 +1,79 @@
-"""One configuration from all sources: the file, below the environment, below what the caller says."""
+"""The sources of a configuration: a file, the environment and the caller, merged and checked."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from jdbcstore.config.broker import BrokerConfig
 from jdbcstore.config.configuration import Configuration, build
-from jdbcstore.config.environment import CONFIG_VARIABLE, read_environment
+from jdbcstore.config.data_source import DataSourceConfig
+from jdbcstore.config.fields import types_of, unknown
 from jdbcstore.config.given import Given, Kind, Note, Section, merge
-from jdbcstore.config.not_run import not_run
-from jdbcstore.config.toml import read_toml
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.config.locker import (
+    CustomLockerConfig,
+    DatabaseLockerConfig,
+    DefaultIOExceptionHandlerConfig,
+    LeaseDatabaseLockerConfig,
+    LeaseLockerIOExceptionHandlerConfig,
+    SharedFileLockerConfig,
+)
+from jdbcstore.config.policy import DiscardingDeadLetterStrategy, PolicyEntry
+from jdbcstore.config.statements import unused_statements
+from jdbcstore.config.store import StoreConfig
 from jdbcstore.errors import ConfigurationError
 
 DEFAULT_PATH = Path("jdbcstore.toml")
+PREFIX = "JDBCSTORE_"
+_CONFIG_VARIABLE = f"{PREFIX}CONFIG"
+_NOT_OPTIONS = (f"{PREFIX}TEST_", f"{PREFIX}REQUIRE", f"{PREFIX}JDBC_JARS", _CONFIG_VARIABLE)
+"""Variables for the tests of jdbcstore, for the JARs of Java drivers, and for the name of the file."""
 _LARGEST = 4 * 1024 * 1024
 """Bytes of a file; real ones are below 100 KiB."""
+_PATHS = (
+    *("password_file", "users_file", "tmp_data_directory"),
+    *("certificate", "private_key", "trusted_certificates"),
+)
+"""Options whose value is a path, relative to the folder of the TOML file."""
+_SECTIONS = {
+    "locker": (DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig, CustomLockerConfig),
+    "journal": (JournalConfig,),
+    "broker": (BrokerConfig,),
+    "io_exception_handler": (DefaultIOExceptionHandlerConfig, LeaseLockerIOExceptionHandlerConfig),
+}
+"""Sections whose options may be given in the environment."""
+
+_TUNES = "it tunes the cursors and threads of ActiveMQ, which clients do not notice"
+_AUDITED = "the store recognises duplicates; set its option enable_audit"
+_UNSUPPORTED = "jdbcstore broker does not support it"
+_AUDIT = ("enable_audit", "max_producers_to_audit", "max_audit_depth")
+_OF_POLICY = {
+    **dict.fromkeys(
+        ("store_usage_high_water_mark", "minimum_message_size", "use_cache", "lazy_dispatch",
+         "use_prefetch_extension", "gc_inactive_destinations", "inactive_timeout_before_gc"),
+        (Kind.IGNORED, _TUNES),
+    ),
+    "dispatch_policy": (Kind.IGNORED, "each subscriber of a topic gets its messages in order"),
+    **dict.fromkeys(
+        (*_AUDIT, "max_queue_audit_depth", "send_duplicate_from_store_to_dlq"), (Kind.IGNORED, _AUDITED)
+    ),
+    **dict.fromkeys(
+        ("persist_jms_redelivered", "strict_order_dispatch", "consumers_before_dispatch_starts",
+         "time_before_dispatch_starts", "max_destinations"),
+        (Kind.UNSUPPORTED, _UNSUPPORTED),
+    ),
+}  # fmt: skip
+"""Options of a policy that ``jdbcstore broker`` does not obey."""
+_DEAD_LETTERS = {
+    True: (Kind.UNSUPPORTED, "a message that is rejected on two queues becomes a dead letter twice"),
+    False: (Kind.IGNORED, "dead letters are never audited"),
+}
+"""The note on the audit of a dead-letter strategy, by whether it is on."""
 
 
 def load_config(
@@ -28,19 +84,20 @@ def load_config(
     text: bool = False,
     **options: Any,
 ) -> Configuration:
-    """The configuration of a file, the environment and ``options``; each wins over those before it.
+    """The configuration from a file, the environment and ``options``, in order of increasing precedence.
 
     :param path: a TOML file, ActiveMQ's ``activemq.xml`` or Artemis's ``broker.xml``; None is the file
-        that JDBCSTORE_CONFIG names, else ``jdbcstore.toml`` in the working directory, else none
-    :param environment: empty to leave it out
-    :param source: where ``options`` come from, as :attr:`Configuration.sources` is to say it
-    :param text: whether ``options`` are all texts, of which numbers and truth are to be read
-    :param options: those that stand at the top of a TOML file, such as ``url`` and ``pool_size``
-    :raises ConfigurationError: naming the file, the place in it and the cure
+        named by JDBCSTORE_CONFIG, else ``jdbcstore.toml`` in the working directory, else none
+    :param environment: empty to ignore the environment
+    :param source: the place of ``options`` in :attr:`Configuration.sources`
+    :param text: whether ``options`` are all strings, from which numbers and booleans are parsed
+    :param options: options at the top level of a TOML file, such as ``url`` and ``pool_size``
+    :raises ConfigurationError: with the file, the place in it and what to do
     """
-    chosen = _chosen(path, environment)
+    named = path or environment.get(_CONFIG_VARIABLE)
+    chosen = Path(named) if named else DEFAULT_PATH if DEFAULT_PATH.exists() else None
     given, notes = ({}, []) if chosen is None else _read_file(chosen, environment)
-    more, complaints = read_environment(environment)
+    more, complaints = _read_environment(environment)
     direct: Section = {
         name: Given(value, source, text=text) for name, value in options.items() if value is not None
     }
@@ -48,21 +105,14 @@ def load_config(
 
 
 def load_file(path: Path, environment: Mapping[str, str] = os.environ) -> Configuration:
-    """What a file alone says. The environment fills the placeholders of an XML file, and gives no option."""
+    """The configuration in a file alone. The environment only resolves placeholders of an XML file."""
     return _built(*_read_file(path, environment))
 
 
 def _built(values: Section, notes: list[Note]) -> Configuration:
     configuration = build(values)
     missing = (Note(Kind.MISSING, one.place or "", one.args[0]) for one in configuration.problems.values())
-    return replace(configuration, notes=(*missing, *notes, *not_run(configuration)))
-
-
-def _chosen(path: str | Path | None, environment: Mapping[str, str]) -> Path | None:
-    named = path or environment.get(CONFIG_VARIABLE)
-    if named:
-        return Path(named)
-    return DEFAULT_PATH if DEFAULT_PATH.exists() else None
+    return replace(configuration, notes=(*missing, *notes, *_not_obeyed(configuration)))
 
 
 def _read_file(path: Path, environment: Mapping[str, str]) -> tuple[Section, list[Note]]:
@@ -77,4 +127,87 @@ def _read_file(path: Path, environment: Mapping[str, str]) -> tuple[Section, lis
         from jdbcstore.config.xml import read_xml
 
         return read_xml(path, data, environment)
-    return read_toml(path, data), []
+    try:
+        values = tomllib.loads(data.decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"this is not TOML: {error}; correct it", place=str(path)) from error
+    return _toml_section(values, "", str(path), path.parent), []
+
+
+def _toml_section(data: dict[str, Any], name: str, place: str, folder: Path) -> Section:
+    return {key: _toml_value(value, key, name, place, folder) for key, value in data.items()}
+
+
+def _toml_value(
+    value: Any, key: str, section: str, place: str, folder: Path
+) -> Given | Section | list[Section]:
+    inner = f"{section}.{key}" if section else key
+    if isinstance(value, dict):
+        return _toml_section(value, inner, f"{place}, [{inner}]", folder)
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        return [
+            _toml_section(one, inner, f"{place}, [[{inner}]] no. {number}", folder)
+            for number, one in enumerate(value, 1)
+        ]
+    if key in _PATHS and isinstance(value, str):
+        value = str(folder / value)
+    return Given(value, place)
+
+
+def _read_environment(environment: Mapping[str, str]) -> tuple[Section, list[Note]]:
+    """The options in variables such as JDBCSTORE_LOCKER_TYPE, and notes on variables that are unknown."""
+    known = _variables()
+    given: Section = {}
+    notes = []
+    for variable, value in sorted(environment.items()):
+        if not variable.startswith(PREFIX) or variable.startswith(_NOT_OPTIONS) or not value:
+            continue
+        if variable not in known:
+            text = unknown("environment variable", variable, known)
+            notes.append(Note(Kind.UNKNOWN, "environment", text))
+            continue
+        *sections, name = known[variable]
+        target = given
+        for section in sections:
+            target = target.setdefault(section, {})  # type: ignore[assignment]
+        target[name] = Given(value, variable, text=True)
+    return given, notes
+
+
+def _variables() -> dict[str, tuple[str, ...]]:
+    """The path of the option that each variable sets."""
+    paths = [(name,) for kind in (DataSourceConfig, StoreConfig) for name in _scalars(kind)]
+    nested = [
+        (section, name)
+        for section, kinds in _SECTIONS.items()
+        for kind in kinds
+        for name in (*_scalars(kind), *(["type"] if hasattr(kind, "type") else []))
+    ]
+    return {PREFIX + "_".join(path).upper(): path for path in [*paths, ("broker_name",), *nested]}
+
+
+def _scalars(kind: type) -> list[str]:
+    simple = {str, int, float, bool, type(None)}
+    return [one.name for one in fields(kind) if simple.issuperset(types_of(kind)[one.name])]
+
+
+def _not_obeyed(configuration: Configuration) -> Iterator[Note]:
+    """A note for each option that is set and that nothing reads."""
+    sources, default = configuration.sources, PolicyEntry()
+    for name, reason in unused_statements(configuration.store.statements):
+        place = sources.get(f"statements.{name}", "configuration")
+        yield Note(Kind.IGNORED, place, f"{name} is not run: {reason}")
+    for number, policy in enumerate(configuration.policies):
+        for option, (kind, reason) in _OF_POLICY.items():
+            given = sources.get(f"policies[{number}].{option}")
+            changed = option in _AUDIT or getattr(policy, option) != getattr(default, option)
+            if given is not None and changed:
+                yield Note(kind, given, f"{option} of a policy: {reason}")
+        strategy = policy.dead_letter_strategy
+        if isinstance(strategy, DiscardingDeadLetterStrategy):
+            continue
+        for option in _AUDIT:
+            given = sources.get(f"policies[{number}].dead_letter_strategy.{option}")
+            if given is not None:
+                kind, reason = _DEAD_LETTERS[strategy.enable_audit]
+                yield Note(kind, given, f"{option} of a dead-letter strategy: {reason}")

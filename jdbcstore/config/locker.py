@@ -1,4 +1,4 @@
-"""Who may write: ActiveMQ's three lockers, and a user's own."""
+"""The options of lockers, which elect the master, and of what a master does when its store fails."""
 
 from __future__ import annotations
 
@@ -7,102 +7,155 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from jdbcstore.config.data_source import DataSourceConfig
-from jdbcstore.config.fields import check, option
+from jdbcstore.config.fields import Options, check, option
 from jdbcstore.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseLockerConfig:
-    """A row lock on ACTIVEMQ_LOCK, in a transaction that stays open."""
+class _Locker(Options):
+    """The options of every locker: attributes of the same name in camelCase of ActiveMQ's lockers.
 
-    type: ClassVar[str] = "database-locker"
+    Durations are seconds.
+    """
 
     lock_acquire_sleep_interval: float = option(10.0, at_least=0, milliseconds=True)
-    """Between attempts to take the lock."""
+    """Seconds between a slave's attempts to acquire the lock."""
     lock_keep_alive_period: float = option(30.0, at_least=0, milliseconds=True)
-    """Between checks that it is still held."""
+    """Seconds between the master's checks that it still holds the lock."""
     stop_on_error: bool = False
-    """Whether a check that fails by an error stops the broker."""
-    create_tables_on_startup: bool = False
-    """Whether the locker makes its own table."""
-    query_timeout: float | None = option(None, at_least=0)
-    """How long a statement of the locker may take; None is no limit."""
-    data_source: DataSourceConfig | None = None
-    """Where the lock is; None is the database of the messages."""
-
-    def __post_init__(self) -> None:
-        check(self)
+    """Whether a check that fails with an error ends the mastership; else it is tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseDatabaseLockerConfig:
-    """A name and a time of expiry in ACTIVEMQ_LOCK, which the holder renews."""
+class _DatabaseLocker(_Locker):
+    """The options of a locker in a database."""
+
+    create_tables_on_startup: bool = False
+    """Whether the locker creates its table."""
+    query_timeout: float | None = option(None, at_least=0)
+    """Seconds that a statement of the locker may take; None means unlimited."""
+    data_source: DataSourceConfig | None = None
+    """The database of the lock; None is that of the messages. ActiveMQ's ``dataSource``, or
+    ``lockDataSource`` of the persistence adapter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseLockerConfig(_DatabaseLocker):
+    """ActiveMQ's ``database-locker``: a row lock on ACTIVEMQ_LOCK, in a transaction that stays open."""
+
+    type: ClassVar[str] = "database-locker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseDatabaseLockerConfig(_DatabaseLocker):
+    """ActiveMQ's ``lease-database-locker``: a holder and an expiry in ACTIVEMQ_LOCK, which the master renews.
+
+    ``lock_acquire_sleep_interval`` is also the duration of the lease.
+
+    :raises ConfigurationError: the lease would expire before it is renewed
+    """
 
     type: ClassVar[str] = "lease-database-locker"
 
-    lock_acquire_sleep_interval: float = option(10.0, at_least=0, milliseconds=True)
-    """How long a lease lasts, and how long another broker waits before it tries again."""
     lock_keep_alive_period: float = option(5.0, at_least=0, milliseconds=True)
-    """Between renewals. ActiveMQ's default, 30 seconds, would let each lease of 10 seconds expire."""
+    """Seconds between renewals. With ActiveMQ's default, 30, each lease of 10 seconds would expire."""
     lease_holder_id: str | None = None
     """The name of the holder; None is the name of the broker."""
     max_allowable_diff_from_db_time: float = option(0.0, at_least=0, milliseconds=True)
-    """How far this clock may be from the database's; 0 takes them for equal."""
+    """Seconds by which this clock may differ from the database's; 0 assumes that they agree."""
     handle_start_exception: bool = False
-    """Whether an error of the first attempt is raised, and not tried again."""
-    stop_on_error: bool = False
-    create_tables_on_startup: bool = False
-    query_timeout: float | None = option(None, at_least=0)
-    data_source: DataSourceConfig | None = None
+    """Whether an error of the first attempt is raised; else it is tried again."""
 
     def __post_init__(self) -> None:
         check(self)
         if self.lock_keep_alive_period >= self.lock_acquire_sleep_interval:
             raise ConfigurationError(
-                f"lock_keep_alive_period is {self.lock_keep_alive_period:g} seconds, and a lease lasts"
-                f" {self.lock_acquire_sleep_interval:g}, the lock_acquire_sleep_interval: renew it"
+                f"lock_keep_alive_period is {self.lock_keep_alive_period:g} seconds, but a lease lasts"
+                f" {self.lock_acquire_sleep_interval:g}, the lock_acquire_sleep_interval; renew it"
                 " several times before it expires",
                 option="lock_keep_alive_period",
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedFileLockerConfig:
-    """A lock on a file in a directory that all brokers see."""
+class SharedFileLockerConfig(_Locker):
+    """ActiveMQ's ``shared-file-locker``: a lock on a file in a directory that all brokers reach."""
 
     type: ClassVar[str] = "shared-file-locker"
 
     directory: str | None = None
-    """Where the file ``lock`` is."""
+    """The directory of the file ``lock``; None is that of the store."""
     fail_if_locked: bool = False
-    """Whether to fail when another holds the lock, and not to wait."""
-    lock_acquire_sleep_interval: float = option(10.0, at_least=0, milliseconds=True)
-    lock_keep_alive_period: float = option(30.0, at_least=0, milliseconds=True)
-    stop_on_error: bool = False
-
-    def __post_init__(self) -> None:
-        check(self)
+    """Whether to fail when another process holds the lock; else to wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CustomLockerConfig:
-    """A class of your own, derived from :class:`jdbcstore.lockers.AbstractLocker`."""
+class CustomLockerConfig(_Locker):
+    """A locker of your own, derived from :class:`jdbcstore.lockers.AbstractLocker`; not in ActiveMQ.
+
+    :raises ConfigurationError: there is no ``locker_class``
+    """
 
     type: ClassVar[str] = "custom"
 
     locker_class: str | None = None
     """``package.module:Class``, or the name of an entry point in the group ``jdbcstore.lockers``."""
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """What else it is made with."""
+    """Further arguments of its constructor; none by default."""
     fail_if_locked: bool = False
-    lock_acquire_sleep_interval: float = option(10.0, at_least=0, milliseconds=True)
+    """Whether to fail when another process holds the lock; else to wait."""
     lock_keep_alive_period: float = option(5.0, at_least=0, milliseconds=True)
-    stop_on_error: bool = False
+    """Seconds between the master's checks that it still holds the lock."""
 
     def __post_init__(self) -> None:
         check(self)
         if self.locker_class is None:
-            raise ConfigurationError("a custom locker needs a locker_class", option="locker_class")
+            raise ConfigurationError(
+                "a custom locker needs a locker_class; give package.module:Class", option="locker_class"
+            )
 
 
 LockerConfig = DatabaseLockerConfig | LeaseDatabaseLockerConfig | SharedFileLockerConfig | CustomLockerConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultIOExceptionHandlerConfig(Options):
+    """ActiveMQ's ``defaultIOExceptionHandler``: reports a failure of the database to the client.
+
+    Options are its attributes of the same name in camelCase; durations are seconds.
+    """
+
+    type: ClassVar[str] = "default"
+
+    ignore_all_errors: bool = False
+    """Whether every failure is only reported to the client."""
+    ignore_no_space_errors: bool = True
+    """Whether a failure whose text contains ``no_space_message`` is."""
+    no_space_message: str = "space"
+    """The text by which a full disk is recognised."""
+    ignore_sql_exceptions: bool = True
+    """Whether a failure is that the database driver caused, with ``sql_exception_message`` in its text."""
+    sql_exception_message: str = ""
+    """The text by which an ignored failure of the driver is recognised; "" is any."""
+    stop_start_connectors: bool = False
+    """Whether other failures stop the connectors until the store answers; else they stop the broker."""
+    resume_check_sleep_period: float = option(5.0, at_least=0, milliseconds=True)
+    """Seconds between attempts to reach the store, at most."""
+    system_exit_on_shutdown: bool = False
+    """Whether the process exits when the broker is stopped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseLockerIOExceptionHandlerConfig(DefaultIOExceptionHandlerConfig):
+    """ActiveMQ's ``leaseLockerIOExceptionHandler``: stops the connectors while the database does not
+    answer, for as long as this broker holds the lock."""
+
+    type: ClassVar[str] = "lease-locker"
+
+    ignore_sql_exceptions: bool = False
+    """As above, but off."""
+    stop_start_connectors: bool = True
+    """As above, but on."""
+
+
+IOExceptionHandlerConfig = DefaultIOExceptionHandlerConfig | LeaseLockerIOExceptionHandlerConfig

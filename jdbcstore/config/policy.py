@@ -1,11 +1,11 @@
-"""Destination policies, with ActiveMQ's defaults: what ``jdbcstore broker`` goes by."""
+"""Destination policies, with ActiveMQ's options and defaults."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jdbcstore.config.fields import check, option
+from jdbcstore.config.fields import Options, check, option
 from jdbcstore.errors import ConfigurationError, InvalidDestination
 from jdbcstore.message.destination import Destination
 
@@ -21,53 +21,58 @@ DISPATCH_POLICIES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedDeadLetterStrategy:
-    """One queue for all dead letters."""
+class _DeadLetterStrategy(Options):
+    """The options of every dead-letter strategy, in camelCase in ActiveMQ; durations are seconds."""
+
+    process_expired: bool = True
+    """Whether expired messages become dead letters; else they are dropped."""
+    process_non_persistent: bool = False
+    """Whether non-persistent messages become dead letters; else they are dropped."""
+    expiration: float = option(0.0, at_least=0, milliseconds=True)
+    """Seconds after which a dead letter expires; 0 is never."""
+    enable_audit: bool = True
+    """Whether a second dead letter with the same message id is dropped. Not done; a note says so."""
+    max_producers_to_audit: int = option(64, at_least=1)
+    """Producers that the audit remembers. Not used; a note says so."""
+    max_audit_depth: int = option(2048, at_least=1)
+    """Message ids per producer that the audit remembers. Not used; a note says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedDeadLetterStrategy(_DeadLetterStrategy):
+    """ActiveMQ's ``sharedDeadLetterStrategy``: one queue for the dead letters of all destinations."""
 
     type: ClassVar[str] = "sharedDeadLetterStrategy"
 
     dead_letter_queue: str = "ActiveMQ.DLQ"
-    process_expired: bool = True
-    """Whether expired messages become dead letters."""
-    process_non_persistent: bool = False
-    expiration: float = option(0.0, at_least=0, milliseconds=True)
-    """How long a dead letter is kept; 0 is for ever."""
-    enable_audit: bool = True
-    """Whether a second dead letter of the same message is dropped."""
-    max_producers_to_audit: int = option(64, at_least=1)
-    max_audit_depth: int = option(2048, at_least=1)
-
-    def __post_init__(self) -> None:
-        check(self)
+    """The name of the queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndividualDeadLetterStrategy:
-    """A queue or topic of dead letters for each destination."""
+class IndividualDeadLetterStrategy(_DeadLetterStrategy):
+    """ActiveMQ's ``individualDeadLetterStrategy``: a dead-letter destination for each destination."""
 
     type: ClassVar[str] = "individualDeadLetterStrategy"
 
     queue_prefix: str = "ActiveMQ.DLQ.Queue."
+    """Precedes the name of a queue in the name of its dead-letter destination."""
     queue_suffix: str = ""
+    """Follows the name of a queue."""
     topic_prefix: str = "ActiveMQ.DLQ.Topic."
+    """Precedes the name of a topic."""
     topic_suffix: str = ""
+    """Follows the name of a topic."""
     use_queue_for_queue_messages: bool = True
+    """Whether the dead letters of queues go to a queue; else to a topic."""
     use_queue_for_topic_messages: bool = True
+    """Whether the dead letters of topics go to a queue; else to a topic."""
     destination_per_durable_subscriber: bool = False
-    process_expired: bool = True
-    process_non_persistent: bool = False
-    expiration: float = option(0.0, at_least=0, milliseconds=True)
-    enable_audit: bool = True
-    max_producers_to_audit: int = option(64, at_least=1)
-    max_audit_depth: int = option(2048, at_least=1)
-
-    def __post_init__(self) -> None:
-        check(self)
+    """Whether each durable subscription of a topic has its own dead-letter destination."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardingDeadLetterStrategy:
-    """Dead letters are dropped."""
+    """ActiveMQ's ``discarding``: dead letters are dropped."""
 
     type: ClassVar[str] = "discarding"
 
@@ -76,74 +81,70 @@ DeadLetterStrategy = SharedDeadLetterStrategy | IndividualDeadLetterStrategy | D
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedeliveryPolicy:
-    """How often, and how much later, a message comes again that a consumer has rejected."""
+class RedeliveryPolicy(Options):
+    """When and how often a rejected message is redelivered; ActiveMQ's ``redeliveryPolicy``.
+
+    Options are its attributes of the same name in camelCase; delays are seconds.
+    """
 
     maximum_redeliveries: int = option(6, at_least=-1)
-    """-1 is no maximum. A message that has come again so often becomes a dead letter."""
+    """Redeliveries after which a message becomes a dead letter; -1 means unlimited."""
     initial_redelivery_delay: float = option(1.0, at_least=0, milliseconds=True)
-    """Before the first time."""
+    """Seconds before the first redelivery."""
     redelivery_delay: float = option(1.0, at_least=0, milliseconds=True)
-    """Before each further one, unless that grows."""
+    """Seconds before each further redelivery, or the first of growing delays."""
     use_exponential_back_off: bool = False
-    """Whether each delay is the one before, times ``back_off_multiplier``."""
+    """Whether each delay is the previous one times ``back_off_multiplier``."""
     back_off_multiplier: float = option(5.0, at_least=0)
+    """The factor by which delays grow."""
     maximum_redelivery_delay: float | None = option(None, at_least=0, milliseconds=True)
-    """Beyond which no delay grows; None is no maximum."""
+    """Seconds that growing delays do not exceed; None, or a negative number in ActiveMQ, means unlimited."""
     use_collision_avoidance: bool = False
-    """Whether delays vary by chance, up to ``collision_avoidance_percent`` either way."""
+    """Whether delays vary randomly by up to ``collision_avoidance_percent`` either way."""
     collision_avoidance_percent: int = option(15, at_least=0)
-
-    def __post_init__(self) -> None:
-        check(self)
+    """Per cent of a delay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FixedCountSubscriptionRecoveryPolicy:
-    """The last messages of a topic, so many."""
+class FixedCountSubscriptionRecoveryPolicy(Options):
+    """ActiveMQ's policy of that name: a topic's last messages, by number."""
 
     type: ClassVar[str] = "fixedCountSubscriptionRecoveryPolicy"
 
     maximum_size: int = option(100, at_least=1)
-
-    def __post_init__(self) -> None:
-        check(self)
+    """Messages that are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FixedSizedSubscriptionRecoveryPolicy:
-    """The last messages of a topic, up to so many bytes."""
+class FixedSizedSubscriptionRecoveryPolicy(Options):
+    """ActiveMQ's policy of that name: a topic's last messages, by size."""
 
     type: ClassVar[str] = "fixedSizedSubscriptionRecoveryPolicy"
 
     maximum_size: int = option(64 * 1024, at_least=0, size=True)
-
-    def __post_init__(self) -> None:
-        check(self)
+    """Bytes of messages that are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimedSubscriptionRecoveryPolicy:
-    """The messages of a topic that are not older."""
+class TimedSubscriptionRecoveryPolicy(Options):
+    """ActiveMQ's policy of that name: a topic's last messages, by age."""
 
     type: ClassVar[str] = "timedSubscriptionRecoveryPolicy"
 
     recover_duration: float = option(60.0, at_least=0, milliseconds=True)
-
-    def __post_init__(self) -> None:
-        check(self)
+    """Seconds that messages are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastImageSubscriptionRecoveryPolicy:
-    """The last message of a topic."""
+    """ActiveMQ's policy of that name: a topic's last message."""
 
     type: ClassVar[str] = "lastImageSubscriptionRecoveryPolicy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoSubscriptionRecoveryPolicy:
-    """Nothing that was sent before."""
+    """ActiveMQ's policy of that name: no earlier message."""
 
     type: ClassVar[str] = "noSubscriptionRecoveryPolicy"
 
@@ -155,85 +156,130 @@ SubscriptionRecoveryPolicy = (
     | LastImageSubscriptionRecoveryPolicy
     | NoSubscriptionRecoveryPolicy
 )
-"""What a retroactive subscriber that is not durable gets of what was sent before."""
+"""The earlier messages that a retroactive subscriber without a durable subscription gets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyEntry:
-    """What holds for the queues or topics that a wildcard matches; for all others, without either."""
+class PolicyEntry(Options):
+    """The policy of the queues or topics that a wildcard matches; ActiveMQ's ``policyEntry``.
+
+    An entry with neither ``queue`` nor ``topic`` is for the destinations that no other entry matches.
+    Options are attributes of the same name in camelCase; durations are seconds, sizes bytes. A note says
+    so when one is set that ``jdbcstore broker`` does not obey.
+    """
 
     queue: str | None = None
+    """The queues: a name, a wildcard, or several separated by commas."""
     topic: str | None = None
+    """The topics, likewise."""
 
     pending_queue_policy: str = option("storeCursor", choices=QUEUE_CURSORS)
-    """Where messages of a queue wait for consumers."""
+    """The cursor of a queue: where its pending messages are."""
     pending_durable_subscriber_policy: str = option("storeDurableSubscriberCursor", choices=DURABLE_CURSORS)
+    """The cursor of a durable subscription."""
     pending_subscriber_policy: str = option("fileCursor", choices=SUBSCRIBER_CURSORS)
+    """The cursor of any other subscriber of a topic."""
     dead_letter_strategy: DeadLetterStrategy = SharedDeadLetterStrategy()
+    """The destination of dead letters."""
     redelivery_policy: RedeliveryPolicy | None = None
-    """With None a rejected message becomes a dead letter at once, as in an ActiveMQ without the plug-in."""
+    """When rejected messages are redelivered. With None they become dead letters at once, as in an
+    ActiveMQ without the redelivery plug-in, of which this is a ``redeliveryPolicy``."""
     subscription_recovery_policy: SubscriptionRecoveryPolicy = NoSubscriptionRecoveryPolicy()
+    """The earlier messages that a new subscriber of a topic gets."""
     dispatch_policy: str = option("roundRobinDispatchPolicy", choices=DISPATCH_POLICIES)
-    """Of topics."""
+    """The order in which subscribers of a topic get a message. Not obeyed."""
     pending_message_limit: int | None = option(None, at_least=0)
-    """Messages of a slow subscriber beyond its prefetch, which are not stored; None is no limit."""
+    """Messages kept for a slow subscriber beyond its prefetch, if they are not stored; None means unlimited.
+    ``limit`` of ActiveMQ's ``constantPendingMessageLimitStrategy``."""
 
     memory_limit: int = option(0, at_least=0, size=True)
-    """Bytes; 0 is the broker's."""
+    """Bytes of messages in memory per destination; 0 is the broker's limit."""
     cursor_memory_high_water_mark: int = option(70, at_least=0)
-    """Per cent of the memory, beyond which a cursor reads no further."""
+    """Per cent of the memory at which a cursor stops reading ahead."""
     store_usage_high_water_mark: int = option(100, at_least=0)
+    """Per cent of the store's limit at which producers wait. Not obeyed: a database has its own limit."""
     minimum_message_size: int = option(1024, at_least=0)
+    """Bytes that a message counts at least. Not obeyed."""
     producer_flow_control: bool = True
+    """Whether producers wait when the memory is full."""
     blocked_producer_warning_interval: float = option(30.0, at_least=0, milliseconds=True)
+    """Seconds between warnings in the log that producers wait; 0 turns them off."""
     send_fail_if_no_space: bool = False
+    """Whether a send that would wait fails at once."""
     send_fail_if_no_space_after_timeout: float | None = option(None, at_least=0, milliseconds=True)
+    """Seconds after which a send that waits fails; None is never."""
 
     prioritized_messages: bool = False
+    """Whether messages are dispatched by priority."""
     persist_jms_redelivered: bool = False
+    """Whether JMSRedelivered is stored before a redelivery. Not obeyed."""
     use_cache: bool = True
+    """Whether a cursor keeps new messages in memory. Not obeyed."""
     lazy_dispatch: bool = False
+    """Whether messages are dispatched in batches of the prefetch. Not obeyed."""
     strict_order_dispatch: bool = False
+    """Whether a queue waits for a redelivery before it dispatches later messages. Not obeyed."""
     use_consumer_priority: bool = True
+    """Whether consumers of a higher priority get a queue's messages first."""
     use_prefetch_extension: bool = True
+    """Whether messages of an open transaction leave room in the prefetch. Not obeyed."""
     all_consumers_exclusive_by_default: bool = False
+    """Whether one consumer of a queue gets all messages, and the next when that one has gone."""
     always_retroactive: bool = False
+    """Whether every subscriber of a topic gets the messages of ``subscription_recovery_policy``."""
     consumers_before_dispatch_starts: int = option(0, at_least=0)
+    """Consumers that a queue waits for before it dispatches. Not obeyed."""
     time_before_dispatch_starts: float = option(0.0, at_least=0, milliseconds=True)
+    """Seconds that a queue waits for them. Not obeyed."""
 
     max_page_size: int = option(200, at_least=1)
+    """Messages that a cursor reads at once."""
     max_browse_page_size: int = option(400, at_least=1)
+    """Messages that a browser reads at once."""
     max_expire_page_size: int = option(400, at_least=1)
+    """Messages that the search for expired ones reads at once."""
     queue_prefetch: int = option(1000, at_least=0)
+    """The prefetch of a queue's consumers that set none."""
     queue_browser_prefetch: int = option(500, at_least=0)
+    """The prefetch of a queue's browsers that set none."""
     topic_prefetch: int = option(32767, at_least=0)
+    """The prefetch of a topic's subscribers that set none."""
     durable_topic_prefetch: int = option(100, at_least=0)
+    """The prefetch of durable subscribers that set none."""
 
     expire_messages_period: float = option(30.0, at_least=0, milliseconds=True, negative_is_off=True)
-    """Between looks for expired messages; 0 is never."""
+    """Seconds between searches for expired messages; 0 is never."""
     gc_inactive_destinations: bool = False
+    """Whether unused destinations are deleted. Not obeyed: they take no memory."""
     inactive_timeout_before_gc: float = option(60.0, at_least=0, milliseconds=True)
+    """Seconds without use before that. Not obeyed."""
     max_destinations: int | None = option(None, at_least=0)
+    """The number of destinations that may be created; None means unlimited. Not obeyed."""
 
     enable_audit: bool = True
+    """Whether a destination recognises duplicates. Not obeyed: ``enable_audit`` of the store does."""
     max_producers_to_audit: int = option(64, at_least=1)
+    """Producers that this audit remembers. Not obeyed, as the next three."""
     max_audit_depth: int = option(10_000, at_least=1)
+    """Message ids per producer that this audit remembers."""
     max_queue_audit_depth: int = option(10_000, at_least=1)
+    """Message ids per producer that a queue remembers."""
     send_duplicate_from_store_to_dlq: bool = False
+    """Whether duplicates found in the store become dead letters."""
 
     def __post_init__(self) -> None:
         check(self)
         if self.queue is not None and self.topic is not None:
-            raise ConfigurationError("a policy is for queue or for topic; write two", option="topic")
+            raise ConfigurationError("a policy is for a queue or for a topic; write two", option="topic")
         try:
             self.destination  # noqa: B018
         except InvalidDestination as error:
             option = "topic" if self.queue is None else "queue"
-            raise ConfigurationError(f"{option} names none: {error}", option=option) from error
+            raise ConfigurationError(f"{option} is not a destination: {error}", option=option) from error
 
     @property
     def destination(self) -> Destination | None:
-        """What this is for, mostly with wildcards; None is all that no other policy is for."""
+        """The destinations of this entry, mostly a wildcard; None for all that no other entry matches."""
         if self.queue is not None:
             return Destination.queue(self.queue)
         return None if self.topic is None else Destination.topic(self.topic)

@@ -1,64 +1,63 @@
-"""ActiveMQ's attributes that become an option here, and why each of the others does not."""
+"""Attributes of ActiveMQ that jdbcstore ignores, each with the reason that a note gives."""
 
 from __future__ import annotations
 
-STORE = (
-    "createTablesOnStartup",
-    "enableAudit",
-    "maxProducersToAudit",
-    "maxAuditDepth",
-    "auditRecoveryDepth",
-    "cleanupPeriod",
-    "networkTimeout",
-    "queryTimeout",
-)
-"""Of the persistence adapter, which are options of the store."""
+_THREADS = "jdbcstore manages its own threads"
+_SAME_FILE = "the broker in the same file is used"
+_BATCHES = "the store always writes in batches"
+_PAGES = "the caller chooses the size of each page"
+_IN_LOCKER = "it belongs in the section locker"
+_LOCKED = "a lock is used if there is a section locker"
+_CACHED = "the driver prepares statements as it sees fit"
+
+ONLY_JMX = "only ActiveMQ's JMX shows it"
+NO_NETWORKS = "jdbcstore does not connect brokers to networks"
+OF_BROKER = "it configures ActiveMQ's broker, not the store"
+DRIVER_CLASS = "the URL chooses the driver"
 
 PERSISTENCE_ADAPTER = {
     "changeAutoCommitAllowed": "connections are in autocommit mode, which every driver allows",
-    "maxRows": "pages are as long as their reader asks for",
-    "wireFormat": "messages are encoded as ActiveMQ 5.12 and later do, whatever is set",
-    "brokerName": "the broker in the same file is meant",
-    "brokerService": "the broker in the same file is meant",
-    "usageManager": "jdbcstore has no broker whose memory it could share",
-    "scheduledThreadPoolExecutor": "jdbcstore has its own threads",
-    "taskRunnerFactory": "jdbcstore has its own threads",
-    "useDedicatedTaskRunner": "jdbcstore has its own threads",
-    "journalThreadPriority": "Python's threads have no priorities",
-    "maxCheckpointWorkers": "a checkpoint is written by the one thread that writes to the database",
+    "maxRows": _PAGES,
+    "wireFormat": "messages are always encoded as by ActiveMQ 5.12 and later",
+    "brokerName": _SAME_FILE,
+    "brokerService": _SAME_FILE,
+    "usageManager": "the store does not share the memory of a broker",
+    "scheduledThreadPoolExecutor": _THREADS,
+    "taskRunnerFactory": _THREADS,
+    "useDedicatedTaskRunner": _THREADS,
+    "journalThreadPriority": "Python's threads do not have priorities",
+    "maxCheckpointWorkers": "the thread that writes to the database writes checkpoints too",
     "journal": "a journal is configured by its directory and files",
 }
 
 TOML = {
     **PERSISTENCE_ADAPTER,
-    "useLock": "a lock is used if there is a section locker",
-    "useDatabaseLock": "a lock is used if there is a section locker",
-    "lockKeepAlivePeriod": "it belongs into the section locker",
-    "lockAcquireSleepInterval": "it belongs into the section locker",
-    "stopOnError": "it belongs into the section locker",
-    "transactionIsolation": "the store reads what is committed, and needs no more",
+    "useLock": _LOCKED,
+    "useDatabaseLock": _LOCKED,
+    "lockKeepAlivePeriod": _IN_LOCKER,
+    "lockAcquireSleepInterval": _IN_LOCKER,
+    "stopOnError": _IN_LOCKER,
+    "transactionIsolation": "the store always uses READ COMMITTED",
     "useExternalMessageReferences": "messages are always kept in MSG",
-    "batchStatements": "the store always writes in batches",
+    "batchStatements": _BATCHES,
 }
-"""Options that someone may write into jdbcstore.toml, for ActiveMQ has them."""
+"""Attributes that someone who knows ActiveMQ may write into jdbcstore.toml."""
 
 ADAPTER = {
-    "batchStatements": "the store always writes in batches",
-    "batchStatments": "the store always writes in batches",
-    "maxRows": PERSISTENCE_ADAPTER["maxRows"],
-    "engineType": "tables are made as InnoDB; existing ones keep their engine",
-    "typeStatement": "tables are made with ENGINE=InnoDB",
+    "batchStatements": _BATCHES,
+    "batchStatments": _BATCHES,
+    "maxRows": _PAGES,
+    "engineType": "tables are created with InnoDB; existing ones keep their engine",
+    "typeStatement": "tables are created with ENGINE=InnoDB",
 }
 
 LOCKER = {
-    "name": "it is only shown by ActiveMQ's JMX",
-    "lockable": "the store of the same file is meant",
+    "name": ONLY_JMX,
+    "lockable": "the store in the same file is used",
     "exceptionHandler": "an error while waiting for the lock is tried again",
-    "statements": "the lock is in the lock table of the store's own statements",
-    "failIfLocked": "only the shared-file-locker obeys it, in ActiveMQ too",
+    "statements": "the lock table is that of the store's statements",
+    "failIfLocked": "only the shared-file-locker obeys it, as in ActiveMQ",
 }
-
-DRIVER_CLASS = "the URL says which driver is used"
 
 DATA_SOURCE = {
     **dict.fromkeys(("driverClassName", "driverClass", "driver"), DRIVER_CLASS),
@@ -73,22 +72,22 @@ DATA_SOURCE = {
     **dict.fromkeys(
         ("validationQuery", "validationQueryTimeout", "testOnBorrow", "testOnReturn", "testWhileIdle",
          "connectionTestQuery", "preferredTestQuery", "testConnectionOnCheckout"),
-        "a dead connection is noticed when it is used, and replaced",
+        "a dead connection is detected when it is used, and replaced",
     ),
     **dict.fromkeys(
         ("poolPreparedStatements", "maxOpenPreparedStatements", "cachePrepStmts", "prepStmtCacheSize",
          "prepStmtCacheSqlLimit", "maxStatements", "useServerPrepStmts"),
-        "the driver prepares what pays",
+        _CACHED,
     ),
     **dict.fromkeys(
         ("defaultAutoCommit", "autoCommit", "defaultTransactionIsolation", "transactionIsolation",
          "defaultReadOnly", "relaxAutoCommit", "accessToUnderlyingConnectionAllowed"),
-        "the store sets how its connections commit and what they see",
+        "the store sets commit mode and isolation level of its connections",
     ),
     **dict.fromkeys(
         ("connectionProperties", "connectionInitSqls", "connectionInitSql", "driverProperties",
          "connectionAttributes", "useUnicode", "characterEncoding", "driverClassLoader", "useSSL"),
-        "they are the Java driver's; what the Python driver knows can stand in the URL",
+        "it is for the Java driver; put the Python driver's parameters into the URL",
     ),
 }  # fmt: skip
 
@@ -97,29 +96,24 @@ POLICY = {
         ("advisoryForConsumed", "advisoryForDelivery", "advisoryForDiscardingMessages",
          "advisoryForFastProducers", "advisoryForSlowConsumers", "advisoryWhenFull",
          "includeBodyForAdvisory", "sendAdvisoryIfNoConsumers"),
-        "jdbcstore sends no advisory messages",
+        "jdbcstore does not send advisory messages",
     ),
-    **dict.fromkeys(
-        ("gcWithNetworkConsumers", "networkBridgeFilterFactory"),
-        "jdbcstore has no networks of brokers",
-    ),
+    **dict.fromkeys(("gcWithNetworkConsumers", "networkBridgeFilterFactory"), NO_NETWORKS),
     **dict.fromkeys(
         ("reduceMemoryFootprint", "doOptimzeMessageStorage", "optimizeMessageStoreInFlightLimit",
          "optimizedDispatch", "useTopicSubscriptionInflightStats"),
-        "it tunes ActiveMQ's own memory and threads",
+        "it tunes the memory and threads of ActiveMQ",
     ),
     **dict.fromkeys(
         ("messageGroupMapFactory", "messageGroupMapFactoryType", "messageEvictionStrategy",
          "slowConsumerStrategy"),
-        "it is a strategy of ActiveMQ's broker that jdbcstore has no counterpart of",
+        "jdbcstore does not have such a strategy",
     ),
 }  # fmt: skip
 
-REDELIVERY = {"preDispatchCheck": "it is the JMS client's, and the broker has no use for it"}
+REDELIVERY = {"preDispatchCheck": "it is for the JMS client, not for the broker"}
 
 REDELIVERY_PLUGIN = {
-    "fallbackToDeadLetter": "what no redelivery policy is for becomes a dead letter",
-    "sendToDlqIfMaxRetriesExceeded": "what has been redelivered too often becomes a dead letter",
+    "fallbackToDeadLetter": "a message without a redelivery policy always becomes a dead letter",
+    "sendToDlqIfMaxRetriesExceeded": "a message that was redelivered too often always becomes a dead letter",
 }
-
-OF_BROKER = "it is the broker's own business, and no part of the store"

@@ -1,49 +1,66 @@
-"""Several stores as one: which destinations are where."""
+"""Several stores as one, each with its destinations, and the layout of a store's directory."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jdbcstore.config.data_source import DataSourceConfig
-from jdbcstore.config.fields import check
+from jdbcstore.config.fields import Options, check
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, InvalidDestination
 from jdbcstore.message.destination import Destination
 
+DATABASE = "jdbcstore.db"
+"""The SQLite database in a store's directory."""
+JOURNAL = "journal"
+"""The journal in a store's directory."""
+
+_STEM = 60
+_UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoutedStoreConfig:
-    """One of several stores. The options of the store at the top of the file are those of each."""
+class RoutedStoreConfig(Options):
+    """One of several stores; ActiveMQ's ``filteredKahaDB`` in an ``mKahaDB``.
+
+    The options of :class:`~jdbcstore.config.StoreConfig` are common to all of them. Options are None or
+    off by default.
+
+    :raises ConfigurationError: it has no place, or two, or its patterns are not destinations
+    """
 
     queue: str | None = None
-    """The queues that it has; wildcards, and several with commas between."""
+    """The queues of this store: a name, a wildcard, or several separated by commas."""
     topic: str | None = None
-    """The topics. With neither, it has all destinations that no other has."""
+    """The topics. With neither, the store has all destinations that no other store has."""
     name: str | None = None
-    """What unfinished transactions know it by; None is its pattern."""
+    """The name by which unfinished transactions refer to this store; None is its pattern. Not in
+    ActiveMQ."""
     data_source: DataSourceConfig | None = None
-    """Its database; ``memory:`` for none."""
+    """The database; the URL ``memory:`` for none. That of the ``persistenceAdapter``."""
     directory: str | None = None
-    """In place of that, the folder of an SQLite database, and of its journal."""
+    """Instead of a database, the directory of an SQLite database and its journal."""
     per_destination: bool = False
-    """Whether each destination has a store of its own there, made when it is first used."""
+    """Whether each destination has its own store in the directory, created when it is first used."""
     journal: JournalConfig | None = None
-    """Below ``directory`` it has its own place there."""
+    """The journal; its directory is that of the store, if it has one."""
 
     def __post_init__(self) -> None:
         check(self)
         if (self.data_source is None) == (self.directory is None):
             raise ConfigurationError(
-                "a store is in a data_source or in a directory; give one of them", option="directory"
+                "a store has a data_source or a directory; give one of them", option="directory"
             )
         if self.per_destination and self.directory is None:
             raise ConfigurationError(
-                "per_destination needs a directory, in which each destination gets a folder",
+                "per_destination needs a directory, in which each destination gets a folder; give one",
                 option="per_destination",
             )
         if self.journal is not None and not self.journal.use_journal:
-            raise ConfigurationError("use_journal is for a store by itself; leave the section journal out")
+            raise ConfigurationError("use_journal is for a single store; leave the section journal out")
         try:
             _ = self.patterns
         except InvalidDestination as error:
@@ -52,21 +69,18 @@ class RoutedStoreConfig:
 
     @property
     def patterns(self) -> tuple[Destination, ...]:
-        """Nothing for what no other store has."""
+        """The destinations of this store; empty for all that no other store has."""
         found = () if self.queue is None else (Destination.queue(self.queue),)
         return found if self.topic is None else (*found, Destination.topic(self.topic))
 
     @property
     def label(self) -> str:
-        """What it is known by."""
+        """The name of this store, or its patterns."""
         return self.name if self.name is not None else " ".join(map(str, self.patterns))
 
 
 def check_routed(stores: Iterable[RoutedStoreConfig]) -> None:
-    """Whether they can be told apart.
-
-    :raises ConfigurationError: two of them have the same name, or the same place
-    """
+    """:class:`ConfigurationError` if two stores have the same name or the same place."""
     labels: set[str] = set()
     places: set[str | None] = set()
     for number, store in enumerate(stores):
@@ -77,8 +91,14 @@ def check_routed(stores: Iterable[RoutedStoreConfig]) -> None:
         place = store.directory if store.data_source is None else store.data_source.url
         if place in places and place != "memory:":
             raise ConfigurationError(
-                f"two stores are in {place}; put their patterns into one, with commas between",
+                f"two stores are in {place}; put their patterns into one, separated by commas",
                 option=option,
             )
         labels.add(store.label)
         places.add(place)
+
+
+def folder_name(name: str) -> str:
+    """The folder of a destination or pattern: readable, distinct on every file system, and stable."""
+    digest = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
+    return f"{_UNSAFE.sub('_', name)[:_STEM].strip('._') or 'others'}-{digest}"

@@ -1,37 +1,52 @@
-"""Every property of ActiveMQ's ``statements`` element: what it is given, what it returns, who runs it."""
+"""The SQL properties of ActiveMQ's ``statements`` element, and the parameters of SQL that replaces them."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from jdbcstore.config.fields import camel
-from jdbcstore.config.placeholders import parse, split
 from jdbcstore.errors import ConfigurationError
 
 StatementValue = str | tuple[str, ...] | bool
 """One statement, several, or a flag."""
 
 _SUB = ("container", "client_id", "sub_name")
-_NEVER = "ActiveMQ defines it and never runs it either"
-_UNBOUNDED = "it reads without a limit; pages are read instead, by {}"
+_NEVER = "ActiveMQ defines it but never runs it"
+_UNBOUNDED = "it reads without a limit; {} reads pages instead"
+
+_TOKEN = re.compile(
+    r"""
+      '(?:[^']|'')*' | "(?:[^"]|"")*" | `(?:[^`]|``)*`   # literals and quoted names
+    | \$(?P<tag>\w*)\$ .*? \$(?P=tag)\$                    # PostgreSQL's other literals
+    | --[^\n]* | /\*.*?\*/
+    | ::                                                   # PostgreSQL's cast
+    | (?P<end>;)
+    | (?P<mark>\?)
+    | :(?P<name>[A-Za-z_]\w*)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_BLOCK = re.compile(r"(?i)(begin|declare)\b")
+"""Oracle's blocks end in a semicolon of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A property whose value is SQL, or has to do with it."""
+    """A property whose value is SQL, or a flag that changes SQL."""
 
     name: str
-    """As ActiveMQ spells it."""
+    """The name in ActiveMQ's spelling."""
     parameters: tuple[str, ...] = ()
-    """In the order in which ActiveMQ binds them."""
+    """The parameters, in the order in which ActiveMQ binds them."""
     columns: tuple[str, ...] = ()
-    """Of the result; none for a statement that writes."""
+    """The columns of the result; none for a statement that writes."""
     unused: str = ""
-    """Why the store does not run it, if it does not."""
+    """Why the store does not run it; "" if it does."""
     any_columns: bool = False
-    """Whether it may return anything, or nothing, for nobody looks."""
+    """Whether it may return any columns, or none, because the result is not read."""
     kind: type = str
     """``str``: one statement; ``tuple``: several, without parameters; ``bool``: a flag."""
 
@@ -89,7 +104,7 @@ PROPERTIES = (
         "lastAckedDurableSubscriberMessageStatement",
         _SUB,
         ("MAX",),
-        "acknowledgements need each row's mark, not the highest of them",
+        "acknowledgements need the LAST_ACKED_ID of each row, not the highest",
     ),
     Property("destinationMessageCountStatement", ("container",), ("COUNT",)),
     Property("findNextMessagesStatement", ("container", "max_id", "last_id"), ("ID", "MSG")),
@@ -102,14 +117,15 @@ PROPERTIES = (
     Property(
         "removeAllMessagesStatement",
         ("container",),
-        unused="a purge removes a thousand at a time by removeMessageStatement, so that others get a turn",
+        unused="a purge deletes a thousand messages at a time with removeMessageStatement, so that other"
+        " writes get a turn",
     ),
     Property("removeAllSubscriptionsStatement", ("container",)),
     Property(
         "deleteOldMessagesStatementWithPriority",
         ("priority", "priority"),
-        unused="cleanup removes a thousand at a time by removeMessageStatement, and knows what is"
-        " acknowledged out of order",
+        unused="cleanup deletes a thousand messages at a time with removeMessageStatement, and considers"
+        " acknowledgements out of order",
     ),
     Property("updateDurableLastAckStatement", ("last_acked_id", *_SUB)),
     Property("updateDurableLastAckWithPriorityStatement", ("last_acked_id", *_SUB, "priority")),
@@ -133,7 +149,7 @@ PROPERTIES = (
     Property("currentDateTimeStatement", (), ("NOW",)),
     Property(
         "useLockCreateWhereClause",
-        unused="the store's own lockCreateStatement locks the one row that there is",
+        unused="the store's own lockCreateStatement locks the only row",
         kind=bool,
     ),
     Property("useExternalMessageReferences", unused=_NEVER, kind=bool),
@@ -144,16 +160,16 @@ PROPERTIES = (
 )
 
 BY_NAME = {property_.name: property_ for property_ in PROPERTIES}
-"""By the names that :attr:`StoreConfig.statements` has them under."""
+"""The properties by their names in :attr:`StoreConfig.statements`."""
 
 OF_LOCKERS = (
     *("lockCreateStatement", "lockUpdateStatement"),
     *("leaseObtainStatement", "leaseUpdateStatement", "leaseOwnerStatement", "currentDateTimeStatement"),
 )
-"""Checked by the locker that runs them, if any does."""
+"""Properties that a locker runs, and checks."""
 
 CLAUSES = {"dropAckPKAlterStatementEnd"}
-"""Parts of statements: nothing is bound in them, and a database cannot check them."""
+"""Properties that are a part of a statement: without parameters, and not checked by the database."""
 
 
 def _plain(name: str) -> str:
@@ -166,16 +182,16 @@ _KNOWN["removemessagestatment"] = "removeMessageStatement"
 
 
 def property_name(key: str) -> str:
-    """ActiveMQ's spelling of a property, whatever its user's; the key itself if there is no such."""
+    """A property's name in ActiveMQ's spelling, from any spelling; the key itself if it is unknown."""
     return _KNOWN.get(_plain(key), key)
 
 
 def normalise(
     given: Mapping[str, object], data: tuple[str, ...]
 ) -> tuple[dict[str, StatementValue], dict[str, str]]:
-    """The statements by ActiveMQ's names, checked, and those of the properties ``data`` that are among them.
+    """The statements by ActiveMQ's names, and the values of the properties ``data`` given among them.
 
-    :raises ConfigurationError: an unknown name, a value that cannot be, or two different ones
+    :raises ConfigurationError: an unknown name, a wrong value, or two different values of one property
     """
     known = {**_KNOWN, **{_plain(name): name for name in data}}
     statements: dict[str, StatementValue] = {}
@@ -192,14 +208,14 @@ def normalise(
             error.option = f"statements.{name}"
             raise
         if found.setdefault(name, checked) != checked:  # type: ignore[arg-type]
-            raise ConfigurationError(f"statements has two different values of {name}; give one")
+            raise ConfigurationError(f"statements has two different values of {name}; give one of them")
     return statements, lifted
 
 
 def _suggestion(key: str, known: Mapping[str, str]) -> str:
     for near in difflib.get_close_matches(_plain(key), known, 1):
         return f"; did you mean {camel(known[near])}?"
-    return "; the guide to replacing statements lists what it may have"
+    return "; the guide to replacing statements lists the properties"
 
 
 def _check(property_: Property, key: str, value: object) -> StatementValue:
@@ -208,10 +224,10 @@ def _check(property_: Property, key: str, value: object) -> StatementValue:
     if property_.kind is tuple:
         texts = [value] if isinstance(value, str) else value
         if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-            raise ConfigurationError(f"{key} must be a statement or a list of them, not {value!r}")
+            raise ConfigurationError(f"{key} must be a statement or a list of statements, not {value!r}")
         statements = split(texts[0]) if isinstance(value, str) else [text.strip() for text in texts]
         if not all(statements):
-            raise ConfigurationError(f"{key} has an empty statement; leave it out")
+            raise ConfigurationError(f"{key} contains an empty statement; remove it")
         return tuple(statements)
     text = _check_text(key, value)
     if property_.name not in CLAUSES:
@@ -225,18 +241,90 @@ def _check_flag(property_: Property, key: str, value: object) -> bool:
         raise ConfigurationError(f"{key} must be true or false, not {value!r}")
     if flag and property_.unused is _NEVER:
         raise ConfigurationError(
-            f"{key} cannot be true: messages are kept in MSG, and an ActiveMQ with it has none; leave it out"
+            f"{key} cannot be true: the store keeps messages in MSG, where ActiveMQ then has none; remove it"
         )
     return flag
 
 
 def _check_text(key: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ConfigurationError(f"{key} must be a text, not {value!r}; leave it out for the store's own")
+        raise ConfigurationError(f"{key} must be a string, not {value!r}; leave it out for the store's own")
     return value
 
 
 def unused_statements(statements: Mapping[str, StatementValue]) -> list[tuple[str, str]]:
-    """Those of :attr:`StoreConfig.statements` that are not run, in ActiveMQ's spelling, and why."""
+    """The names of replaced statements that the store does not run, each with the reason."""
     given = [BY_NAME[name] for name in statements]
     return [(property_.name, property_.unused) for property_ in given if property_.unused]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A statement split at its parameters: ``pieces`` has one string more than ``names``."""
+
+    pieces: tuple[str, ...]
+    names: tuple[str, ...]
+
+    def render(self, mark: Callable[[int, str], str], escape: Callable[[str], str] = str) -> str:
+        """The statement with ``mark(number from 1, name)`` for each parameter."""
+        parts = [escape(self.pieces[0])]
+        for number, (name, piece) in enumerate(zip(self.names, self.pieces[1:], strict=True), 1):
+            parts += [mark(number, name), escape(piece)]
+        return "".join(parts)
+
+
+def parse(what: str, text: str, parameters: tuple[str, ...]) -> Template:
+    """Find the parameters of a statement, outside literals, quoted names and comments.
+
+    :param what: the name of the statement in errors
+    :param parameters: the parameters that will be bound, in the order of ``?``
+    :raises ConfigurationError: it has others, or fewer
+    """
+    text = text.strip()
+    if not _BLOCK.match(text):
+        text = text.rstrip("; \t\r\n")
+    pieces, names, place = [], [], 0
+    for found in _TOKEN.finditer(text):
+        if found["mark"] or found["name"]:
+            pieces.append(text[place : found.start()])
+            names.append(found["name"] or "?")
+            place = found.end()
+    pieces.append(text[place:])
+    return Template(tuple(pieces), _resolve(what, names, parameters))
+
+
+def _resolve(what: str, found: list[str], parameters: tuple[str, ...]) -> tuple[str, ...]:
+    wanted = f"{what} takes {_list(parameters)}"
+    marks = found.count("?")
+    if marks and marks < len(found):
+        raise ConfigurationError(f"{wanted}, but mixes ? with :{next(n for n in found if n != '?')}; use one")
+    if marks or not found:
+        if marks != len(parameters):
+            given = f"has {marks} times ?" if marks else "has no parameter"
+            raise ConfigurationError(f"{wanted}, but {given}")
+        return parameters
+    unknown = sorted(set(found) - set(parameters))
+    missing = [name for name in parameters if name not in found]
+    if unknown:
+        raise ConfigurationError(f"{wanted}, but has :{', :'.join(unknown)}")
+    if missing:
+        raise ConfigurationError(f"{wanted}, but lacks :{', :'.join(missing)}")
+    return tuple(found)
+
+
+def _list(parameters: tuple[str, ...]) -> str:
+    if not parameters:
+        return "no parameters"
+    count = f"{len(parameters)} parameters" if len(parameters) > 1 else "1 parameter"
+    return f"{count} (? in the order {', '.join(parameters)}; or :{parameters[0]} by name)"
+
+
+def split(text: str) -> list[str]:
+    """The statements of a string, which are separated by semicolons."""
+    statements, start = [], 0
+    for found in _TOKEN.finditer(text):
+        if found["end"]:
+            statements.append(text[start : found.start()])
+            start = found.end()
+    statements.append(text[start:])
+    return [stripped for statement in statements if (stripped := statement.strip())]

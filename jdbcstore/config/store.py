@@ -1,4 +1,4 @@
-"""A store's options: frozen, checked when made, under ActiveMQ's own property names."""
+"""The options of a store in a database: tables, column types, SQL, writing and reading."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Self
 
-from jdbcstore.config.fields import check, convert, find_field, is_camel, option, unknown
+from jdbcstore.config.fields import Options, check, convert, find_field, is_camel, option, unknown
 from jdbcstore.config.statements import StatementValue, normalise
-from jdbcstore.config.types import NameLengths, check_type, length_of
 from jdbcstore.errors import ConfigurationError
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
+NAME_LENGTH = 250
+"""Characters that a name column holds where no type is configured."""
+_UNBOUNDED = 65_535
+"""Characters of a type without a length; no name can have more in a MSG column."""
 _MAX_NAME = 40
 """Leaves room for the longest index suffix within the 63 characters of PostgreSQL."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
+_TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_ ]*(\([A-Za-z0-9_, ]+\)[A-Za-z0-9_ ]*)?")
+_LENGTH = re.compile(r"\( *(\d+)")
 _NAMES = ("table_prefix", "message_table_name", "durable_sub_acks_table_name", "lock_table_name")
 _TYPES = (
     "binary_data_type",
@@ -27,67 +32,83 @@ _TYPES = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class NameLengths:
+    """The number of characters that the name columns hold."""
+
+    container: int = NAME_LENGTH
+    """CONTAINER: a destination with its prefix."""
+    message_id: int = NAME_LENGTH
+    """MSGID_PROD: the producer's part of a message id."""
+    string_id: int = NAME_LENGTH
+    """CLIENT_ID, SUB_NAME, SELECTOR and SUB_DEST."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreConfig:
-    """How a :class:`~jdbcstore.stores.jdbc.store.JdbcStore` works on its tables.
+class StoreConfig(Options):
+    """The options of a :class:`~jdbcstore.stores.jdbc.store.JdbcStore`.
 
-    The defaults are ActiveMQ's, except where those lose messages or starve writers; the operations
-    guide lists the differences. Durations are seconds.
+    Durations are seconds, sizes bytes. The options up to ``statements`` are attributes of ActiveMQ's
+    ``statements`` element, those of tables, audit, cleanup and timeouts attributes of
+    ``jdbcPersistenceAdapter``: each in camelCase. The defaults are ActiveMQ's, except where those lose
+    messages or starve writers; the operations guide lists the differences.
 
-    :raises ConfigurationError: a value that cannot work, or a table name that is no plain identifier
+    :raises ConfigurationError: a value that cannot work, or a table name that is not a plain identifier
     """
 
     table_prefix: str = ""
+    """Precedes each table name."""
     message_table_name: str = "ACTIVEMQ_MSGS"
+    """The table of messages."""
     durable_sub_acks_table_name: str = "ACTIVEMQ_ACKS"
+    """The table of durable subscriptions and their acknowledgements."""
     lock_table_name: str = "ACTIVEMQ_LOCK"
-
+    """The table of the lock."""
     binary_data_type: str | None = None
-    """The column type of MSG; like the types below, None is the vendor's own."""
+    """The column type of MSG; here and below, None is the vendor's own."""
     container_name_data_type: str | None = None
-    """Of CONTAINER. Names longer than this type, or those below, holds are refused."""
+    """The column type of CONTAINER. Names that do not fit this type, or those below, are refused."""
     msg_id_data_type: str | None = None
-    """Of MSGID_PROD."""
+    """The column type of MSGID_PROD."""
     sequence_data_type: str | None = None
-    """Of the messages' ID, and of MSGID_SEQ, LAST_ACKED_ID and PRIORITY."""
+    """The column type of the messages' ID, and of MSGID_SEQ, LAST_ACKED_ID and PRIORITY."""
     long_data_type: str | None = None
-    """Of EXPIRATION, and of the lock's ID and TIME."""
+    """The column type of EXPIRATION, and of the lock's ID and TIME."""
     string_id_data_type: str | None = None
-    """Of SUB_DEST, CLIENT_ID, SUB_NAME, SELECTOR, XID and BROKER_NAME."""
+    """The column type of SUB_DEST, CLIENT_ID, SUB_NAME, SELECTOR, XID and BROKER_NAME."""
     statements: Mapping[str, StatementValue] = field(default_factory=dict, hash=False)
-    """SQL in place of the store's own, under ActiveMQ's property names, camelCase or snake_case.
+    """SQL that replaces the store's own, by ActiveMQ's property names in either spelling; none by default.
 
-    The names and types above are taken from here as well: in ActiveMQ all are attributes of one element.
+    May contain the table names and column types above, as ActiveMQ's element does.
     """
+
     adapter: str | None = None
-    """The adapter to use in place of the one that the URL names."""
-
+    """The adapter to use; None chooses it by the URL. ActiveMQ's ``adapter``."""
     create_tables_on_startup: bool = True
-
+    """Whether missing tables are created."""
     enable_audit: bool = False
+    """Whether a message that was stored already is recognised by its id and not stored again."""
     max_producers_to_audit: int = option(1024, at_least=1)
+    """The number of producers whose message ids the audit remembers."""
     max_audit_depth: int = option(1000, at_least=1)
+    """The number of message ids per producer that the audit remembers."""
     audit_recovery_depth: int = option(1024, at_least=0)
-
+    """The number of newest messages whose ids the audit reads when the store opens."""
     cleanup_period: float = option(300.0, at_least=0, milliseconds=True, negative_is_off=True)
     """Seconds between cleanups in the background; 0 leaves them to :meth:`Store.cleanup`."""
+    network_timeout: float = option(60.0, at_least=0, milliseconds=True, negative_is_off=True)
+    """Seconds without an answer to a statement after which a connection is abandoned; 0 is never."""
+    query_timeout: float = option(0.0, at_least=0, negative_is_off=True)
+    """Seconds that the database may work on a statement, where it can limit that; 0 means unlimited."""
 
     reconnect_timeout: float = option(10.0, at_least=0)
-    """How long a write waits for a database that it has lost before it fails."""
-    network_timeout: float = option(60.0, at_least=0, milliseconds=True, negative_is_off=True)
-    """How long the database may leave a statement without an answer before the connection is given up.
-
-    0 waits as long as the network does.
-    """
-    query_timeout: float = option(0.0, at_least=0, negative_is_off=True)
-    """How long the database may work on a statement, where it can be told; 0 is no limit."""
-
+    """Seconds that a write waits for a lost database before it fails. Not in ActiveMQ."""
     max_pending_count: int = option(10_000, at_least=1)
+    """Writes that may be pending; beyond this bound or the next, callers wait. Not in ActiveMQ."""
     max_pending_bytes: int = option(64 * 1024 * 1024, at_least=1, size=True)
-    """Work waiting to be written; beyond either bound, callers wait."""
-
+    """Bytes of writes that may be pending. Not in ActiveMQ."""
     pool_size: int = option(5, at_least=1)
-    """Connections for reading; the writer has one more."""
+    """Connections for reading; the writer has one more. One less than a DataSource's ``maxTotal``."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -96,7 +117,7 @@ class StoreConfig:
             _check_name(name, self.table_prefix + getattr(self, name))
         for name in _TYPES:
             if getattr(self, name) is not None:
-                check_type(name, getattr(self, name))
+                _check_type(name, getattr(self, name))
 
     def _take_statements(self) -> None:
         defaults = {known.name: known.default for known in fields(self)}
@@ -111,7 +132,7 @@ class StoreConfig:
 
     @property
     def name_lengths(self) -> NameLengths:
-        """How long names may be, by the configured types."""
+        """The longest names that the configured column types hold."""
         return NameLengths(
             length_of(self.container_name_data_type),
             length_of(self.msg_id_data_type),
@@ -119,7 +140,7 @@ class StoreConfig:
         )
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with other values, each under our name or ActiveMQ's (and then in its unit).
+        """A copy with other values, each under our name or ActiveMQ's (and then in ActiveMQ's unit).
 
         :raises ConfigurationError: an unknown option, or a value that cannot work
         """
@@ -128,8 +149,26 @@ class StoreConfig:
             known = find_field(type(self), name)
             if known is None:
                 raise ConfigurationError(unknown("option", name, [one.name for one in fields(self)]))
-            values[known.name] = convert(type(self), known, value, theirs=is_camel(name))
+            values[known.name] = convert(type(self), known, value, activemq_units=is_camel(name))
         return replace(self, **values)
+
+
+def length_of(column_type: str | None) -> int:
+    """The number of characters that a column type holds; None is the default type of a name."""
+    if column_type is None:
+        return NAME_LENGTH
+    found = _LENGTH.search(column_type)
+    return int(found[1]) if found else _UNBOUNDED
+
+
+def _check_type(option_name: str, text: str) -> None:
+    """The type is written into CREATE TABLE, so it must not contain anything else."""
+    if not _TYPE.fullmatch(text):
+        raise ConfigurationError(
+            f"{option_name} must be a column type such as VARCHAR(128) or NUMBER(19, 0), of letters, digits,"
+            f" blanks, commas and one pair of parentheses, not {text!r}",
+            option=option_name,
+        )
 
 
 def _check_name(option_name: str, name: str) -> None:

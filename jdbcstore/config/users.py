@@ -1,4 +1,4 @@
-"""The users file: who may log in to the broker, and what they may read and write."""
+"""Users of the broker and their permissions: the users file, and the result of ActiveMQ's plug-ins."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ _KEYS = ("password", "read", "write")
 
 @dataclass(frozen=True, slots=True)
 class UserEntry:
-    """One user of the file."""
+    """A user of the users file."""
 
     password_hash: str
+    """The Argon2 hash of the password."""
     read: tuple[Destination, ...] = ()
-    """Names with wildcards of what this user may consume."""
+    """The destinations that the user may consume from, with wildcards."""
     write: tuple[Destination, ...] = ()
-    """The same, of what it may send to."""
+    """The destinations that the user may send to, with wildcards."""
 
     def __repr__(self) -> str:
         return f"UserEntry(read={self.read!r}, write={self.write!r})"
@@ -37,54 +38,59 @@ class UserEntry:
 
 @dataclass(frozen=True, slots=True)
 class PluginUser:
-    """One user of ActiveMQ's plug-ins, which have the passwords as they are."""
+    """A user of ActiveMQ's plug-ins, which have passwords in plain text."""
 
     name: str
     password: str = field(repr=False)
     read: tuple[Destination, ...]
+    """The destinations that the user may consume from, with wildcards."""
     write: tuple[Destination, ...]
+    """The destinations that the user may send to, with wildcards."""
     create: tuple[Destination, ...]
-    """What it may send to and consume from though the broker has nothing there yet."""
+    """The destinations that the user may create by sending to them or consuming from them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginUsers:
-    """What ActiveMQ's plug-ins say together."""
+    """The users of all of ActiveMQ's plug-ins together."""
 
     users: Mapping[str, PluginUser]
+    """The users by name."""
     anonymous: PluginUser | None
-    """Who comes without a login and a password; None lets nobody in without."""
+    """The user of clients without login and password; None refuses them."""
     files: tuple[Path, ...]
-    """That say so."""
+    """The files that were read."""
 
 
 def read_users(path: Path) -> Mapping[str, UserEntry]:
-    """Every user of a file, by name.
+    """The users of a users file, by name.
 
-    :raises ConfigurationError: it cannot be read, or is not such a file
+    :raises ConfigurationError: the file cannot be read, or is not a users file
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigurationError(
-            f"cannot read the users file {path}: {error.strerror}; make it with jdbcstore passwd",
+            f"cannot read the users file {path}: {error.strerror}; create it with jdbcstore passwd",
             option="users_file",
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"this is not TOML: {error}; correct it", place=str(path)) from error
     users = data.pop(_SECTION, {})
     if data or not isinstance(users, dict):
-        raise ConfigurationError(f"it has sections [{_SECTION}.NAME], and nothing else", place=str(path))
+        raise ConfigurationError(
+            f"a users file has only sections [{_SECTION}.NAME]; remove others", place=str(path)
+        )
     return {name: _entry(path, name, values) for name, values in users.items()}
 
 
 def _entry(path: Path, name: str, values: Any) -> UserEntry:
     place = f"{path}, [{_SECTION}.{name}]"
     if not isinstance(values, dict) or not isinstance(values.get("password"), str):
-        raise ConfigurationError("a user needs a password: set it with jdbcstore passwd", place=place)
+        raise ConfigurationError("a user needs a password; set it with jdbcstore passwd", place=place)
     if values.keys() - {*_KEYS}:
         wrong = ", ".join(sorted(values.keys() - {*_KEYS}))
-        raise ConfigurationError(f"a user has no {wrong}; write {', '.join(_KEYS)}", place=place)
+        raise ConfigurationError(f"unknown option {wrong} of a user; use {', '.join(_KEYS)}", place=place)
     return UserEntry(
         values["password"],
         *(_patterns(values.get(key, []), f"{place}, {key}") for key in ("read", "write")),
@@ -93,7 +99,7 @@ def _entry(path: Path, name: str, values: Any) -> UserEntry:
 
 def _patterns(values: Any, place: str) -> tuple[Destination, ...]:
     if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
-        raise ConfigurationError(f"a list of texts is needed, such as {[*EVERYTHING]}", place=place)
+        raise ConfigurationError(f"must be a list of strings, such as {[*EVERYTHING]}", place=place)
     try:
         return tuple(map(Destination.named, values))
     except InvalidDestination as error:
@@ -107,11 +113,12 @@ def write_user(
     read: Sequence[str] | None = None,
     write: Sequence[str] | None = None,
 ) -> bool:
-    """Give a user a password, and rights where they are given; whether the user is new.
+    """Set a user's password, and permissions if given; return whether the user is new.
 
-    A new user without rights given may do everything. What else is in the file stays as it is.
+    A new user may do everything unless permissions are given. The rest of the file is unchanged. The file
+    is replaced atomically, and synced.
 
-    :raises ConfigurationError: it cannot be read or written, or is not such a file
+    :raises ConfigurationError: the file cannot be read or written, or is not a users file
     """
     import tomlkit
 
@@ -133,9 +140,9 @@ def write_user(
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write the file whole or not at all, for its owner alone if it is new."""
+    """Replace a file atomically; a new one is readable by its owner only."""
     try:
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
         replace_file(path, text.encode(), mode=mode)
     except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
+        raise ConfigurationError(f"cannot write {path}: {error.strerror}; name another file") from error

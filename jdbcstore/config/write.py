@@ -1,16 +1,16 @@
-"""A configuration as ``jdbcstore.toml``: what was given, where it was, and what was left out and why."""
+"""Output of a configuration: its options for display, and as ``jdbcstore.toml``."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from jdbcstore.config.configuration import Configuration
-from jdbcstore.config.data_source import DataSourceConfig
+from jdbcstore.config.data_source import DataSourceConfig, mask_url
 from jdbcstore.config.given import Kind, Note
-from jdbcstore.config.secret import shown_url
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -18,23 +18,56 @@ if TYPE_CHECKING:
 
 _WIDTH = 100
 _HEADINGS = {
-    Kind.MISSING: "Not there, and needed",
-    Kind.UNKNOWN: "Not known to jdbcstore, and left out",
+    Kind.MISSING: "Missing, and needed",
+    Kind.UNKNOWN: "Unknown to jdbcstore, and left out",
     Kind.DANGEROUS: "Not obeyed",
-    Kind.NOT_RUN: "Taken over, and not run yet",
-    Kind.IGNORED: "Without a meaning here, and left out",
+    Kind.UNSUPPORTED: "Converted, but not supported",
+    Kind.IGNORED: "Ignored",
 }
 
 
-def to_toml(configuration: Configuration, origin: str) -> str:
-    """The text of a file that loads as the same configuration.
+def shown_options(configuration: Configuration) -> Iterator[tuple[str, Any]]:
+    """The path and value of each option, without secrets; of policies and several stores, those given."""
+    yield from _inside("", configuration.data_source)
+    yield "broker_name", configuration.broker_name
+    yield from _inside("", configuration.store)
+    for part in ("locker", "journal", "io_exception_handler", "broker"):
+        value = getattr(configuration, part)
+        yield from [(part, None)] if value is None else _inside(f"{part}.", value)
+    for part in ("stores", "policies"):
+        for number, one in enumerate(getattr(configuration, part)):
+            for path, value in _inside(f"{part}[{number}].", one):
+                if path in configuration.sources:
+                    yield path, value
 
-    A password is left out: the environment variable named in its place has to hold it.
+
+def _inside(prefix: str, part: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(part, DataSourceConfig):
+        part = part.masked()
+    if hasattr(part, "type"):
+        yield f"{prefix}type", part.type
+    for one in fields(part):
+        value, path = getattr(part, one.name), prefix + one.name
+        if is_dataclass(value):
+            yield from _inside(f"{path}.", value)
+        elif isinstance(value, Mapping):
+            yield from ((f"{path}.{name}", text) for name, text in value.items())
+        elif isinstance(value, tuple):
+            for number, element in enumerate(value):
+                yield from _inside(f"{path}[{number}].", element)
+        else:
+            yield path, value
+
+
+def to_toml(configuration: Configuration, origin: str) -> str:
+    """The content of a TOML file that loads as the same configuration, with places and notes as comments.
+
+    A password is not written: the environment variable that is named instead must hold it.
     """
     import tomlkit
 
     document = tomlkit.document()
-    _comment(document, f"Made of {origin} by jdbcstore config convert.")
+    _comment(document, f"Converted from {origin} by jdbcstore config convert.")
     writer = _Writer(configuration, origin)
     writer.put_fields(document, configuration.data_source, "", "JDBCSTORE_PASSWORD")
     if "broker_name" in configuration.sources:
@@ -53,7 +86,7 @@ def to_toml(configuration: Configuration, origin: str) -> str:
 
 
 class _Writer:
-    """Writes options that were given; all others have their defaults."""
+    """Writes the options that were given; all others have their defaults."""
 
     def __init__(self, configuration: Configuration, origin: str) -> None:
         self._configuration = configuration
@@ -72,10 +105,10 @@ class _Writer:
         return table
 
     def put_fields(self, table: TOMLDocument | Table, part: Any, path: str, password_variable: str) -> None:
-        """The options of a dataclass, sections behind all others."""
+        """The options of a dataclass, sections last."""
         values = {one.name: getattr(part, one.name) for one in fields(part)}
+        # Without these sections there is no such part: they are written even if all options have defaults.
         absent = {one.name for one in fields(part) if one.default is None}
-        """Sections that are not there by default, and so are given even with defaults in them alone."""
         for name, value in values.items():
             if name == "password":
                 self._put_password(table, part, f"{path}password", password_variable)
@@ -91,7 +124,7 @@ class _Writer:
                 self.put(table, name, value, f"{path}{name}")
 
     def put_list(self, table: TOMLDocument | Table, name: str, parts: tuple[Any, ...], path: str) -> None:
-        """A section for each of them."""
+        """An array with a section for each part."""
         import tomlkit
 
         if parts:
@@ -100,25 +133,25 @@ class _Writer:
                 sections.append(self.table(part, f"{path}[{number}]."))
             table.add(name, sections)
 
-    def put(self, table: TOMLDocument | Table, name: str, value: Any, path: str, told: str = "") -> None:
+    def put(self, table: TOMLDocument | Table, name: str, value: Any, path: str, advice: str = "") -> None:
         import tomlkit
 
         item = tomlkit.item(value)
         if path in self._sources:
             line = self._sources[path].replace(f"{self._origin}:", "line ", 1)
-            item.comment(_plain(f"{line}{told}"))
+            item.comment(_plain(f"{line}{advice}"))
         table.add(name, item)
 
     def _put_url(self, table: TOMLDocument | Table, url: str, path: str) -> None:
-        shown = shown_url(url)
-        self.put(table, "url", shown, path, "" if shown == url else "; write what is secret in place of ***")
+        masked = mask_url(url)
+        self.put(table, "url", masked, path, "" if masked == url else "; replace *** with the secret")
 
     def _put_password(
         self, table: TOMLDocument | Table, part: DataSourceConfig, path: str, variable: str
     ) -> None:
         if part.password is not None or path in self._configuration.problems:
-            told = "; export it, or give a password_file or password_keyring instead"
-            self.put(table, "password_env", variable, path, told)
+            advice = "; export it, or give a password_file or password_keyring instead"
+            self.put(table, "password_env", variable, path, advice)
 
     def _put_statements(self, table: TOMLDocument | Table, name: str, statements: Mapping[str, Any]) -> None:
         import tomlkit
@@ -146,8 +179,6 @@ def _add_notes(document: TOMLDocument, notes: tuple[Note, ...]) -> None:
 
 
 def _comment(document: TOMLDocument, text: str) -> None:
-    import textwrap
-
     import tomlkit
 
     for line in textwrap.wrap(_plain(text), _WIDTH, subsequent_indent="  "):
@@ -155,5 +186,5 @@ def _comment(document: TOMLDocument, text: str) -> None:
 
 
 def _plain(text: str) -> str:
-    """Without characters that a comment cannot have."""
+    """The text without characters that a comment cannot contain."""
     return "".join(one if one.isprintable() else " " for one in text)

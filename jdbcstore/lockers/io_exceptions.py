@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn, Protocol, runtime_checkable
 
-from jdbcstore.config.io_handler import DefaultIOExceptionHandlerConfig, IOExceptionHandlerConfig
+from jdbcstore.config.locker import DefaultIOExceptionHandlerConfig, IOExceptionHandlerConfig
 from jdbcstore.errors import LockLost, ReplySuppressed, SchemaError, StoreError, StoreUnavailable
 from jdbcstore.util.backoff import Backoff
 

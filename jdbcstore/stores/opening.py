@@ -12,11 +12,10 @@ from pathlib import Path
 
 from jdbcstore.abc import Progress, Store
 from jdbcstore.config import Configuration, DataSourceConfig
-from jdbcstore.config.file_stores import DATABASE, JOURNAL, folder_name
+from jdbcstore.config.data_source import sqlite_file, sqlite_url
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig
-from jdbcstore.config.routed import RoutedStoreConfig
-from jdbcstore.config.urls import sqlite_file, sqlite_url
+from jdbcstore.config.routed import DATABASE, JOURNAL, RoutedStoreConfig, folder_name
 from jdbcstore.database.engine import Database
 from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending
 from jdbcstore.lockers.io_exceptions import GuardedStore
@@ -57,7 +56,7 @@ class Opening:
 
         :raises StoreError: as :func:`jdbcstore.open` says
         """
-        self._configuration.tell(log)
+        self._configuration.log_notes(log)
         return self._open_several() if self._configuration.stores else self._open_one(self._configuration)
 
     def open_database(self) -> JdbcStore:
@@ -66,7 +65,7 @@ class Opening:
         :raises ConfigurationError: there are several stores, or no database
         :raises StoreError: as :func:`jdbcstore.open` says
         """
-        self._configuration.tell(log)
+        self._configuration.log_notes(log)
         return self._open_database(self._configuration, journaled=self._configuration.journal is not None)
 
     def _open_one(self, configuration: Configuration) -> Store:
@@ -80,7 +79,7 @@ class Opening:
         if file is not None:
             _make(file.parent)
         if journal.use_journal:
-            with configuration.placing():
+            with configuration.locating_errors():
                 _refuse_apart(configuration, journal)
             return self._open_journaled(configuration, journal)
         with contextlib.suppress(JournalPending):

@@ -57,9 +57,9 @@ def examine_store(configuration: Configuration) -> tuple[Finding, StoreError | N
 
     It is connected to and asked for nothing. An SQLite file that is not there yet is no error.
     """
-    place = str(configuration.data_source.shown().url)
+    place = str(configuration.data_source.masked().url)
     try:
-        with configuration.placing():
+        with configuration.locating_errors():
             return Finding("Store", place, *_reached(configuration)), None
     except SchemaError as error:
         return Finding("Store", place, "", "not there yet", str(error)), None

@@ -20,8 +20,7 @@ from jdbcstore.broker.process.host import Addresses, BrokerHost
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
-from jdbcstore.config.io_handler import LeaseLockerIOExceptionHandlerConfig
-from jdbcstore.config.locker import SharedFileLockerConfig
+from jdbcstore.config.locker import LeaseLockerIOExceptionHandlerConfig, SharedFileLockerConfig
 from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreUnavailable
 from jdbcstore.lockers.io_exceptions import IOExceptionHandler
 from tests.support.broker.frames import Stomp

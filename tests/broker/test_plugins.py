@@ -362,7 +362,7 @@ def test_a_broker_of_artemis_with_security_does_not_start(tmp_path: Path) -> Non
         "<configuration><core><security-settings><security-setting match='#'/></security-settings>"
         "</core></configuration>"
     )
-    with pytest.raises(ConfigurationError, match="security-settings of Artemis are not obeyed"):
+    with pytest.raises(ConfigurationError, match="security-settings are not supported"):
         make_security(load_file(path, {}).broker.users_file)
     path.write_text(path.read_text().replace("<core>", "<core><security-enabled>false</security-enabled>"))
     assert load_file(path, {}).broker.users_file is None

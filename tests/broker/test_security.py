@@ -150,8 +150,8 @@ def test_without_a_file_everybody_may_do_everything() -> None:
     [
         ("x = 1", r"it has sections \[users\.NAME\]"),
         ("[users.bob]\nread = []", r"\[users\.bob\]: a user needs a password"),
-        ('[users.bob]\npassword = "x"\nraed = []', "a user has no raed"),
-        ('[users.bob]\npassword = "x"\nread = "A"', "a list of texts is needed"),
+        ('[users.bob]\npassword = "x"\nraed = []', "unknown option raed"),
+        ('[users.bob]\npassword = "x"\nread = "A"', "must be a list of strings"),
         ('[users.bob]\npassword = "x"\nread = [""]', "needs a name"),
         ("[", "this is not TOML"),
     ],

@@ -38,7 +38,7 @@ def test_values_sources_and_notes(invoke: Invoke, tmp_path: Path, monkeypatch: p
     assert options["locker.type"] == ("database-locker", "jdbcstore.toml, [locker]")
     assert options["policies[0].queue"] == ("A.>", "jdbcstore.toml, [[policies]] no. 1")
     assert [(note["kind"], note["place"]) for note in shown["notes"]] == [
-        ("not run yet", "jdbcstore.toml, [[policies]] no. 1"),
+        ("not supported", "jdbcstore.toml, [[policies]] no. 1"),
     ]
 
 
@@ -95,15 +95,15 @@ def test_convert(invoke: Invoke, tmp_path: Path) -> None:
 
     lines = result.out.splitlines()
     assert lines[:6] == [
-        "# Made of activemq.xml by jdbcstore config convert.",
-        'url = "jdbc:postgresql://h/d?sslpassword=***" # line 6, url; write what is secret in place of ***',
+        "# Converted from activemq.xml by jdbcstore config convert.",
+        'url = "jdbc:postgresql://h/d?sslpassword=***" # line 6, url; replace *** with the secret',
         'password_env = "JDBCSTORE_PASSWORD" # line 7, password; export it, or give a password_file or'
         " password_keyring instead",
         'broker_name = "one" # line 1, brokerName',
         "enable_audit = true # line 3, enableAudit",
         "",
     ]
-    assert "# - activemq.xml:3, maxRows: pages are as long as their reader asks for" in lines
+    assert "# - activemq.xml:3, maxRows: the caller chooses the size of each page" in lines
     assert SECRET not in result.out + result.err
 
 
@@ -131,7 +131,7 @@ def test_statements_that_are_not_run_are_told(invoke: Invoke, tmp_path: Path) ->
     shown = invoke("config", "show", "--json").json
 
     [note] = shown["notes"]
-    assert (note["kind"], note["place"]) == ("no meaning here", "jdbcstore.toml, [statements]")
+    assert (note["kind"], note["place"]) == ("ignored", "jdbcstore.toml, [statements]")
     assert note["text"].startswith("findAllMessagesStatement is not run: ")
     [option] = [one for one in shown["options"] if one["option"].startswith("statements.")]
     assert option["option"] == "statements.findAllMessagesStatement"

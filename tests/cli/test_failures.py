@@ -98,7 +98,7 @@ def test_a_missing_driver(local: CommandLine, tmp_path: Path) -> None:
         ('table_prefix = "x\'"', "table_prefix"),
         ("no toml", "store.toml: this is not TOML"),
         ("frobnicate = 1", "store.toml: unknown option 'frobnicate'"),
-        ("url = 5", "store.toml: url must be text"),
+        ("url = 5", "store.toml: url must be a string"),
         (f'url = "frobnicate://u:{SECRET}@h/d"', "no adapter"),
     ],
 )

@@ -18,14 +18,14 @@ IN_TOML = [
     ("pool_size = 0", ": pool_size", "must be at least 1"),
     ("cleanup_period = inf", ": cleanup_period", "must be a finite number"),
     ('max_pending_bytes = "5 parsecs"', ": max_pending_bytes", "such as '20 mb'"),
-    ("max_rows = 5", ": max_rows", "has no meaning here"),
+    ("max_rows = 5", ": max_rows", "has no effect"),
     ("useLock = true", ": useLock", "if there is a section locker; remove it"),
     ('table_prefix = "1"', ": table_prefix", "use a letter or underscore"),
     ('binary_data_type = "BLOB; DROP"', ": binary_data_type", "such as VARCHAR(128)"),
     ("[pool_size]\nx = 1", ", [pool_size]: pool_size", "must be a value, not a section"),
     ('locker = "x"', ": locker", "must be a section"),
     ("[locker]\nstop_on_error = true", ", [locker]: locker needs a type", "database-locker"),
-    ('[locker]\ntype = "leese"', ", [locker]: unknown type 'leese'", "take one of"),
+    ('[locker]\ntype = "leese"', ", [locker]: unknown type 'leese'", "use one of"),
     (
         '[locker]\ntype = "lease-database-locker"\nlock_keep_alive_period = 10',
         ", [locker]: lock_keep_alive_period is 10 seconds",
@@ -34,12 +34,12 @@ IN_TOML = [
     (
         '[locker]\ntype = "shared-file-locker"\nlease_holder_id = "x"',
         ", [locker]: unknown option 'lease_holder_id'",
-        "take one of",
+        "use one of",
     ),
     ("[journal]\njournal_log_files = 0", ", [journal]: journal_log_files", "at least 1"),
     (
         '[[policies]]\nqueue = "A"\n[[policies]]\nqueue = "B"\ntopic = "B"',
-        ", [[policies]] no. 2: a policy is for queue or for topic",
+        ", [[policies]] no. 2: a policy is for a queue or for a topic",
         "write two",
     ),
     (
@@ -49,7 +49,7 @@ IN_TOML = [
     ),
     (
         '[[policies]]\nqueue = ","',
-        ", [[policies]] no. 1: queue names none",
+        ", [[policies]] no. 1: queue is not a destination",
         "name its members",
     ),
     (
@@ -60,7 +60,7 @@ IN_TOML = [
     (
         '[[policies]]\nsubscription_recovery_policy = { type = "lastImage" }',
         ", [[policies]] no. 1, [policies.subscription_recovery_policy]: unknown type 'lastImage'",
-        "take one of fixedCountSubscriptionRecoveryPolicy",
+        "use one of fixedCountSubscriptionRecoveryPolicy",
     ),
     (f'url = "no url {SECRET}"', ": the database URL cannot be parsed", "sqlite:///file.db"),
     (f'url = "frobnicate://u:{SECRET}@h/d"', ": no adapter for database", "use one of"),
@@ -71,8 +71,8 @@ IN_TOML = [
     ('password_env = "NONE"', ": password_env", "NONE, which is not set; export it"),
     ('password = "x"\npassword_env = "X"', ": give only one of", "password and password_env"),
     ('password_keyring = "mq"', ": password_keyring", "needs user too"),
-    ("[statements]\ntablePrefix = 5", ", [statements]: table_prefix", "must be text"),
-    ('table_prefix = "A"\n[statements]\ntablePrefix = "B"', ": tablePrefix stands in statements", "once"),
+    ("[statements]\ntablePrefix = 5", ", [statements]: table_prefix", "must be a string"),
+    ('table_prefix = "A"\n[statements]\ntablePrefix = "B"', ": tablePrefix is given in statements", "once"),
     (
         '[statements]\nadMessageStatement = "x"',
         ", [statements]: statements has no 'adMessageStatement'",
@@ -106,14 +106,14 @@ IN_ACTIVEMQ_XML = [
     ('<!DOCTYPE a [\n<!ENTITY b "c">\n]><broker/>', ":2: entities are not read", "write their text"),
     ("<beans/>", ":1: there is neither a broker nor a jdbcPersistenceAdapter", "name another file"),
     ("<beans>\n<broker/>\n<broker/></beans>", ":3: there are brokers in lines 2, 3", "its own file"),
-    ("<broker>\n</broker>", ":1: this broker has no persistenceAdapter", "--url"),
+    ("<broker>\n</broker>", ":1: this broker does not have a persistenceAdapter", "--url"),
     ('<broker\n persistent="false"/>', ":1: this broker keeps its messages in memory", "--url"),
 ]
 
 # Each in a persistenceAdapter in line 2.
 ADAPTERS = [
-    ("<replicatedLevelDB/>", ": replicatedLevelDB keeps no messages in a database", "--url"),
-    ('<jdbcPersistenceAdapter dataSource="#no"/>', ": no bean of this file has the id 'no'", "correct"),
+    ("<replicatedLevelDB/>", ": replicatedLevelDB does not keep messages in a database", "--url"),
+    ('<jdbcPersistenceAdapter dataSource="#no"/>', ": no bean in this file has the id 'no'", "correct"),
     (
         '<jdbcPersistenceAdapter cleanupPeriod="5 min"/>',
         ", cleanupPeriod: cleanup_period",
@@ -137,11 +137,11 @@ STATEMENTS = [
 
 # Each the properties of a DataSource in line 2.
 DATA_SOURCES = [
-    ({}, ", BasicDataSource: the DataSource x.BasicDataSource has no url", "add one"),
+    ({}, ", BasicDataSource: the DataSource x.BasicDataSource does not have a url", "add one"),
     ({"url": "${db.url}"}, ", url: ${db.url} is not defined", "export DB_URL, or define it in a"),
     ({"url": "sqlite:///x.db", "password": "${b}"}, ", password: ${b} is not defined", "export B"),
     ({"url": "sqlite:///x.db", "password": "ENC(a)"}, ", password: the password is encrypted", "JDBCSTORE_"),
-    ({"url": "jdbc:h2:x", "maxTotal": "many"}, ", maxTotal: 'many' is no whole number", "maxTotal"),
+    ({"url": "jdbc:h2:x", "maxTotal": "many"}, ", maxTotal: must be a whole number", "not 'many'"),
     ({"url": "jdbc:frobnicate:x"}, ", url: no adapter for database 'jdbc:frobnicate'", "use one of"),
 ]
 
@@ -250,5 +250,5 @@ def test_no_command_falls_back_to_the_default_file(
     result = invoke(*command, "--config", "activemq.xml")
 
     assert result.code == 3
-    assert "replicatedLevelDB keeps no messages in a database" in result.err
+    assert "replicatedLevelDB does not keep messages in a database" in result.err
     assert not (tmp_path / "activemq-data").exists()

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from jdbcstore import JdbcStore, Message
-from jdbcstore.config.io_handler import (
+from jdbcstore.config.locker import (
     DefaultIOExceptionHandlerConfig,
     IOExceptionHandlerConfig,
+    LeaseDatabaseLockerConfig,
     LeaseLockerIOExceptionHandlerConfig,
 )
-from jdbcstore.config.locker import LeaseDatabaseLockerConfig
 from jdbcstore.errors import (
     InvalidMessage,
     LockLost,

@@ -52,7 +52,7 @@ def read_options(given: Mapping[str, str]) -> StreamOptions:
     own = {name: given[name] for name in _OWN if name in given}
     rest: dict[str, Any] = {name: value for name, value in given.items() if name not in _OWN}
     configuration = load_config(own.get("config"), source="option of the stream", text=True, **rest)
-    with configuration.placing():
+    with configuration.locating_errors():
         url, user, password = configuration.login()
         url = _url(url, configuration.store)
     destination = own.get("destination")

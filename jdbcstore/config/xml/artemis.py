@@ -1,15 +1,17 @@
-"""Artemis's ``database-store``, whose tables are not ActiveMQ Classic's, and its journal in files."""
+"""Artemis's ``broker.xml``: its ``database-store``, or its journal in files.
+
+The tables of a ``database-store`` are not ActiveMQ Classic's, and are not read.
+"""
 
 from __future__ import annotations
 
-from jdbcstore.config.file_stores import DATABASE, REASONS, TAKEN
+from jdbcstore.config.data_source import sqlite_url
 from jdbcstore.config.given import Given, Kind, Section
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
 from jdbcstore.config.reasons import DATA_SOURCE, DRIVER_CLASS, OF_BROKER
-from jdbcstore.config.urls import sqlite_url
-from jdbcstore.config.xml.beans import Document, Value
-from jdbcstore.config.xml.document import Element
-from jdbcstore.config.xml.file_stores import given_for, put, tell_old_files
+from jdbcstore.config.routed import DATABASE
+from jdbcstore.config.xml.beans import Document, Element, Value
+from jdbcstore.config.xml.file_stores import REASONS, TAKEN, converted, note_old_files, put
 from jdbcstore.config.xml.security import this_file
 
 _FILE = "broker.xml"
@@ -34,9 +36,9 @@ _LEASE = {
     "jdbc-lock-renew-period": ("lockKeepAlivePeriod", 4_000),
     "jdbc-allowed-time-diff": ("maxAllowableDiffFromDBTime", 250),
 }
-"""Of Artemis's lease, with its defaults in milliseconds."""
+"""Options of Artemis's lease, with its defaults in milliseconds."""
 _TABLE = (
-    "Artemis's tables have another layout; jdbcstore makes ActiveMQ Classic's beside them and reads no other"
+    "Artemis's tables have another layout and are not read; jdbcstore creates ActiveMQ Classic's beside them"
 )
 _IGNORED = {
     **dict.fromkeys(
@@ -44,14 +46,15 @@ _IGNORED = {
          "node-manager-store-table-name"),
         _TABLE,
     ),
-    "jdbc-journal-sync-period": "a send returns when the database has committed, and is not put off",
-    "jdbc-lock-acquisition-timeout": "no lock is taken yet; Artemis itself waits without end",
-    "jdbc-max-page-size-bytes": "pages are as long as their reader asks for",
+    "jdbc-journal-sync-period": "a send returns when the database has committed; nothing is deferred",
+    "jdbc-lock-acquisition-timeout": "each command has its own timeout for the lock",
+    "jdbc-max-page-size-bytes": "the caller chooses the size of each page",
     **dict.fromkeys(("jdbc-driver-class-name", "data-source-class-name"), DRIVER_CLASS),
 }  # fmt: skip
 
 
 def is_artemis(root: Element) -> bool:
+    """Whether a file is Artemis's."""
     return any(element.name in ("database-store", "core") for element in root.all())
 
 
@@ -61,8 +64,8 @@ def read_artemis(document: Document) -> Section:
     settings = [element for element in document.root.all() if element.name == "security-settings"]
     switches = [element for element in document.root.all() if element.name == "security-enabled"]
     if settings and not any(switch.text.lower() == "false" for switch in switches):
-        # They are not obeyed, and so a broker does not start with them.
-        section["broker"] = {"usersFile": this_file(document, Value(settings[0].line))}
+        # They are not supported, so a broker must not start with them.
+        section["broker"] = {"usersFile": this_file(document, settings[0])}
     return section
 
 
@@ -74,44 +77,42 @@ def _read_store(document: Document) -> Section:
     for element in stores[0].children:
         _take(document, element, section)
     section["locker"] = _read_lease(document, stores[0])
-    text = f"{_TABLE}: move messages by sending them again, from one broker to the other"
-    document.note(Kind.DANGEROUS, stores[0].line, "database-store", text)
+    text = f"{_TABLE}; move messages by sending them again, from one broker to the other"
+    document.note(Kind.DANGEROUS, stores[0], text)
     _take_core(document, section)
     return section
 
 
 def _take(document: Document, element: Element, section: Section) -> None:
     if element.name in _TAKEN:
-        section[_TAKEN[element.name]] = document.given(element.line, element.name, element.text)
+        section[_TAKEN[element.name]] = document.given(element, element.text)
     elif element.name == "data-source-properties":
         for one in element.children:
             _take_property(document, one, section)
     elif element.name in _IGNORED:
-        document.note(Kind.IGNORED, element.line, element.name, _IGNORED[element.name])
+        document.ignore(element, _IGNORED[element.name])
     elif element.name not in _LEASE:
-        text = "jdbcstore does not know this element of database-store, and does not use it"
-        document.note(Kind.UNKNOWN, element.line, element.name, text)
+        document.note(Kind.UNKNOWN, element, "unknown element of database-store; correct it or remove it")
 
 
 def _take_property(document: Document, element: Element, section: Section) -> None:
     key, value = element.attributes.get("key", ""), element.attributes.get("value", "")
     if key in _PROPERTIES:
-        section[_PROPERTIES[key]] = document.given(element.line, key, value)
+        section[_PROPERTIES[key]] = document.given(Value(key, element.line), value)
     else:
-        text = DATA_SOURCE.get(key, "the pool of the store is set by pool_size")
-        document.note(Kind.IGNORED, element.line, key, text)
+        document.ignore(element, DATA_SOURCE.get(key, "the size of the pool is pool_size"), key)
 
 
 def _read_lease(document: Document, store: Element) -> Section:
-    place = document.place(store.line, "database-store")
+    place = document.place(store)
     section: Section = {"type": Given(LeaseDatabaseLockerConfig.type, place)}
     given = {element.name: element for element in store.children}
     for name, (option, default) in _LEASE.items():
         element = given.get(name)
         if element is None:
-            section[option] = Given(default, f"{place}: Artemis's default", theirs=True)
+            section[option] = Given(default, f"{place}: Artemis's default", activemq_units=True)
         else:
-            section[option] = document.given(element.line, name, element.text)
+            section[option] = document.given(element, element.text)
     return section
 
 
@@ -125,7 +126,7 @@ def _read_files(document: Document) -> Section:
     elements = {element.name: element for element in core.children}
     directories = {name: _directory(document, elements.get(name), name) for name in _DIRECTORIES}
     journal, index = directories["journal-directory"], directories["bindings-directory"]
-    place = document.place(core.line, core.name)
+    place = document.place(core)
     section: Section = {
         "url": Given(sqlite_url(f"{index}/{DATABASE}"), place),
         "locker": {
@@ -136,44 +137,43 @@ def _read_files(document: Document) -> Section:
     }
     taken, reasons = TAKEN[_FILE], REASONS[_FILE]
     for element in core.children:
-        line, name = element.line, element.name
+        name = element.name
         if name in taken:
-            given = given_for(document, taken[name], document.given(line, name, element.text), line, name)
+            given = converted(document, taken[name], document.given(element, element.text), element)
             put(section, taken[name].path, given)
         elif name == "journal-retention-directory":
             _take_retention(document, element, section)
         elif name not in _DIRECTORIES:
-            document.note(Kind.IGNORED, line, name, reasons.get(name, OF_BROKER))
-    tell_old_files(document, core.line, _FILE, journal)
+            document.ignore(element, reasons.get(name, OF_BROKER))
+    note_old_files(document, core, _FILE, journal)
     return section
 
 
 def _directory(document: Document, element: Element | None, name: str) -> str:
-    return _DIRECTORIES[name] if element is None else document.text(element.line, name, element.text)
+    return _DIRECTORIES[name] if element is None else document.text(element, element.text)
 
 
 def _take_retention(document: Document, element: Element, section: Section) -> None:
-    """How long, and how much of it, the journal keeps what is needed no more; all, if neither is said."""
-    line, name, given = element.line, element.name, element.attributes
+    """Take how long, or how many bytes of, files are kept that are no longer needed; by default, all."""
+    given = element.attributes
     if not {"period", "storage-limit"} & {*given}:
-        directory = document.given(line, name, element.text or "data/retention")
+        directory = document.given(element, element.text or "data/retention")
         put(section, "journal.journal_archive_directory", directory)
         return
     if element.text:
-        text = "what is kept for a while stays in journal-directory; journal_archive_directory moves it"
-        document.note(Kind.IGNORED, line, name, text)
+        text = "files kept for a limited time stay in journal-directory; journal_archive_directory moves them"
+        document.ignore(element, text)
     unit = given.get("unit", "DAYS").upper()
     if unit not in _UNITS:
-        wrong = f"unit must be one of {', '.join(_UNITS)}, not {given['unit']!r}"
-        raise document.wrong(line, wrong, name)
+        raise document.error(element, f"unit must be one of {', '.join(_UNITS)}, not {given['unit']!r}")
     if "period" in given:
         try:
             seconds = float(given["period"]) * _UNITS[unit]
         except ValueError:
-            raise document.wrong(line, f"period must be a number, not {given['period']!r}", name) from None
-        put(section, "journal.journal_retention", Given(seconds, document.place(line, name)))
+            raise document.error(element, f"period must be a number, not {given['period']!r}") from None
+        put(section, "journal.journal_retention", Given(seconds, document.place(element)))
     if "storage-limit" in given:
-        limit = document.given(line, name, given["storage-limit"])
+        limit = document.given(element, given["storage-limit"])
         put(section, "journal.journal_retention_size", limit)
 
 
@@ -181,8 +181,8 @@ def _take_core(document: Document, section: Section) -> None:
     for element in _core(document).children:
         if element.name == "mask-password" and element.text == "true":
             problem = "the password is masked, and only Artemis can read it; give JDBCSTORE_PASSWORD"
-            section["password"] = Given(None, document.place(element.line, element.name), problem=problem)
+            section["password"] = Given(None, document.place(element), problem=problem)
         elif element.name == "name":
-            section["brokerName"] = document.given(element.line, "name", element.text)
+            section["brokerName"] = document.given(element, element.text)
         elif element.name != "store":
-            document.note(Kind.IGNORED, element.line, element.name, OF_BROKER)
+            document.ignore(element, OF_BROKER)

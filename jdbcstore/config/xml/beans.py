@@ -1,75 +1,107 @@
-"""Spring's and XBean's ways to write the same thing, made one: a bean with its properties.
+"""An XML file as beans with properties, whichever of Spring's and XBean's notations it uses.
 
 ``<jdbcPersistenceAdapter useLock="false">`` is the bean
 ``<bean class="org.apache.activemq.store.jdbc.JDBCPersistenceAdapter">`` with a ``<property>``, or with
-``p:useLock``; and what is written inside another may stand elsewhere, and be referred to as ``#id``.
+``p:useLock``; and a bean may be inside another, or elsewhere in the file and referred to as ``#id``.
+
+Entities, and everything outside the file, are refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-from jdbcstore.config.fields import camel, unknown
-from jdbcstore.config.given import Given, Kind, Note
-from jdbcstore.config.xml.document import Element
+from jdbcstore.config.fields import camel, find_field, unknown
+from jdbcstore.config.given import Given, Kind, Note, Section
 from jdbcstore.config.xml.placeholders import Placeholders, Unresolved
 from jdbcstore.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from xml.sax.xmlreader import AttributesNSImpl, Locator
+
+_DEEPEST = 100
+_SPRING_P = "http://www.springframework.org/schema/p"
+_SAME = (
+    *("DefaultIOExceptionHandler", "JournalPersistenceAdapter", "JournalPersistenceAdapterFactory"),
+    *("LeaseLockerIOExceptionHandler", "PolicyEntry", "PolicyMap", "RedeliveryPlugin", "Statements"),
+    *("SimpleAuthenticationPlugin", "AuthenticationUser", "JaasAuthenticationPlugin", "AuthorizationPlugin"),
+    *("AuthorizationEntry", "TempDestinationAuthorizationEntry"),
+)
+"""Classes whose element is called as they are, but for the first letter."""
 _ELEMENTS = {
+    **{name: name[0].lower() + name[1:] for name in _SAME},
     "XBeanBrokerService": "broker",
     "BrokerService": "broker",
     "JDBCPersistenceAdapter": "jdbcPersistenceAdapter",
-    "JournalPersistenceAdapterFactory": "journalPersistenceAdapterFactory",
     "PersistenceAdapterFactoryBean": "journaledJDBC",
-    "JournalPersistenceAdapter": "journalPersistenceAdapter",
-    "Statements": "statements",
     "DefaultDatabaseLocker": "database-locker",
     "TransactDatabaseLocker": "transact-database-locker",
     "LeaseDatabaseLocker": "lease-database-locker",
     "SharedFileLocker": "shared-file-locker",
-    "DefaultIOExceptionHandler": "defaultIOExceptionHandler",
-    "LeaseLockerIOExceptionHandler": "leaseLockerIOExceptionHandler",
     "JDBCIOExceptionHandler": "jDBCIOExceptionHandler",
-    "PolicyMap": "policyMap",
-    "PolicyEntry": "policyEntry",
-    "RedeliveryPlugin": "redeliveryPlugin",
     "KahaDBPersistenceAdapter": "kahaDB",
     "MultiKahaDBPersistenceAdapter": "mKahaDB",
     "FilteredKahaDBPersistenceAdapter": "filteredKahaDB",
     "LevelDBStore": "levelDB",
     "LevelDBPersistenceAdapter": "levelDB",
     "AMQPersistenceAdapter": "amqPersistenceAdapter",
-    "SimpleAuthenticationPlugin": "simpleAuthenticationPlugin",
-    "AuthenticationUser": "authenticationUser",
-    "JaasAuthenticationPlugin": "jaasAuthenticationPlugin",
-    "AuthorizationPlugin": "authorizationPlugin",
     "DefaultAuthorizationMap": "authorizationMap",
-    "AuthorizationEntry": "authorizationEntry",
-    "TempDestinationAuthorizationEntry": "tempDestinationAuthorizationEntry",
 }
-"""Of ActiveMQ's classes, by the last part of their names."""
-
+"""The elements of ActiveMQ's classes, by the last part of the class's name."""
 _SPELLINGS = {
     **{name.lower(): name for name in _ELEMENTS.values() if name[1:2].islower() or name[:2] == "mK"},
     **dict.fromkeys(("journalledjdbc", "journaljdbc", "journalizedjdbc"), "journaledJDBC"),
     "amqpersistenceadapterfactory": "amqPersistenceAdapter",
 }
-"""Elements as ActiveMQ's schema and Red Hat's guides have them, whatever their capitals."""
-
+"""Elements as ActiveMQ's schema and Red Hat's guides spell them, by the name in lower case."""
 _OF_BEAN = frozenset(
     ("id", "name", "class", "parent", "abstract", "scope", "singleton", "lazy-init", "init-method",
      "destroy-method", "depends-on", "autowire", "primary", "factory-bean", "factory-method",
      "dependency-check")
 )  # fmt: skip
-"""Attributes that say how to make a bean, and no property of it."""
+"""Attributes of ``<bean>`` that are not properties of the bean."""
+_CONFIGURERS = ("PropertyPlaceholderConfigurer", "PropertySourcesPlaceholderConfigurer",
+                "EncryptablePropertyPlaceholderConfigurer",
+                "EncryptablePropertySourcesPlaceholderConfigurer")  # fmt: skip
+
+
+class Located(Protocol):
+    """Something in the file that has a name and a line."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def line(self) -> int: ...
+
+
+@dataclass(slots=True, repr=False)
+class Element:
+    """An element by its local name; the prefix is the author's choice."""
+
+    name: str
+    line: int
+    attributes: dict[str, str]
+    properties: dict[str, str]
+    """Spring's ``p:name`` attributes."""
+    children: list[Element] = field(default_factory=list)
+    text: str = ""
+
+    def all(self) -> Iterator[Element]:
+        """This element and all its descendants."""
+        yield self
+        for child in self.children:
+            yield from child.all()
 
 
 @dataclass(slots=True)
 class Value:
-    """What a property is given: a text, a bean, or a list of either."""
+    """The value of a property: a string, a reference ``#id``, or elements."""
 
+    name: str
     line: int
     text: str | None = field(default=None, repr=False)  # it may be a password
     elements: list[Element] = field(default_factory=list)
@@ -77,88 +109,106 @@ class Value:
 
 @dataclass(slots=True)
 class Bean:
+    """A bean and its properties."""
+
     kind: str
-    """The name of its element, or its class where ActiveMQ has no element for that."""
+    """The name of its element, or its class if ActiveMQ does not have an element for it."""
     line: int
     values: dict[str, Value] = field(default_factory=dict)
 
     @property
+    def name(self) -> str:
+        return self.kind
+
+    @property
     def class_name(self) -> str:
-        """The last part of a class's name."""
+        """The last part of the class's name."""
         return self.kind.rpartition(".")[2]
 
 
 class Document:
-    """One file: its beans, by reference too, its placeholders, and notes on what was found in it."""
+    """A file: its beans, its placeholders, and the notes on what was found in it."""
 
-    def __init__(self, path: Path, root: Element, placeholders: Placeholders) -> None:
+    def __init__(self, path: Path, data: bytes, environment: Mapping[str, str]) -> None:
         self.path = path
-        self.root = root
-        self.placeholders = placeholders
+        self.root = parse_xml(path, data)
+        self.placeholders = Placeholders(path.parent, environment)
         self.notes: list[Note] = []
         self._by_id = {
             element.attributes[key]: element
-            for element in root.all()
+            for element in self.root.all()
             for key in ("name", "id")
             if key in element.attributes and (key == "id" or element.name == "bean")
         }
 
-    def place(self, line: int, name: str = "") -> str:
-        return f"{self.path}:{line}" + (f", {name}" if name else "")
+    def place(self, at: Located, name: str | None = None) -> str:
+        """The file and line of something; its own name is added unless another, or "", is given."""
+        name = at.name if name is None else name
+        return f"{self.path}:{at.line}" + (f", {name}" if name else "")
 
-    def note(self, kind: Kind, line: int, name: str, text: str) -> None:
-        self.notes.append(Note(kind, self.place(line, name), text))
+    def note(self, kind: Kind, at: Located, text: str, name: str | None = None) -> None:
+        """Add a note."""
+        self.notes.append(Note(kind, self.place(at, name), text))
 
-    def wrong(self, line: int, text: str, name: str = "") -> ConfigurationError:
-        return ConfigurationError(text, place=self.place(line, name))
+    def ignore(self, at: Located, text: str, name: str | None = None) -> None:
+        """Add a note that something has no effect."""
+        self.note(Kind.IGNORED, at, text, name)
+
+    def error(self, at: Located, text: str, name: str | None = None) -> ConfigurationError:
+        """An error about something in this file, to be raised."""
+        return ConfigurationError(text, place=self.place(at, name))
 
     def bean(self, element: Element) -> Bean:
-        """What an element makes; the properties of its Spring parent are its own."""
+        """The bean of an element, with the properties of its Spring parent."""
         attributes = element.attributes
-        if element.name != "bean":
-            found = Bean(_SPELLINGS.get(element.name.lower(), element.name), element.line)
-        else:
+        is_bean = element.name == "bean"
+        if is_bean:
             class_name = attributes.get("class", "")
-            kind = _ELEMENTS.get(class_name.rpartition(".")[2], class_name)
-            found = Bean(kind, element.line)
+            found = Bean(_ELEMENTS.get(class_name.rpartition(".")[2], class_name), element.line)
             if "parent" in attributes:
                 parent = self.bean(self._find(attributes["parent"], element.line))
                 found.kind, found.values = found.kind or parent.kind, dict(parent.values)
-        is_bean = element.name == "bean"
+        else:
+            found = Bean(_SPELLINGS.get(element.name.lower(), element.name), element.line)
         own = {name: text for name, text in attributes.items() if not is_bean or name not in _OF_BEAN}
         for name, text in {**own, **element.properties}.items():
             if name.endswith("-ref"):
-                found.values[name.removesuffix("-ref")] = Value(element.line, f"#{text}")
+                name = name.removesuffix("-ref")
+                found.values[name] = Value(name, element.line, f"#{text}")
             elif name != "id":
-                found.values[name] = Value(element.line, text)
+                found.values[name] = Value(name, element.line, text)
         for child in element.children:
             self._add_child(found, child)
         return found
 
     def _add_child(self, bean: Bean, child: Element) -> None:
-        if child.name == "property":
-            bean.values[child.attributes.get("name", "")] = self._property(child)
-        elif child.name == "constructor-arg":
-            bean.values[child.name] = self._property(child)
+        if child.name in ("property", "constructor-arg"):
+            value = self._property(child)
+            bean.values[value.name] = value
         elif child.attributes or not (child.children or child.text):
-            # Written without the property's own element around it.
-            bean.values.setdefault(child.name, Value(child.line)).elements.append(child)
+            # The bean itself, without an element of the property's name around it.
+            bean.values.setdefault(child.name, Value(child.name, child.line)).elements.append(child)
         else:
-            bean.values[child.name] = Value(child.line, child.text or None, child.children)
+            bean.values[child.name] = Value(child.name, child.line, child.text or None, child.children)
 
     def _property(self, element: Element) -> Value:
         attributes = element.attributes
+        name = attributes.get("name", "") if element.name == "property" else element.name
         if "ref" in attributes:
-            return Value(element.line, f"#{attributes['ref']}")
+            return Value(name, element.line, f"#{attributes['ref']}")
         if "value" in attributes:
-            return Value(element.line, attributes["value"])
-        [*values] = [child for child in element.children if child.name == "value"]
-        if len(values) == 1 and len(element.children) == 1:
-            return Value(values[0].line, values[0].text)
-        return Value(element.line, element.text or None, element.children)
+            return Value(name, element.line, attributes["value"])
+        if [child.name for child in element.children] == ["value"]:
+            return Value(name, element.children[0].line, element.children[0].text)
+        return Value(name, element.line, element.text or None, element.children)
 
-    def referred(self, value: Value) -> Bean | None:
-        """The bean that a property is, written inside it or elsewhere."""
+    def resolve(self, value: Value | None) -> Bean | None:
+        """The bean that a property contains or refers to; None if it is a plain string, or absent.
+
+        :raises ConfigurationError: no bean has the id that is referred to
+        """
+        if value is None:
+            return None
         if value.text is not None and value.text.startswith("#"):
             return self.bean(self._find(value.text[1:], value.line))
         for element in value.elements:
@@ -169,52 +219,198 @@ class Document:
         return None
 
     def beans(self, value: Value | None) -> Iterator[Bean]:
-        """Each bean of a list."""
-        for element in value.elements if value else ():
-            inner = element.children if element.name == "list" else [element]
-            yield from map(self.bean, inner)
+        """The beans of a list that a property contains or refers to, or its one bean."""
+        if value is None:
+            return
+        parts = [Value(value.name, value.line, text) for text in (value.text or "").replace(",", " ").split()]
+        for element in value.elements:
+            for inner in element.children if element.name == "list" else [element]:
+                parts.append(Value(value.name, inner.line, elements=[inner]))
+        for part in parts:
+            bean = self.resolve(part)
+            if bean is not None:
+                yield bean
 
     def _find(self, name: str, line: int) -> Element:
         try:
             return self._by_id[name]
         except KeyError:
-            text = f"no bean of this file has the id {name!r}; define it here, or correct the reference"
-            raise self.wrong(line, text) from None
+            text = f"no bean in this file has the id {name!r}; define it here, or correct the reference"
+            raise ConfigurationError(text, place=f"{self.path}:{line}") from None
 
-    def given(self, line: int, name: str, text: str) -> Given:
-        """A property's text, its placeholders filled in: in ActiveMQ's unit."""
-        place = self.place(line, name)
+    def given(self, at: Located, text: str) -> Given:
+        """A string with its placeholders resolved, in ActiveMQ's unit."""
         try:
-            return Given(self.placeholders.fill(text), place, text=True, theirs=True)
+            return Given(self.placeholders.fill(text), self.place(at), text=True, activemq_units=True)
         except Unresolved as error:
-            return Given(None, place, problem=str(error))
+            return Given(None, self.place(at), problem=str(error))
 
-    def text(self, line: int, name: str, text: str) -> str:
-        """The same, where the text must be had.
+    def text(self, at: Located, text: str | None) -> str:
+        """A string with its placeholders resolved; "" for None.
 
-        :raises ConfigurationError: a placeholder that nobody defines
+        :raises ConfigurationError: a placeholder is not defined
         """
-        given = self.given(line, name, text)
+        given = self.given(at, text or "")
         if given.problem is not None:
             raise ConfigurationError(given.problem, place=given.place)
         return str(given.value)
 
-    def scalar(self, name: str, value: Value) -> Given:
-        """A property that can only be a text.
+    def string(self, bean: Bean, name: str) -> str | None:
+        """A property that is a string; None if it is absent or an element.
+
+        :raises ConfigurationError: a placeholder is not defined
+        """
+        value = bean.values.get(name)
+        return None if value is None or value.text is None else self.text(value, value.text)
+
+    def flag(self, bean: Bean, name: str) -> bool | None:
+        """A property that is true or false; None if it is neither."""
+        return {"true": True, "false": False}.get((self.string(bean, name) or "").lower())
+
+    def scalar(self, value: Value) -> Given:
+        """A property that must be a string.
 
         :raises ConfigurationError: it is an element
         """
         if value.text is None:
-            raise self.wrong(value.line, "a text is needed, not an element", name)
-        return self.given(value.line, name, value.text)
+            raise self.error(value, "must be a string, not an element; write it as an attribute")
+        return self.given(value, value.text)
 
-    def tell(
-        self, bean: Bean, name: str, value: Value, reasons: Mapping[str, str], taken: Iterable[str] = ()
+    def take(
+        self, bean: Bean, value: Value, kind: type, section: Section, reasons: Mapping[str, str]
     ) -> None:
-        """Note why a property is not taken over: its reason, or that nobody knows it."""
-        reason = reasons.get(name)
-        if reason is not None:
-            self.note(Kind.IGNORED, value.line, name, reason)
+        """Put a property into the section if the dataclass has such an option, else note why not."""
+        if find_field(kind, value.name):
+            section[value.name] = self.scalar(value)
         else:
-            text = unknown("attribute", name, {*map(camel, taken), *reasons}, f" of {bean.kind}")
-            self.note(Kind.UNKNOWN, value.line, name, text)
+            self.report(bean, value, reasons, (one.name for one in fields(kind)))
+
+    def report(self, bean: Bean, value: Value, reasons: Mapping[str, str], known: Iterable[str] = ()) -> None:
+        """Note why a property has no effect: its reason, or that it is unknown."""
+        reason = reasons.get(value.name)
+        if reason is not None:
+            self.ignore(value, reason)
+        else:
+            text = unknown("attribute", value.name, {*map(camel, known), *reasons}, f" of {bean.kind}")
+            self.note(Kind.UNKNOWN, value, text)
+
+    def define_placeholders(self) -> None:
+        """Read the properties that the file, or the files that it names, define for placeholders."""
+        for element in self.root.all():
+            if element.name == "import":
+                text = "imported files are not read; put what the broker refers to into this file"
+                self.ignore(element, text)
+            elif element.name == "property-placeholder":
+                self._add_files(element, [element.attributes.get("location", "")])
+            elif element.name == "bean":
+                bean = self.bean(element)
+                if bean.class_name in _CONFIGURERS:
+                    self._configure(bean)
+
+    def _configure(self, bean: Bean) -> None:
+        mode = bean.values.get("systemPropertiesModeName")
+        if mode is not None and mode.text == "SYSTEM_PROPERTIES_MODE_OVERRIDE":
+            self.placeholders.environment_wins = True
+        for name in ("location", "locations"):
+            value = bean.values.get(name)
+            if value is not None:
+                self._add_files(value, [value.text or ""])
+                for element in (one for outer in value.elements for one in outer.all()):
+                    if element.name == "value":
+                        self._add_files(element, [element.text])
+        inline = bean.values.get("properties")
+        if inline is not None:
+            # Lines of text, or <props><prop key="a">b</prop></props>.
+            self.placeholders.add_lines(inline.text or "")
+            for element in (one for outer in inline.elements for one in outer.all()):
+                if element.name == "prop":
+                    self.placeholders.add({element.attributes.get("key", ""): element.text})
+
+    def _add_files(self, at: Located, locations: Iterable[str]) -> None:
+        for location in filter(None, (one.strip() for text in locations for one in text.split(","))):
+            try:
+                self.placeholders.add_file(location)
+            except Unresolved as error:
+                text = f"{error}; its placeholders are taken from the environment"
+                self.note(Kind.UNKNOWN, at, text, "location")
+
+
+def parse_xml(path: Path, data: bytes) -> Element:
+    """The root of a document.
+
+    :raises ConfigurationError: it is not well-formed, or has entities or elements that are nested too deep
+    """
+    from xml.sax import InputSource, SAXParseException
+    from xml.sax.handler import ContentHandler, feature_external_ges, feature_namespaces
+
+    from defusedxml import DefusedXmlException
+    from defusedxml.sax import make_parser
+
+    class Handler(_Builder, ContentHandler):
+        pass
+
+    handler = Handler(path)
+    parser: Any = make_parser()
+    # Old files name Spring's DTD, which is skipped; entities, which could be external, are refused.
+    parser.forbid_external = False
+    parser.setFeature(feature_external_ges, False)
+    parser.setFeature(feature_namespaces, True)
+    parser.setContentHandler(handler)
+    source = InputSource()
+    source.setByteStream(BytesIO(data))
+    try:
+        parser.parse(source)
+    except SAXParseException as error:
+        place = f"{path}:{error.getLineNumber()}"
+        raise ConfigurationError(f"{error.getMessage()}; correct the XML", place=place) from error
+    except DefusedXmlException as error:
+        text = "entities are not read; write their text in their place"
+        raise ConfigurationError(text, place=f"{path}:{handler.line}") from error
+    except (ValueError, LookupError) as error:
+        text = f"the encoding is not supported: {error}; save the file as UTF-8"
+        raise ConfigurationError(text, place=str(path)) from error
+    assert handler.root is not None  # noqa: S101
+    return handler.root
+
+
+class _Builder:
+    """Builds the elements from the parser's events."""
+
+    root: Element | None = None
+    locator: Locator | None = None
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._open: list[Element] = []
+
+    @property
+    def line(self) -> int:
+        return (self.locator.getLineNumber() if self.locator else None) or 1
+
+    def setDocumentLocator(self, locator: Locator) -> None:  # noqa: N802
+        self.locator = locator
+
+    def startElementNS(  # noqa: N802
+        self, name: tuple[str | None, str], _qname: str | None, attributes: AttributesNSImpl
+    ) -> None:
+        if len(self._open) >= _DEEPEST:
+            raise ConfigurationError(
+                f"elements are nested deeper than {_DEEPEST}; name a configuration file",
+                place=f"{self._path}:{self.line}",
+            )
+        found: dict[str | None, dict[str, str]] = {}
+        for (space, local), value in attributes.items():
+            found.setdefault(space, {})[local] = value
+        element = Element(name[1], self.line, found.get(None, {}), found.get(_SPRING_P, {}))
+        if self._open:
+            self._open[-1].children.append(element)
+        else:
+            self.root = element
+        self._open.append(element)
+
+    def endElementNS(self, _name: tuple[str | None, str], _qname: str | None) -> None:  # noqa: N802
+        element = self._open.pop()
+        element.text = element.text.strip()
+
+    def characters(self, content: str) -> None:
+        self._open[-1].text += content

@@ -1,72 +1,243 @@
-"""``kahaDB``, ``levelDB`` and ``amqPersistenceAdapter``: a journal in front of an SQLite database."""
+"""ActiveMQ's and Artemis's stores in files, which become a journal in front of an SQLite database.
+
+Both are in the directory that the store names. Each setting becomes an option, or a note says why not.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from jdbcstore.config.data_source import sqlite_url
 from jdbcstore.config.fields import snake
-from jdbcstore.config.file_stores import DATABASE, JOURNAL, OLD_FILES, PLACES, REASONS, TAKEN, Option
 from jdbcstore.config.given import Given, Kind, Section
-from jdbcstore.config.urls import sqlite_url
-from jdbcstore.config.xml.beans import Bean, Document, Value
+from jdbcstore.config.reasons import ONLY_JMX
+from jdbcstore.config.routed import DATABASE, JOURNAL
+from jdbcstore.config.xml.beans import Bean, Document, Located, Value
 from jdbcstore.config.xml.lockers import LOCKING, read_locker
 
 FILES = ("kahaDB", "levelDB", "amqPersistenceAdapter")
 """The elements of ActiveMQ's stores in files."""
-
 _DIRECTORY = {"levelDB": "LevelDB"}
-"""Where each is, if nothing else is said; the others are in activemq-data."""
+"""Default directories, where they are not activemq-data."""
 _ARCHIVE = "data-archive"
+NEVER, ALWAYS, PERIODIC = "never", "always", "periodic"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """The option that a setting becomes."""
+
+    path: str
+    """The option, after the section that contains it."""
+    values: tuple[tuple[str, Any], ...] = ()
+    """Each value of the setting, in lower case, with that of the option; empty if they are the same."""
+    nanoseconds: bool = False
+    """Whether the setting is nanoseconds."""
+
+
+def _journal(name: str, values: dict[str, Any] | None = None, *, nanoseconds: bool = False) -> Option:
+    return Option(f"journal.{name}", tuple((values or {}).items()), nanoseconds)
+
+
+_SYNCS = {ALWAYS: ALWAYS, PERIODIC: PERIODIC, NEVER: NEVER}
+_SYNCED = _journal("journal_disk_sync_strategy", {"true": ALWAYS, "false": NEVER})
+_SEGMENT = _journal("journal_log_file_size")
+_BATCH = _journal("journal_max_write_batch_size")
+
+TAKEN: dict[str, dict[str, Option]] = {
+    "kahaDB": {
+        "journalMaxFileLength": _SEGMENT,
+        "journalMaxWriteBatchSize": _BATCH,
+        "checkpointInterval": _journal("checkpoint_interval"),
+        "journalDiskSyncStrategy": _journal("journal_disk_sync_strategy", _SYNCS),
+        "journalDiskSyncInterval": _journal("journal_disk_sync_interval"),
+        "enableJournalDiskSyncs": _SYNCED,
+        "ignoreMissingJournalfiles": _journal("ignore_missing_journalfiles"),
+        "preallocationStrategy": _journal(
+            "preallocation_strategy",
+            {
+                "sparse_file": "sparse_file",
+                **dict.fromkeys(("zeros", "chunked_zeros", "os_kernel_copy"), "zeros"),
+            },
+        ),
+        "preallocationScope": _journal(
+            "preallocation_scope",
+            {**dict.fromkeys(("entire_journal", "entire_journal_async"), "entire_journal"), "none": "none"},
+        ),
+        "maxFailoverProducersToTrack": Option("max_producers_to_audit"),
+        "failoverProducersAuditDepth": Option("max_audit_depth"),
+        "concurrentStoreAndDispatchQueues": Option("broker.concurrent_store_and_dispatch_queues"),
+    },
+    "levelDB": {
+        "logSize": _SEGMENT,
+        "logWriteBufferSize": _BATCH,
+        "sync": _SYNCED,
+    },
+    "amqPersistenceAdapter": {
+        "maxFileLength": _SEGMENT,
+        "checkpointInterval": _journal("checkpoint_interval"),
+        "syncOnWrite": _SYNCED,
+    },
+    "broker.xml": {
+        "journal-file-size": _SEGMENT,
+        "journal-min-files": _journal("journal_log_files"),
+        "journal-buffer-size": _BATCH,
+        "journal-buffer-timeout": _journal("journal_buffer_timeout", nanoseconds=True),
+        "journal-datasync": _SYNCED,
+        "persistence-enabled": Option("broker.persistent"),
+        "name": Option("broker_name"),
+    },
+}
+"""Settings that become options, by the element of the store; for Artemis by the file."""
+
+PLACES = {
+    "kahaDB": ("directory", "indexDirectory", "archiveDataLogs", "directoryArchive"),
+    "levelDB": ("directory", "failIfLocked"),
+    "amqPersistenceAdapter": ("directory", "archiveDataLogs", "directoryArchive", "disableLocking"),
+    "broker.xml": ("journal-directory", "bindings-directory", "journal-retention-directory"),
+}
+"""Further settings that are obeyed: places."""
+
+_SQLITE = "the index is an SQLite database, which has its own cache and recovers by itself"
+_SUMS = "each record has a checksum, which is verified when the journal is opened"
+_FREED = "a checkpoint frees the files of the journal, without a search in between"
+_PINNED = "a checkpoint frees every file, so acknowledgements do not keep any"
+_ASYNC = "a send returns when its record is on disk; nothing is deferred"
+_WHOLE = "messages are stored whole, in the journal and in the database"
+_ONE_WRITE = "records are always written with one write and one sync"
+_MADE = "missing directories are always created"
+_COUNTS = "it counts messages, and a checkpoint commits by bytes: set max_checkpoint_message_add_size"
+_SHARED = "the broker in the same file is used"
+_THREADS = "jdbcstore manages its own threads"
+_XA = "prepared transactions are decided with jdbcstore xa"
+_LOCK = "set lockAcquireSleepInterval and failIfLocked of the locker"
+
+REASONS: dict[str, dict[str, str]] = {
+    "kahaDB": {
+        **dict.fromkeys(
+            ("indexWriteBatchSize", "indexCacheSize", "enableIndexWriteAsync", "enableIndexDiskSyncs",
+             "enableIndexRecoveryFile", "enableIndexPageCaching", "indexLFUEvictionFactor",
+             "useIndexLFRUEviction", "archiveCorruptedIndex", "forceRecoverIndex"),
+            _SQLITE,
+        ),
+        **dict.fromkeys(("checksumJournalFiles", "checkForCorruptJournalFiles"), _SUMS),
+        **dict.fromkeys(("cleanupInterval", "cleanupOnStop"), _FREED),
+        **dict.fromkeys(
+            ("enableAckCompaction", "compactAcksAfterNoGC", "compactAcksIgnoresStoreGrowth"), _PINNED
+        ),
+        **dict.fromkeys(("concurrentStoreAndDispatchTopics", "maxAsyncJobs"), _ASYNC),
+        "maxCheckpointMessageAddSize": _COUNTS,
+        **dict.fromkeys(("failIfDatabaseIsLocked", "databaseLockedWaitDelay"), _LOCK),
+        "enableSubscriptionStatistics": ONLY_JMX,
+        "rewriteOnRedelivery": "the broker counts deliveries in memory",
+        **dict.fromkeys(("purgeRecoveredXATransactions", "purgeRecoveredXATransactionStrategy"), _XA),
+        "storeOpenWireVersion": "messages are always encoded as by ActiveMQ 5.12 and later",
+        "transactionIdTransformer": "transactions over several stores are recorded in the stores",
+        **dict.fromkeys(("brokerName", "brokerService", "usageManager"), _SHARED),
+        "scheduledThreadPoolExecutor": _THREADS,
+    },
+    "levelDB": {
+        **dict.fromkeys(
+            ("indexFactory", "indexMaxOpenFiles", "indexBlockRestartInterval", "indexWriteBufferSize",
+             "indexBlockSize", "indexCacheSize", "indexCompression", "autoCompactionRatio"),
+            _SQLITE,
+        ),
+        **dict.fromkeys(("verifyChecksums", "paranoidChecks"), _SUMS),
+        **dict.fromkeys(("flushDelay", "asyncBufferSize"), _ASYNC),
+        "logCompression": "the journal is not compressed",
+        "logDirectory": "the journal is in the directory of the store",
+        "monitorStats": ONLY_JMX,
+        "readThreads": _THREADS,
+        "purgeOnStatup": "opening a store never deletes messages; use jdbcstore purge",
+        **dict.fromkeys(("brokerName", "brokerService", "usageManager"), _SHARED),
+    },
+    "amqPersistenceAdapter": {
+        **dict.fromkeys(
+            ("persistentIndex", "indexBinSize", "indexKeySize", "indexPageSize", "indexMaxBinSize",
+             "indexLoadFactor", "referenceStoreAdapter", "maxReferenceFileLength", "recoverReferenceStore",
+             "forceRecoverReferenceStore"),
+            _SQLITE,
+        ),
+        **dict.fromkeys(("useNio", "useNIO", "asyncDataManager"), _ONE_WRITE),
+        "cleanupInterval": _FREED,
+        "maxCheckpointMessageAddSize": _COUNTS,
+        **dict.fromkeys(("taskRunnerFactory", "readThreadPoolSize"), _THREADS),
+        **dict.fromkeys(("brokerName", "brokerService", "usageManager"), _SHARED),
+    },
+    "mKahaDB": {
+        **dict.fromkeys(
+            ("journalMaxFileLength", "journalMaxWriteBatchSize", "checkForCorruption",
+             "journalCleanupInterval", "transactionStore", "localTransactionTimeout"),
+            "transactions over several stores do not need files",
+        ),
+        **dict.fromkeys(("brokerName", "brokerService", "usageManager"), _SHARED),
+    },
+    "broker.xml": {
+        **dict.fromkeys(("journal-type", "journal-max-io", "journal-device-block-size"), _ONE_WRITE),
+        **dict.fromkeys(("create-journal-dir", "create-bindings-dir"), _MADE),
+        **dict.fromkeys(("journal-compact-min-files", "journal-compact-percentage"), _PINNED),
+        **dict.fromkeys(("journal-sync-transactional", "journal-sync-non-transactional"), _ASYNC),
+        **dict.fromkeys(("large-messages-directory", "paging-directory"), _WHOLE),
+        "journal-pool-files": "journal-min-files is the number of files kept ready",
+        "journal-file-open-timeout": "a file that cannot be opened is an error at once",
+        "journal-lock-acquisition-timeout": "each command has its own timeout for the lock",
+        "journal-max-attic-files": "damaged files are not moved",
+        "node-manager-lock-directory": "the lock is in the directory of the index",
+        "log-journal-write-rate": "rates are not logged",
+    },
+}  # fmt: skip
+"""Settings without effect, each with the reason, by the same names."""
+
+OLD_FILES = {
+    "kahaDB": ("db.data", "db-*.log"),
+    "levelDB": ("*.log", "*.index"),
+    "amqPersistenceAdapter": ("journal/data-*", "data-*"),
+    "broker.xml": ("activemq-data-*.amq",),
+}
+"""Files of ActiveMQ's or Artemis's own store in the directory, by the same names."""
 
 
 def read_file_store(document: Document, bean: Bean) -> Section:
-    """The sections of a store in files: where the index and the journal are, the locker, and options."""
-    place = document.place(bean.line, bean.kind)
-    directory = directory_of(document, bean)
-    index = _text(document, bean, "indexDirectory") or directory
+    """The sections of a store in files: index, journal, locker and options."""
+    place = document.place(bean)
+    directory = document.string(bean, "directory") or _DIRECTORY.get(bean.kind, "activemq-data")
+    index = document.string(bean, "indexDirectory") or directory
     section: Section = {
         "url": Given(sqlite_url(f"{index}/{DATABASE}"), place),
         "journal": {"directory": Given(f"{directory}/{JOURNAL}", place)},
     }
     take_options(document, bean, section)
     take_archive(document, bean, directory, section)
-    locker = _locker(document, bean, directory)
-    tell_old_files(document, bean.line, bean.kind, directory)
+    locker = _read_locker(document, bean, directory)
+    note_old_files(document, bean, bean.kind, directory)
     return {**section, "locker": locker} if locker else section
 
 
 def take_archive(document: Document, bean: Bean, directory: str, section: Section) -> None:
-    """Where full files of the journal go, if they are to be kept."""
-    if _text(document, bean, "archiveDataLogs") == "true":
-        archive = _text(document, bean, "directoryArchive") or f"{directory}/{_ARCHIVE}"
-        put(
-            section, "journal.journal_archive_directory", Given(archive, document.place(bean.line, bean.kind))
-        )
+    """Take the directory of full files of the journal, if they are archived."""
+    if document.flag(bean, "archiveDataLogs"):
+        archive = document.string(bean, "directoryArchive") or f"{directory}/{_ARCHIVE}"
+        put(section, "journal.journal_archive_directory", Given(archive, document.place(bean)))
     elif "directoryArchive" in bean.values:
-        text = "nothing is put there: archiveDataLogs is not true"
-        document.note(Kind.IGNORED, bean.values["directoryArchive"].line, "directoryArchive", text)
-
-
-def directory_of(document: Document, bean: Bean) -> str:
-    """Where a store in files is."""
-    return _text(document, bean, "directory") or _DIRECTORY.get(bean.kind, "activemq-data")
+        document.ignore(bean.values["directoryArchive"], "nothing is archived: archiveDataLogs is not true")
 
 
 def take_options(document: Document, bean: Bean, section: Section) -> None:
-    """Fill a section with what the attributes become, and tell of the others."""
+    """Take the attributes that become options, and note the others."""
     taken, reasons = TAKEN[bean.kind], REASONS[bean.kind]
     for name, value in bean.values.items():
         if name in taken:
-            given = given_for(document, taken[name], document.scalar(name, value), value.line, name)
-            put(section, taken[name].path, given)
+            put(section, taken[name].path, converted(document, taken[name], document.scalar(value), value))
         elif name not in (*LOCKING, *PLACES[bean.kind]):
-            document.tell(bean, name, value, reasons, map(snake, (*taken, *PLACES[bean.kind])))
+            document.report(bean, value, reasons, map(snake, (*taken, *PLACES[bean.kind])))
 
 
-def given_for(document: Document, option: Option, given: Given, line: int, name: str) -> Given:
-    """What a setting gives to its option.
+def converted(document: Document, option: Option, given: Given, at: Located) -> Given:
+    """The value of an option from that of its setting.
 
-    :raises ConfigurationError: it has no such value
+    :raises ConfigurationError: the setting does not have such a value
     """
     if given.problem is not None:
         return given
@@ -74,55 +245,45 @@ def given_for(document: Document, option: Option, given: Given, line: int, name:
     if option.values:
         values = dict(option.values)
         if text not in values:
-            raise document.wrong(
-                line, f"{name} must be one of {', '.join(values)}, not {given.value!r}", name
-            )
+            raise document.error(at, f"{at.name} must be one of {', '.join(values)}, not {given.value!r}")
         return Given(values[text], given.place)
     if option.nanoseconds:
         try:
             return Given(float(text) / 1e9, given.place)
         except ValueError:
-            raise document.wrong(line, f"{name} must be nanoseconds, not {given.value!r}", name) from None
+            raise document.error(at, f"{at.name} must be nanoseconds, not {given.value!r}") from None
     return given
 
 
 def put(section: Section, path: str, given: Given) -> None:
-    """Into the section that the path names; what was given before stays."""
+    """Add a value at a path, unless there is one."""
     *inside, name = path.split(".")
     for one in inside:
         section = section.setdefault(one, {})  # type: ignore[assignment]
     section.setdefault(name, given)
 
 
-def tell_old_files(document: Document, line: int, kind: str, directory: str) -> None:
-    """Warn of messages that are in this directory in another format."""
+def note_old_files(document: Document, at: Located, kind: str, directory: str) -> None:
+    """Warn of messages in this directory that are in ActiveMQ's own format."""
     try:
         found = any(next(Path(directory).glob(pattern), None) for pattern in OLD_FILES[kind])
     except (OSError, ValueError):
         return
     if found:
         text = (
-            f"what ActiveMQ has left in {directory} has another format, and is not read: move the messages"
+            f"the files of ActiveMQ in {directory} have another format, and are not read; move the messages"
             " by sending them again, from one broker to the other"
         )
-        document.note(Kind.DANGEROUS, line, kind, text)
+        document.note(Kind.DANGEROUS, at, text, kind)
 
 
-def _locker(document: Document, bean: Bean, directory: str) -> Section | None:
-    if _text(document, bean, "disableLocking") == "true":
-        bean.values["useLock"] = Value(bean.line, "false")
+def _read_locker(document: Document, bean: Bean, directory: str) -> Section | None:
+    if document.flag(bean, "disableLocking"):
+        bean.values["useLock"] = Value("useLock", bean.line, "false")
     locker = read_locker(document, bean, "shared-file-locker")
     kind = (locker or {}).get("type")
     if locker and isinstance(kind, Given) and kind.value == "shared-file-locker":
         if "failIfLocked" in bean.values and "failIfLocked" in PLACES[bean.kind]:
-            locker.setdefault("failIfLocked", document.scalar("failIfLocked", bean.values["failIfLocked"]))
-        locker.setdefault("directory", Given(directory, document.place(bean.line, bean.kind)))
+            locker.setdefault("failIfLocked", document.scalar(bean.values["failIfLocked"]))
+        locker.setdefault("directory", Given(directory, document.place(bean)))
     return locker
-
-
-def _text(document: Document, bean: Bean, name: str) -> str | None:
-    value = bean.values.get(name)
-    if value is None or value.text is None:
-        return None
-    text = document.text(value.line, name, value.text)
-    return text.lower() if text.lower() in ("true", "false") else text

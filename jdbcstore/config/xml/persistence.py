@@ -1,32 +1,38 @@
-"""The persistence adapter: the store's options, the locker, the journal."""
+"""The persistence adapter: the store's options, its locker and journal; for ``mKahaDB``, several stores."""
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from jdbcstore.config.fields import find_field, snake
-from jdbcstore.config.given import Given, Kind, Section
+from jdbcstore.config.given import Given, Kind, Section, merge
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.config.reasons import ADAPTER, PERSISTENCE_ADAPTER, STORE
+from jdbcstore.config.reasons import ADAPTER, PERSISTENCE_ADAPTER
+from jdbcstore.config.routed import folder_name
 from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.config.xml.data_source import read_data_source
-from jdbcstore.config.xml.file_stores import FILES, read_file_store
+from jdbcstore.config.xml.file_stores import FILES, REASONS, read_file_store, take_archive, take_options
 from jdbcstore.config.xml.lockers import LOCKING, read_locker
-from jdbcstore.config.xml.several import SEVERAL, read_several
 
 _JDBC = "jdbcPersistenceAdapter"
 _FACTORIES = ("journalPersistenceAdapterFactory", "journaledJDBC")
 _JOURNAL = "journalPersistenceAdapter"
 SQL = (_JDBC, *_FACTORIES, _JOURNAL)
 """The elements of a store in a database."""
-
+_SEVERAL, _FILTERED, _STORES = "mKahaDB", "filteredKahaDB", "filteredPersistenceAdapters"
 _REPLICATED = "replicatedLevelDB"
 
+_OPTIONS = (
+    *("createTablesOnStartup", "cleanupPeriod", "networkTimeout", "queryTimeout"),
+    *("enableAudit", "maxProducersToAudit", "maxAuditDepth", "auditRecoveryDepth"),
+)
+"""Attributes of the JDBC adapter that are options of the store."""
 _DIRECTORIES = ("dataDirectory", "dataDirectoryFile", "directory")
+_OF_DATABASE = ("url", "user", "password")
+_PATTERNS = ("queue", "topic")
+_LOCKER_OF_ALL = f"the locker of {_SEVERAL} is for all its stores"
 
 
 def read_persistence(document: Document, bean: Bean) -> Section:
-    """The sections of a persistence adapter, by whichever element it is written."""
+    """The sections of a persistence adapter, in any of its forms."""
     if bean.kind == _JDBC:
         return _read_jdbc(document, bean)
     if bean.kind in _FACTORIES:
@@ -35,53 +41,54 @@ def read_persistence(document: Document, bean: Bean) -> Section:
         return _read_journaled(document, bean)
     if bean.kind in FILES:
         return read_file_store(document, bean)
-    if bean.kind == SEVERAL:
-        return read_several(document, bean)
+    if bean.kind == _SEVERAL:
+        return _read_several(document, bean)
     return _read_other(document, bean)
 
 
 def _read_jdbc(document: Document, bean: Bean, directory: str | None = None) -> Section:
-    """With the directory of the journal in front of it, if there is one."""
+    """The store in a database; ``directory`` is that of the journal in front of it, if there is one."""
     section: Section = {}
     for name, value in bean.values.items():
-        if name in STORE:
-            section[name] = document.scalar(name, value)
+        if name in _OPTIONS:
+            section[name] = document.scalar(value)
         elif name in ("dataSource", "ds"):
-            section |= _data_source(document, name, value)
+            section |= read_data_source(document, value)
         elif name == "adapter":
-            section |= _adapter(document, value)
+            section |= _read_adapter(document, value)
         elif name == "statements":
-            section["statements"] = read_statements(document, value)
+            section["statements"] = _read_statements(document, value)
         elif name == "transactionIsolation":
-            _tell_isolation(document, value)
+            _note_isolation(document, value)
         elif name == "useExternalMessageReferences":
-            _tell_references(document, name, value)
+            _note_references(document, value)
         elif name not in (*LOCKING, *_DIRECTORIES):
-            document.tell(bean, name, value, PERSISTENCE_ADAPTER, map(snake, STORE))
+            document.report(bean, value, PERSISTENCE_ADAPTER, map(snake, _OPTIONS))
     locker = read_locker(document, bean)
     if "url" not in section:
-        section["url"] = _embedded_derby(document, bean, directory or _directory(document, bean))
+        # ActiveMQ's default: an embedded Derby.
+        url = f"jdbc:derby:{directory or _directory(document, bean)}/derbydb;create=true"
+        section["url"] = Given(url, document.place(bean, "no dataSource"), text=True)
     else:
-        _tell_directories(document, bean, (locker or {}).get("directory"))
+        _note_directories(document, bean, (locker or {}).get("directory"))
     return {**section, "locker": locker} if locker else section
 
 
 def _read_factory(document: Document, bean: Bean) -> Section:
-    """A factory makes a journal and the JDBC adapter behind it; most attributes are for the latter."""
+    """A factory makes a journal and the JDBC adapter under it, which most attributes are for."""
     journal: Section = {}
     jdbc = Bean(_JDBC, bean.line)
     for name, value in bean.values.items():
         if name in ("jdbcAdapter", *_DIRECTORIES):
             continue
         if find_field(JournalConfig, name):
-            journal[name] = document.scalar(name, value)
+            journal[name] = document.scalar(value)
         else:
             jdbc.values[name] = value
-    inner = bean.values.get("jdbcAdapter")
-    found = document.referred(inner) if inner else None
+    found = document.resolve(bean.values.get("jdbcAdapter"))
     directory = _directory(document, bean)
     section = _read_jdbc(document, found or jdbc, directory)
-    journal["directory"] = Given(f"{directory}/journal", document.place(bean.line, "dataDirectory"))
+    journal["directory"] = Given(f"{directory}/journal", document.place(bean, "dataDirectory"))
     return {**section, "journal": journal}
 
 
@@ -90,108 +97,175 @@ def _read_journaled(document: Document, bean: Bean) -> Section:
     journal: Section = {}
     for name, value in bean.values.items():
         if name in ("longTermPersistence", "persistenceAdapter"):
-            found = document.referred(value)
+            found = document.resolve(value)
             section |= read_persistence(document, found) if found else {}
-        elif find_field(JournalConfig, name):
-            journal[name] = document.scalar(name, value)
         elif name == "useExternalMessageReferences":
-            _tell_references(document, name, value)
+            _note_references(document, value)
         else:
-            document.tell(bean, name, value, PERSISTENCE_ADAPTER, (one.name for one in fields(JournalConfig)))
+            document.take(bean, value, JournalConfig, journal, PERSISTENCE_ADAPTER)
     if not journal:
-        journal["directory"] = Given(f"{_directory(document, bean)}/journal", document.place(bean.line))
+        journal["directory"] = Given(f"{_directory(document, bean)}/journal", document.place(bean, ""))
     return {**section, "journal": journal}
 
 
 def _read_other(document: Document, bean: Bean) -> Section:
     problem = (
-        f"{bean.kind} keeps no messages in a database, and jdbcstore reads none of it; name the database"
+        f"{bean.kind} does not keep messages in a database, and jdbcstore cannot read it; name a database"
         " with --url or JDBCSTORE_URL"
     )
-    section: Section = {"url": Given(None, document.place(bean.line), problem=problem)}
+    section: Section = {"url": Given(None, document.place(bean, ""), problem=problem)}
     locker = read_locker(document, bean) if "locker" in bean.values else None
     for name, value in bean.values.items():
         if locker is None or name not in LOCKING:
-            document.note(Kind.IGNORED, value.line, name, f"jdbcstore has nothing of {bean.kind}")
+            document.ignore(value, f"jdbcstore does not have a store like {bean.kind}")
     if bean.kind == _REPLICATED:
-        told = (
-            "nothing is replicated: name a database that all brokers reach, and a locker that says who is the"
-            " master"
-        )
-        document.note(Kind.DANGEROUS, bean.line, bean.kind, told)
+        text = "nothing is replicated; name a database that all brokers reach, and a locker to elect a master"
+        document.note(Kind.DANGEROUS, bean, text)
     return {**section, "locker": locker} if locker else section
 
 
-def _directory(document: Document, bean: Bean) -> str:
-    for name in _DIRECTORIES:
-        value = bean.values.get(name)
-        if value is not None and value.text is not None:
-            return document.text(value.line, name, value.text)
-    return "activemq-data"
+def _read_several(document: Document, bean: Bean) -> Section:
+    """The sections of each store of ``mKahaDB``, and the options of the broker among them."""
+    parent = document.string(bean, "directory") or f"activemq-data/{_SEVERAL}"
+    section: Section = {}
+    stores: list[Section] = []
+    for name, value in bean.values.items():
+        if name == _STORES:
+            for inner in document.beans(value):
+                store, rest = _read_filtered(document, inner, parent)
+                stores.append(store)
+                section = merge(rest, section)
+        elif name not in (*LOCKING, "directory"):
+            document.report(bean, value, REASONS[_SEVERAL], (_STORES,))
+    if not stores:
+        text = f"{_SEVERAL} does not have {_STORES}, and so no store; add a {_FILTERED}"
+        raise document.error(bean, text)
+    locker = read_locker(document, bean, "shared-file-locker")
+    if locker and "directory" not in locker:
+        locker["directory"] = Given(parent, document.place(bean))
+    section |= {"stores": stores}
+    return {**section, "locker": locker} if locker else section
 
 
-def _data_source(document: Document, name: str, value: Value) -> Section:
-    bean = document.referred(value)
-    if bean is None:
-        raise document.wrong(value.line, f'a reference such as {name}="#mysql-ds" is needed', name)
-    return read_data_source(document, bean)
-
-
-def _tell_directories(document: Document, bean: Bean, of_locker: object) -> None:
-    for name in _DIRECTORIES:
-        value = bean.values.get(name)
-        taken = isinstance(of_locker, Given) and value and of_locker.place == document.place(value.line, name)
-        if value is not None and not taken:
-            text = "nothing is put there: the messages are in the database of the DataSource"
-            document.note(Kind.IGNORED, value.line, name, text)
-
-
-def _embedded_derby(document: Document, bean: Bean, directory: str) -> Given:
-    """What ActiveMQ makes for itself where no DataSource is given."""
-    url = f"jdbc:derby:{directory}/derbydb;create=true"
-    return Given(url, document.place(bean.line, "no dataSource"), text=True)
-
-
-def _adapter(document: Document, value: Value) -> Section:
-    is_name = value.text is not None and not value.text.startswith("#")
-    bean = Bean(value.text or "", value.line) if is_name else document.referred(value)
-    if bean is None:
-        return {}
-    section: Section = {"adapter": Given(bean.kind, document.place(value.line, "adapter"))}
-    for name, inner in bean.values.items():
-        if name == "statements":
-            section["statements"] = read_statements(document, inner)
-        elif name == "useExternalMessageReferences":
-            _tell_references(document, name, inner)
+def _read_filtered(document: Document, bean: Bean, parent: str) -> tuple[Section, Section]:
+    """The section of one store, and the options of its adapter that are for all stores."""
+    store: Section = {}
+    adapter = Bean("kahaDB", bean.line)
+    for name, value in bean.values.items():
+        if name in _PATTERNS:
+            _take_pattern(document, value, store)
+        elif name == "perDestination":
+            store["per_destination"] = document.scalar(value)
+        elif name == "persistenceAdapter":
+            adapter = document.resolve(value) or adapter
         else:
-            document.tell(bean, name, inner, ADAPTER)
+            document.report(bean, value, {}, (*_PATTERNS, "per_destination", "persistence_adapter"))
+    for name in LOCKING:
+        _ignore_locking(document, adapter, name)
+    if adapter.kind in FILES:
+        _ignore_locking(document, adapter, "failIfLocked")
+        _ignore_locking(document, adapter, "disableLocking")
+        label = "" if document.flag(bean, "perDestination") else _label(store)
+        found = _read_files(document, adapter, _folder(document, adapter, parent, label))
+    else:
+        adapter.values["useLock"] = Value("useLock", adapter.line, "false")
+        found = read_persistence(document, adapter)
+        login = {name: found.pop(name) for name in _OF_DATABASE if name in found}
+        found = {**found, "data_source": login}
+    own = {name: value for name, value in found.items() if name in ("directory", "data_source", "journal")}
+    return {**store, **own}, {name: value for name, value in found.items() if name not in own}
+
+
+def _take_pattern(document: Document, value: Value, store: Section) -> None:
+    given = document.scalar(value)
+    if given.value == "":
+        text = f"the name of the {value.name} is empty; without a name, the store has all other destinations"
+        document.ignore(value, text)
+    else:
+        store[value.name] = given
+
+
+def _label(store: Section) -> str:
+    """The name of the store's folder: that of the store in the configuration."""
+    given = ((kind, store.get(kind)) for kind in _PATTERNS)
+    return " ".join(f"{kind}://{one.value}" for kind, one in given if isinstance(one, Given)) or "others"
+
+
+def _folder(document: Document, adapter: Bean, parent: str, label: str) -> Given:
+    value = adapter.values.get("directory", Value("directory", adapter.line))
+    directory = document.text(value, value.text) or parent
+    if label:
+        directory = f"{directory}/{folder_name(label)}"
+    return Given(directory, document.place(value, adapter.kind))
+
+
+def _read_files(document: Document, adapter: Bean, folder: Given) -> Section:
+    section: Section = {"directory": folder, "journal": {}}
+    take_options(document, adapter, section)
+    take_archive(document, adapter, str(folder.value), section)
+    if "indexDirectory" in adapter.values:
+        text = f"the index of a store of {_SEVERAL} is in the directory of the store"
+        document.ignore(adapter.values["indexDirectory"], text)
     return section
 
 
-def read_statements(document: Document, value: Value) -> Section:
-    """The attributes of a ``statements`` element as they are, but for placeholders."""
-    bean = document.referred(value)
+def _ignore_locking(document: Document, adapter: Bean, name: str) -> None:
+    value = adapter.values.pop(name, None)
+    if value is not None:
+        document.ignore(value, _LOCKER_OF_ALL)
+
+
+def _directory(document: Document, bean: Bean) -> str:
+    found = (document.string(bean, name) for name in _DIRECTORIES)
+    return next((one for one in found if one is not None), "activemq-data")
+
+
+def _note_directories(document: Document, bean: Bean, of_locker: object) -> None:
+    for name in _DIRECTORIES:
+        value = bean.values.get(name)
+        taken = isinstance(of_locker, Given) and value and of_locker.place == document.place(value)
+        if value is not None and not taken:
+            document.ignore(value, "the directory is not used: messages are in the DataSource's database")
+
+
+def _read_adapter(document: Document, value: Value) -> Section:
+    is_name = value.text is not None and not value.text.startswith("#")
+    bean = Bean(value.text or "", value.line) if is_name else document.resolve(value)
+    if bean is None:
+        return {}
+    section: Section = {"adapter": Given(bean.kind, document.place(value))}
+    for inner in bean.values.values():
+        if inner.name == "statements":
+            section["statements"] = _read_statements(document, inner)
+        elif inner.name == "useExternalMessageReferences":
+            _note_references(document, inner)
+        else:
+            document.report(bean, inner, ADAPTER)
+    return section
+
+
+def _read_statements(document: Document, value: Value) -> Section:
+    """The attributes of a ``statements`` element, with their placeholders resolved."""
+    bean = document.resolve(value)
     section: Section = {}
     for name, inner in bean.values.items() if bean else ():
         if inner.elements:
-            texts = [document.text(one.line, name, one.text) for one in inner.elements]
-            section[name] = Given(texts, document.place(inner.line, name))
+            texts = [document.text(one, one.text) for one in inner.elements]
+            section[name] = Given(texts, document.place(inner))
         else:
-            section[name] = document.scalar(name, inner)
+            section[name] = document.scalar(inner)
     return section
 
 
-def _tell_isolation(document: Document, value: Value) -> None:
-    text = (value.text or "").strip()
-    if text in ("0", "1"):
-        told = "READ UNCOMMITTED shows messages that may never be committed: READ COMMITTED is used"
-        document.note(Kind.DANGEROUS, value.line, "transactionIsolation", told)
+def _note_isolation(document: Document, value: Value) -> None:
+    if (value.text or "").strip() in ("0", "1"):
+        text = "READ COMMITTED is used: READ UNCOMMITTED shows messages that may never be committed"
+        document.note(Kind.DANGEROUS, value, text)
     else:
-        told = "READ COMMITTED is used, and nothing the store does needs more"
-        document.note(Kind.IGNORED, value.line, "transactionIsolation", told)
+        document.ignore(value, "READ COMMITTED is used, which is all that the store needs")
 
 
-def _tell_references(document: Document, name: str, value: Value) -> None:
+def _note_references(document: Document, value: Value) -> None:
     if (value.text or "").strip().lower() == "true":
-        told = "messages are kept in MSG: an ActiveMQ with this set to true cannot store any"
-        document.note(Kind.DANGEROUS, value.line, name, told)
+        text = "messages are kept in MSG: with true, ActiveMQ cannot store any in this database"
+        document.note(Kind.DANGEROUS, value, text)

@@ -1,4 +1,4 @@
-"""``${name}`` and ``${name:default}``, from properties files, the environment and ActiveMQ's own folders."""
+"""Placeholders ``${name}`` and ``${name:default}``, resolved from properties, environment and folders."""
 
 from __future__ import annotations
 
@@ -13,52 +13,55 @@ _ROUNDS = 20
 
 
 class Unresolved(Exception):
-    """A text that cannot be had; says why and what to do."""
+    """A placeholder or file cannot be resolved; the text says why and what to do."""
 
 
 class Placeholders:
-    """Texts with their placeholders filled in. What is in properties files wins over the environment."""
+    """The values of placeholders. Properties win over the environment, and both over ActiveMQ's folders."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._environment = environment
         self._folder = folder
         self._files: list[str] = []
         self._properties: dict[str, str] = {}
-        self._environment_wins = False
-
-    def environment_wins(self) -> None:
-        """Spring's ``SYSTEM_PROPERTIES_MODE_OVERRIDE``."""
-        self._environment_wins = True
+        self.environment_wins = False
+        """Whether the environment wins over properties: Spring's ``SYSTEM_PROPERTIES_MODE_OVERRIDE``."""
 
     def add(self, properties: Mapping[str, str]) -> None:
+        """Define properties."""
         self._properties.update(properties)
 
-    def add_file(self, location: str) -> None:
-        """A properties file as Spring locates it.
-
-        :raises Unresolved: it cannot be read
-        """
+    def add_lines(self, text: str | bytes) -> None:
+        """Define the properties in the lines of a properties file."""
         import javaproperties
 
-        path = self.path(location)
+        self.add(javaproperties.loads(text))
+
+    def add_file(self, location: str) -> None:
+        """Define the properties of a file at a Spring location: ``file:``, ``classpath:`` or a path.
+
+        A relative path starts at the folder of the XML file.
+
+        :raises Unresolved: the file cannot be read
+        """
+        path = self._path(location)
         try:
-            self.add(javaproperties.loads(path.read_bytes()))
+            self.add_lines(path.read_bytes())
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise Unresolved(f"cannot read the properties file {path}: {reason}") from error
         self._files.append(path.name)
 
-    def path(self, location: str) -> Path:
-        """``file:`` and ``classpath:`` locations; relative ones start at the folder of the XML file."""
+    def _path(self, location: str) -> Path:
         text = re.sub(r"^(file|classpath\*?):", "", self.fill(location))
         if location.startswith("classpath"):
             text = text.lstrip("/")
         return self._folder / re.sub(r"^/{2,}", "/", text)
 
     def fill(self, text: str) -> str:
-        """The text, every placeholder in it replaced.
+        """The text with every placeholder replaced.
 
-        :raises Unresolved: nobody defines one of them, or they go on for ever
+        :raises Unresolved: one of them is not defined, or they refer to each other
         """
         for _ in range(_ROUNDS):
             filled = _PLACEHOLDER.sub(lambda found: self._value(found[1]), text)
@@ -67,11 +70,11 @@ class Placeholders:
             text = filled
             if len(text) > _LONGEST:
                 break
-        raise Unresolved("the placeholders in it contain each other; define them by plain text")
+        raise Unresolved("its placeholders refer to each other; define them by plain text")
 
     def _value(self, expression: str) -> str:
         name, colon, default = expression.partition(":")
-        # Spring looks for the whole text first, colon and all.
+        # Spring looks for the whole expression first, including the colon.
         for key in (expression, name):
             for lookup in self._lookups():
                 value = lookup(key)
@@ -83,7 +86,7 @@ class Placeholders:
         raise Unresolved(f"${{{name}}} is not defined; export {_variable(name)}, or {file}")
 
     def _lookups(self) -> tuple[_Lookup, ...]:
-        if self._environment_wins:
+        if self.environment_wins:
             return self._from_environment, self._properties.get, self._folders
         return self._properties.get, self._from_environment, self._folders
 
@@ -91,7 +94,7 @@ class Placeholders:
         return self._environment.get(name, self._environment.get(_variable(name)))
 
     def _folders(self, name: str) -> str | None:
-        """ActiveMQ's folders, as its start script lays them out around the XML file; and Java's."""
+        """The folders that ActiveMQ's start script defines around the XML file, and Java's own."""
         conf = self._folder.absolute()
         base = conf.parent if conf.name == "conf" else conf
         karaf = conf.parent if conf.name == "etc" else base
@@ -101,7 +104,7 @@ class Placeholders:
             "activemq.base": base,
             "activemq.home": base,
             "activemq.data": base / "data",
-            # Red Hat's A-MQ runs in Karaf, and calls its own data's folder only so.
+            # Red Hat's A-MQ runs in Karaf, and calls its data folder just ${data}.
             **dict.fromkeys(("data", "karaf.data"), karaf / "data"),
             **dict.fromkeys(("karaf.home", "karaf.base"), karaf),
             "karaf.etc": conf,

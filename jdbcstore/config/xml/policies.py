@@ -1,9 +1,9 @@
-"""``destinationPolicy``: the policy entries with their cursors and strategies."""
+"""Destination policies: the entries of ``destinationPolicy``, joined with those of ``redeliveryPlugin``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jdbcstore.config.fields import find_field
@@ -20,11 +20,15 @@ from jdbcstore.config.policy import (
     LastImageSubscriptionRecoveryPolicy,
     NoSubscriptionRecoveryPolicy,
     PolicyEntry,
+    RedeliveryPolicy,
     SharedDeadLetterStrategy,
     TimedSubscriptionRecoveryPolicy,
 )
-from jdbcstore.config.reasons import POLICY
+from jdbcstore.config.reasons import POLICY, REDELIVERY, REDELIVERY_PLUGIN
 from jdbcstore.config.xml.beans import Bean, Document, Value
+from jdbcstore.errors import ConfigurationError, InvalidDestination
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.patterns import DestinationMap
 
 _CHOICES = {
     "pendingQueuePolicy": QUEUE_CURSORS,
@@ -41,37 +45,27 @@ _CLASSES = {
     "StorePendingDurableSubscriberMessageStoragePolicy": "storeDurableSubscriberCursor",
     "VMPendingSubscriberMessageStoragePolicy": "vmCursor",
     "FilePendingSubscriberMessageStoragePolicy": "fileCursor",
-    "RoundRobinDispatchPolicy": "roundRobinDispatchPolicy",
-    "StrictOrderDispatchPolicy": "strictOrderDispatchPolicy",
-    "SimpleDispatchPolicy": "simpleDispatchPolicy",
-    "PriorityDispatchPolicy": "priorityDispatchPolicy",
-    "SharedDeadLetterStrategy": "sharedDeadLetterStrategy",
-    "IndividualDeadLetterStrategy": "individualDeadLetterStrategy",
     "DiscardingDeadLetterStrategy": "discarding",
-    "FixedCountSubscriptionRecoveryPolicy": "fixedCountSubscriptionRecoveryPolicy",
-    "FixedSizedSubscriptionRecoveryPolicy": "fixedSizedSubscriptionRecoveryPolicy",
-    "LastImageSubscriptionRecoveryPolicy": "lastImageSubscriptionRecoveryPolicy",
-    "NoSubscriptionRecoveryPolicy": "noSubscriptionRecoveryPolicy",
-    "TimedSubscriptionRecoveryPolicy": "timedSubscriptionRecoveryPolicy",
 }
+"""Elements of ActiveMQ's classes, where they are not called like the class."""
 
 
 @dataclass(frozen=True)
 class _Strategies:
-    """What ActiveMQ lets users write in Java, and the few of it that are there."""
+    """Strategies that jdbcstore has, of those that users may write in Java."""
 
     kinds: tuple[Any, ...]
     default: str
-    """What is done where it is none of these."""
+    """The default, in words."""
     reasons: dict[str, str]
-    """Why attributes of some have no meaning for others."""
+    """Why some attributes have no effect."""
 
 
 _STRATEGIES = {
     "deadLetterStrategy": _Strategies(
         (SharedDeadLetterStrategy, IndividualDeadLetterStrategy, DiscardingDeadLetterStrategy),
         "one queue ActiveMQ.DLQ",
-        {"deadLetterQueue": "the messages are dropped all the same"},
+        {"deadLetterQueue": "the messages are dropped"},
     ),
     "subscriptionRecoveryPolicy": _Strategies(
         (
@@ -81,117 +75,187 @@ _STRATEGIES = {
             NoSubscriptionRecoveryPolicy,
             TimedSubscriptionRecoveryPolicy,
         ),
-        "nothing that was sent before",
-        {"useSharedBuffer": "each topic has a buffer of its own, in ActiveMQ too"},
+        "no earlier messages",
+        {"useSharedBuffer": "each topic has its own buffer, as in ActiveMQ"},
     ),
 }
-TEMPORARY = ("tempQueue", "tempTopic")
+_TEMPORARY = ("tempQueue", "tempTopic")
 _MISSPELT = {"inactiveTimoutBeforeGC": "inactiveTimeoutBeforeGC"}
+_PARSE = {"queue": Destination.queue, "topic": Destination.topic}
 
 
 def read_policies(document: Document, value: Value) -> Iterator[Section]:
-    """A section for each policy entry, in their order."""
+    """A section for each policy entry, in order."""
     for policy_map in document.beans(value):
-        for name, inner in policy_map.values.items():
-            if name in ("policyEntries", "entries", "policyEntry", "defaultEntry"):
+        for inner in policy_map.values.values():
+            if inner.name in ("policyEntries", "entries", "policyEntry", "defaultEntry"):
                 entries = (_read_entry(document, entry) for entry in document.beans(inner))
                 yield from (entry for entry in entries if entry is not None)
             else:
-                document.tell(policy_map, name, inner, {}, ("policy_entries", "default_entry"))
+                document.report(policy_map, inner, {}, ("policy_entries", "default_entry"))
 
 
 def _read_entry(document: Document, bean: Bean) -> Section | None:
-    section: Section = {}
-    for name in ("queue", "topic"):
+    for name in _PARSE:
         value = bean.values.get(name)
         if value is not None and value.text == "":
-            text = (
-                f'it names no {name}, so this policy is for none and is left out; {name}=">" is for every one'
-            )
-            document.note(Kind.UNKNOWN, value.line, name, text)
+            text = f'the name of the {name} is empty, so the policy is left out; {name}=">" is for every one'
+            document.note(Kind.UNKNOWN, value, text)
             return None
+    section: Section = {}
     for name, value in bean.values.items():
-        option = _MISSPELT.get(name, name)
         if name in _CHOICES:
-            _take_choice(document, name, value, section)
+            _take_choice(document, value, section)
         elif name in _STRATEGIES:
-            _take_strategy(document, name, value, section)
+            _take_strategy(document, value, section)
         elif name == "pendingMessageLimitStrategy":
             _take_limit(document, value, section)
-        elif name == "destination":
-            take_destination(document, value, section)
-        elif name in TEMPORARY:
-            document.note(Kind.IGNORED, value.line, name, "temporary destinations have the default policy")
-        elif find_field(PolicyEntry, option):
-            section[option] = document.scalar(name, value)
-        else:
-            document.tell(bean, name, value, POLICY, (one.name for one in fields(PolicyEntry)))
+        elif name in _MISSPELT:
+            section[_MISSPELT[name]] = document.scalar(value)
+        elif not _take_destination(document, value, section):
+            document.take(bean, value, PolicyEntry, section, POLICY)
     return section
 
 
-def _take_choice(document: Document, name: str, value: Value, section: Section) -> None:
-    """A cursor or dispatch policy: which one, for most have no attributes."""
-    bean = document.referred(value) or Bean(value.text or "", value.line)
-    kind = _CLASSES.get(bean.class_name, bean.kind)
-    if kind not in _CHOICES[name]:
-        known = ", ".join(_CHOICES[name])
-        text = f"jdbcstore has no {kind or 'such thing'}, and keeps its default; it knows {known}"
-        document.note(Kind.UNKNOWN, bean.line, name, text)
+def _take_destination(document: Document, value: Value, section: Section) -> bool:
+    """Take the ``queue`` or ``topic`` that an entry is for, if it is written as an element."""
+    if value.name in _TEMPORARY:
+        document.ignore(value, "temporary destinations have the default policy")
+    elif value.name == "destination":
+        bean = document.resolve(value)
+        name = bean.values.get("physicalName") if bean else None
+        if bean is None or name is None or bean.kind not in _PARSE:
+            raise document.error(value, 'write queue="..." or topic="..." in the policyEntry')
+        section[bean.kind] = document.scalar(name)
+    else:
+        return False
+    return True
+
+
+def _take_choice(document: Document, value: Value, section: Section) -> None:
+    """Take the name of a cursor or dispatch policy."""
+    bean, kind = _chosen(document, value)
+    if kind not in _CHOICES[value.name]:
+        text = f"{bean.kind or 'this'} is not supported, and the default is used; use one of"
+        document.note(Kind.UNKNOWN, bean, f"{text} {', '.join(_CHOICES[value.name])}", value.name)
         return
-    section[name] = Given(kind, document.place(bean.line, kind))
-    for inner, given in bean.values.items():
-        document.tell(bean, inner, given, {inner: "the cursor always works as by ActiveMQ's default"})
+    section[value.name] = Given(kind, document.place(bean, kind))
+    for inner in bean.values.values():
+        document.ignore(inner, "the cursor always works like ActiveMQ's default")
 
 
-def _take_strategy(document: Document, name: str, value: Value, section: Section) -> None:
-    strategies = _STRATEGIES[name]
-    bean = document.referred(value) or Bean(value.text or "", value.line)
-    type_name = _CLASSES.get(bean.class_name, bean.kind)
-    kind = next((one for one in strategies.kinds if one.type == type_name), None)
+def _take_strategy(document: Document, value: Value, section: Section) -> None:
+    strategies = _STRATEGIES[value.name]
+    bean, name = _chosen(document, value)
+    kind = next((one for one in strategies.kinds if one.type == name), None)
     if kind is None:
-        text = f"jdbcstore has no {type_name or 'such thing'}; the default is kept: {strategies.default}"
-        document.note(Kind.UNKNOWN, bean.line, name, text)
+        text = f"{bean.kind or 'this'} is not supported, and the default is used: {strategies.default}"
+        document.note(Kind.UNKNOWN, bean, text, value.name)
         return
-    strategy: Section = {"type": Given(type_name, document.place(bean.line, type_name))}
-    for inner, given in bean.values.items():
-        if inner == "deadLetterQueue" and find_field(kind, inner):
-            strategy[inner] = _queue_name(document, given)
-        elif find_field(kind, inner):
-            strategy[inner] = document.scalar(inner, given)
+    strategy: Section = {"type": Given(name, document.place(bean, name))}
+    for inner in bean.values.values():
+        if inner.name == "deadLetterQueue" and find_field(kind, inner.name):
+            strategy[inner.name] = _queue_name(document, inner)
         else:
-            document.tell(bean, inner, given, strategies.reasons, (one.name for one in fields(kind)))
-    section[name] = strategy
+            document.take(bean, inner, kind, strategy, strategies.reasons)
+    section[value.name] = strategy
+
+
+def _chosen(document: Document, value: Value) -> tuple[Bean, str]:
+    """The bean of a cursor or strategy, and the name of its element."""
+    bean = document.resolve(value) or Bean(value.text or "", value.line)
+    name = bean.class_name
+    return bean, _CLASSES.get(name, bean.kind if name == bean.kind else name[:1].lower() + name[1:])
 
 
 def _queue_name(document: Document, value: Value) -> Given:
     """``queue://X``, ``X``, or a ``queue`` element."""
-    bean = document.referred(value)
-    name = bean.values.get("physicalName") if bean else value
-    given = document.scalar("deadLetterQueue", name or value)
+    bean = document.resolve(value)
+    name = bean.values.get("physicalName") if bean else None
+    given = document.scalar(replace(name or value, name=value.name))
     if given.problem is not None:
         return given
     return Given(str(given.value).removeprefix("queue://"), given.place, text=True)
 
 
 def _take_limit(document: Document, value: Value, section: Section) -> None:
-    bean = document.referred(value)
+    bean = document.resolve(value)
     limit = bean.values.get("limit") if bean else None
-    if (
-        bean is not None
-        and limit is not None
-        and bean.kind.lower().endswith("constantpendingmessagelimitstrategy")
-    ):
-        section["pendingMessageLimit"] = document.scalar("limit", limit)
+    if bean and limit and bean.kind.lower().endswith("constantpendingmessagelimitstrategy"):
+        section["pendingMessageLimit"] = document.scalar(limit)
         return
-    text = "jdbcstore knows the constantPendingMessageLimitStrategy alone, and sets no limit"
-    document.note(Kind.IGNORED, value.line, "pendingMessageLimitStrategy", text)
+    document.ignore(value, "only a constantPendingMessageLimitStrategy is supported, and no limit is set")
 
 
-def take_destination(document: Document, value: Value, section: Section) -> None:
-    """The ``queue`` or ``topic`` that a policy is for, written as an element."""
-    bean = document.referred(value)
-    name = bean.values.get("physicalName") if bean else None
-    if bean is None or name is None or bean.kind not in ("queue", "topic"):
-        text = 'write queue="..." or topic="..." at the policyEntry'
-        raise document.wrong(value.line, text, "destination")
-    section[bean.kind] = document.scalar("physicalName", name)
+def read_redelivery(document: Document, value: Value) -> Iterator[Section]:
+    """The redelivery policies among a broker's plug-ins, with their destinations."""
+    for plugin in document.beans(value):
+        for inner in plugin.values.values() if plugin.kind == "redeliveryPlugin" else ():
+            if inner.name == "redeliveryPolicyMap":
+                policy_map = document.resolve(inner) or Bean(inner.name, inner.line)
+                for entries in policy_map.values.values():
+                    yield from (_read_redelivery(document, bean) for bean in document.beans(entries))
+            elif (inner.text or "").lower() != "true":
+                document.report(plugin, inner, REDELIVERY_PLUGIN)
+
+
+def _read_redelivery(document: Document, bean: Bean) -> Section:
+    section: Section = {}
+    for name, value in bean.values.items():
+        if name in _PARSE:
+            section[name] = document.scalar(value)
+        elif not _take_destination(document, value, section):
+            document.take(bean, value, RedeliveryPolicy, section, REDELIVERY)
+    return section
+
+
+def with_redelivery(policies: list[Section], redeliveries: list[Section]) -> list[Section]:
+    """The policies, each with the redelivery policy of its destinations; ActiveMQ chooses them separately.
+
+    A destination that only a redelivery policy names gets a copy of the policy that matches it.
+    """
+    if not redeliveries:
+        return policies
+    choose, choose_redelivery = _Chooser(policies), _Chooser(redeliveries)
+    joined: list[Section] = []
+    for destination, where in (choose.names | choose_redelivery.names).items():
+        redelivery = choose_redelivery.find(destination)
+        section = {**where, **(choose.find(destination) or {})}
+        joined.append(section if redelivery is None else {**section, "redeliveryPolicy": redelivery})
+    return joined
+
+
+class _Chooser:
+    """Finds the section that matches a destination or pattern, or all others (None)."""
+
+    def __init__(self, sections: list[Section]) -> None:
+        self.names: dict[Destination | None, Section] = {}
+        """Each destination, and the options that name it."""
+        self._others: Section | None = None
+        entries = []
+        for section in sections:
+            rest = {name: value for name, value in section.items() if name not in _PARSE}
+            named = [*_destinations(section)]
+            for destination, where in named:
+                self.names.setdefault(destination, where)
+                entries.append((destination, rest))
+            if not named:
+                self.names.setdefault(None, {})
+                self._others = self._others or rest
+        self._by_destination = DestinationMap(entries)
+
+    def find(self, destination: Destination | None) -> Section | None:
+        found = None if destination is None else self._by_destination.find(destination)
+        return self._others if found is None else found
+
+
+def _destinations(section: Section) -> Iterator[tuple[Destination, Section]]:
+    for name, parse in _PARSE.items():
+        given = section.get(name)
+        if isinstance(given, Given):
+            try:
+                members = parse(str(given.value)).members
+            except InvalidDestination as error:
+                raise ConfigurationError(str(error), option=name, place=given.place) from error
+            for member in members:
+                yield member, {name: replace(given, value=member.name)}

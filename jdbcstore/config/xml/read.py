@@ -1,50 +1,99 @@
-"""Which file this is, and the broker in it."""
+"""The broker of an ``activemq.xml``: its persistence adapter, policies, connectors, limits and plug-ins."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import parse_qsl
 
+from jdbcstore.config.broker import STOMP, STOMP_TLS
 from jdbcstore.config.given import Given, Kind, Note, Section, merge
-from jdbcstore.config.reasons import OF_BROKER
+from jdbcstore.config.locker import (
+    DefaultIOExceptionHandlerConfig,
+    IOExceptionHandlerConfig,
+    LeaseLockerIOExceptionHandlerConfig,
+)
+from jdbcstore.config.reasons import NO_NETWORKS, OF_BROKER, ONLY_JMX
 from jdbcstore.config.users import PluginUsers
 from jdbcstore.config.xml.artemis import is_artemis, read_artemis
 from jdbcstore.config.xml.beans import Bean, Document, Value
-from jdbcstore.config.xml.broker import read_connectors, read_usage, tell_tls
-from jdbcstore.config.xml.document import Element, parse_xml
-from jdbcstore.config.xml.io_handler import read_io_handler
 from jdbcstore.config.xml.persistence import SQL, read_persistence
-from jdbcstore.config.xml.placeholders import Placeholders, Unresolved
-from jdbcstore.config.xml.policies import read_policies
-from jdbcstore.config.xml.redelivery import read_plugins, with_redelivery
+from jdbcstore.config.xml.policies import read_policies, read_redelivery, with_redelivery
 from jdbcstore.config.xml.security import find_security, read_security, this_file
 from jdbcstore.errors import ConfigurationError
 
-_CONFIGURERS = ("PropertyPlaceholderConfigurer", "PropertySourcesPlaceholderConfigurer",
-                "EncryptablePropertyPlaceholderConfigurer",
-                "EncryptablePropertySourcesPlaceholderConfigurer")  # fmt: skip
-_FILES = ("location", "locations")
+_HANDLERS: dict[str, type[IOExceptionHandlerConfig]] = {
+    "defaultIOExceptionHandler": DefaultIOExceptionHandlerConfig,
+    "leaseLockerIOExceptionHandler": LeaseLockerIOExceptionHandlerConfig,
+    # Its older name.
+    "jDBCIOExceptionHandler": LeaseLockerIOExceptionHandlerConfig,
+}
+_SCHEMES = {STOMP: STOMP, "stomp+nio": STOMP, STOMP_TLS: STOMP_TLS, "stomp+nio+ssl": STOMP_TLS}
+_URI_OPTIONS = {
+    "maximumConnections": "maximumConnections",
+    "maxFrameSize": "maxFrameSize",
+    "maxDataLength": "maxFrameSize",
+    "connectAttemptTimeout": "connectAttemptTimeout",
+    "needClientAuth": "needClientAuth",
+}
+"""Parameters of a connector's URI, after ``transport.`` or ``wireFormat.`` or without a prefix."""
+_CONNECTOR = {
+    **dict.fromkeys(("discoveryUri", "auditNetworkProducers"), NO_NETWORKS),
+    **dict.fromkeys(
+        ("updateClusterClients", "rebalanceClusterClients", "updateClusterClientsOnRemove"),
+        "STOMP does not inform clients about other brokers",
+    ),
+    "enableStatusMonitor": "a slow connection is throttled, without a report",
+    "disableAsyncDispatch": "it tunes the threads of ActiveMQ",
+}
+_LIMITS = {"memoryUsage": "memoryLimit", "tempUsage": "tempLimit"}
+_NO_LIMITS = {
+    "storeUsage": "the database reports when it is full",
+    "jobSchedulerUsage": "jdbcstore does not schedule deliveries",
+    "sendFailIfNoSpace": "set it in a policyEntry",
+    "sendFailIfNoSpaceAfterTimeout": "set it in a policyEntry",
+}
+_NO_KEYSTORE = (
+    "Java's key stores are not read; export the certificate and its key as PEM files, and name them in"
+    " certificate and private_key of the connector"
+)
 
 
 def read_xml(path: Path, data: bytes, environment: Mapping[str, str]) -> tuple[Section, list[Note]]:
-    """What an ``activemq.xml`` or Artemis's ``broker.xml`` gives, and notes on the rest of it.
+    """The options in an ``activemq.xml`` or Artemis's ``broker.xml``, and notes on the rest of it.
 
-    :raises ConfigurationError: it cannot be read, or has no broker
+    :raises ConfigurationError: the file cannot be read, or does not contain a broker
     """
-    document = Document(path, parse_xml(path, data), Placeholders(path.parent, environment))
+    document = Document(path, data, environment)
     try:
         if is_artemis(document.root):
             return read_artemis(document), document.notes
-        for element in document.root.all():
-            _define_placeholders(document, element)
+        document.define_placeholders()
         return _read_broker(document), document.notes
     except RecursionError:
-        text = "beans in it refer to each other in a circle; make one of them stand alone"
-        raise document.wrong(document.root.line, text) from None
+        text = "its beans refer to each other in a circle; remove one of the references"
+        raise document.error(document.root, text, "") from None
+
+
+def read_plugin_users(path: Path, environment: Mapping[str, str]) -> PluginUsers:
+    """The users of the security plug-ins in an ``activemq.xml``, and their permissions.
+
+    :raises ConfigurationError: the file cannot be read, or has a plug-in that jdbcstore cannot obey
+    """
+    try:
+        document = Document(path, path.read_bytes(), environment)
+    except OSError as error:
+        text = f"cannot read {path}: {error.strerror}; name another file"
+        raise ConfigurationError(text, option="users_file") from error
+    if is_artemis(document.root):
+        text = "Artemis's security-settings are not supported; give a users file of jdbcstore with --users"
+        raise document.error(document.root, text, "security-settings")
+    document.define_placeholders()
+    return read_security(document, _find_broker(document))
 
 
 def _read_broker(document: Document) -> Section:
-    broker = _the_broker(document)
+    broker = _find_broker(document)
     section: Section = {}
     own: Section = {}
     adapter: Bean | None = None
@@ -52,172 +101,172 @@ def _read_broker(document: Document) -> Section:
     redeliveries: list[Section] = []
     for name, value in broker.values.items():
         if name in ("persistenceAdapter", "persistenceFactory"):
-            adapter = _the_adapter(document, value)
+            adapter = _find_adapter(document, value)
         elif name == "destinationPolicy":
             policies = [*read_policies(document, value)]
         elif name == "plugins":
-            redeliveries = read_plugins(document, value)
+            redeliveries = [*read_redelivery(document, value)]
             own |= find_security(document, value)
         elif name == "ioExceptionHandler":
-            handler = read_io_handler(document, value)
+            handler = _read_io_handler(document, value)
             section |= {"ioExceptionHandler": handler} if handler else {}
         elif name == "brokerName":
-            section["brokerName"] = document.scalar(name, value)
-        elif not _take_of_broker(document, name, value, own):
-            document.note(Kind.IGNORED, value.line, name, OF_BROKER)
+            section["brokerName"] = document.scalar(value)
+        elif not _take_own(document, value, own):
+            document.ignore(value, OF_BROKER)
     policies = with_redelivery(policies, redeliveries)
     section |= {"policies": policies} if policies else {}
     if adapter is not None:
         section |= read_persistence(document, adapter)
     section = merge(section, {"broker": own} if own else {})
-    persistent = broker.values.get("persistent")
-    if adapter is None or (persistent and _is_false(document, "persistent", persistent)):
+    if adapter is None or document.flag(broker, "persistent") is False:
         section.pop("stores", None)
-        section["url"] = _no_database(document, broker, persistent)
+        section["url"] = _no_database(document, broker)
     return section
 
 
-def _take_of_broker(document: Document, name: str, value: Value, section: Section) -> bool:
-    """Whether the broker of jdbcstore has this, too; then it is taken."""
-    match name:
+def _take_own(document: Document, value: Value, section: Section) -> bool:
+    """Take an option that jdbcstore's broker has too; whether it has."""
+    match value.name:
         case "persistent" | "tmpDataDirectory" | "populateJMSXUserID":
-            section[name] = document.scalar(name, value)
+            section[value.name] = document.scalar(value)
         case "transportConnectors":
-            connectors = [*read_connectors(document, value)]
+            connectors = [*_read_connectors(document, value)]
             section |= {"connectors": connectors} if connectors else {}
         case "systemUsage":
-            section |= read_usage(document, value)
+            section |= _read_usage(document, value)
         case "sslContext":
-            tell_tls(document, value)
+            document.ignore(value, _NO_KEYSTORE)
         case "messageAuthorizationPolicy":
             section["usersFile"] = this_file(document, value)
         case "useAuthenticatedPrincipalForJMSXUserID":
-            text = "the name of who has logged in is the login, which populateJMSXUserID puts there"
-            document.note(Kind.IGNORED, value.line, name, text)
+            document.ignore(value, "JMSXUserID is the login, with populateJMSXUserID")
         case _:
             return False
     return True
 
 
-def read_plugin_users(path: Path, environment: Mapping[str, str]) -> PluginUsers:
-    """Who may log in to the broker of an ``activemq.xml``, and what they may do.
-
-    :raises ConfigurationError: it cannot be read, or has something that jdbcstore cannot obey
-    """
-    try:
-        document = Document(path, parse_xml(path, path.read_bytes()), Placeholders(path.parent, environment))
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}", option="users_file") from error
-    if is_artemis(document.root):
-        text = "the security-settings of Artemis are not obeyed; give users of jdbcstore's own with --users"
-        raise document.wrong(document.root.line, text, "security-settings")
-    for element in document.root.all():
-        _define_placeholders(document, element)
-    return read_security(document, _the_broker(document))
-
-
-def _is_false(document: Document, name: str, value: Value) -> bool:
-    return document.text(value.line, name, value.text or "").lower() == "false"
-
-
-def _no_database(document: Document, broker: Bean, persistent: Value | None) -> Given:
-    if persistent is not None:
-        problem, line = "this broker keeps its messages in memory, for persistent is false", persistent.line
+def _no_database(document: Document, broker: Bean) -> Given:
+    at: Bean | Value = broker
+    if document.flag(broker, "persistent") is False:
+        at = broker.values["persistent"]
+        problem = "this broker keeps its messages in memory, because persistent is false"
     else:
-        problem, line = "this broker has no persistenceAdapter, and keeps its messages in files", broker.line
-    return Given(
-        None, document.place(line), problem=f"{problem}; name a database with --url or JDBCSTORE_URL"
-    )
+        problem = "this broker does not have a persistenceAdapter, and keeps its messages in files"
+    problem = f"{problem}; name a database with --url or JDBCSTORE_URL"
+    return Given(None, document.place(at, ""), problem=problem)
 
 
-def _the_broker(document: Document) -> Bean:
-    """The one broker of the file, or what stands for it in a file that is a part of one."""
+def _find_broker(document: Document) -> Bean:
+    """The only broker of the file, or the parts of a broker in a file that is included by another."""
     found = [bean for bean in map(document.bean, document.root.all()) if bean.kind == "broker"]
     if len(found) > 1:
         lines = ", ".join(str(bean.line) for bean in found)
-        raise document.wrong(found[1].line, f"there are brokers in lines {lines}; put each into its own file")
+        raise document.error(found[1], f"there are brokers in lines {lines}; put each into its own file", "")
     if found:
         return found[0]
     part = Bean("broker", document.root.line)
     for element in document.root.all():
-        _add_part(document, part, element)
+        name, line = element.name, element.line
+        if name in ("persistenceAdapter", "persistenceFactory", "destinationPolicy"):
+            part.values.setdefault(name, Value(name, line, elements=element.children))
+        elif document.bean(element).kind in SQL:
+            name = "persistenceAdapter"
+            part.values.setdefault(name, Value(name, line, elements=[element]))
     if not part.values:
-        raise document.wrong(
-            document.root.line,
-            "there is neither a broker nor a jdbcPersistenceAdapter in it; name another file",
-        )
+        text = "there is neither a broker nor a jdbcPersistenceAdapter in it; name another file"
+        raise document.error(document.root, text, "")
     return part
 
 
-def _add_part(document: Document, part: Bean, element: Element) -> None:
-    if element.name in ("persistenceAdapter", "persistenceFactory", "destinationPolicy"):
-        part.values.setdefault(element.name, Value(element.line, elements=element.children))
-    elif document.bean(element).kind in SQL:
-        part.values.setdefault("persistenceAdapter", Value(element.line, elements=[element]))
-
-
-def _the_adapter(document: Document, value: Value) -> Bean | None:
-    if value.text is not None:
-        return document.referred(value)
+def _find_adapter(document: Document, value: Value) -> Bean | None:
     beans = [*document.beans(value)]
-    sql = [bean for bean in beans if bean.kind in SQL]
-    chosen = next(iter([*sql, *beans]), None)
+    chosen = next(iter([*(bean for bean in beans if bean.kind in SQL), *beans]), None)
     for bean in beans:
         if bean is not chosen:
             text = "a broker has one persistence adapter; this one is left out"
-            document.note(Kind.UNKNOWN, bean.line, bean.kind, text)
+            document.note(Kind.UNKNOWN, bean, text)
     return chosen
 
 
-def _define_placeholders(document: Document, element: Element) -> None:
-    """Read what a Spring element says about placeholders, or other files."""
-    if element.name == "import":
-        text = "imported files are not read; what the broker refers to has to be in this one"
-        document.note(Kind.IGNORED, element.line, "import", text)
-    if element.name == "property-placeholder":
-        for location in element.attributes.get("location", "").split(","):
-            _add_file(document, element.line, location.strip())
-        return
-    bean = document.bean(element) if element.name == "bean" else None
-    if bean is None or bean.class_name not in _CONFIGURERS:
-        return
-    mode = bean.values.get("systemPropertiesModeName")
-    if mode is not None and mode.text == "SYSTEM_PROPERTIES_MODE_OVERRIDE":
-        document.placeholders.environment_wins()
-    for name in _FILES:
-        value = bean.values.get(name)
-        if value is not None:
-            _add_files(document, value)
-    inline = bean.values.get("properties")
-    if inline is not None:
-        _add_inline(document, inline)
+def _read_io_handler(document: Document, value: Value) -> Section | None:
+    """The section of an I/O exception handler; None for a class that only Java can load."""
+    bean = document.resolve(value)
+    if bean is None:
+        raise document.error(value, "a handler, or a reference to one, is needed; correct it")
+    kind = _HANDLERS.get(bean.kind)
+    if kind is None:
+        text = f"{bean.kind} is a Java class, and the default handler is used; use one of"
+        document.note(Kind.UNKNOWN, bean, f"{text} {', '.join(_HANDLERS)}")
+        return None
+    section: Section = {"type": Given(kind.type, document.place(bean))}
+    for inner in bean.values.values():
+        document.take(bean, inner, kind, section, {})
+    return section
 
 
-def _add_files(document: Document, value: Value) -> None:
-    if value.text is not None:
-        for location in value.text.split(","):
-            _add_file(document, value.line, location.strip())
-    for element in value.elements:
-        for one in element.all():
-            if one.name == "value" and one.text:
-                _add_file(document, one.line, one.text)
+def _read_connectors(document: Document, value: Value) -> Iterator[Section]:
+    """A section for each STOMP connector."""
+    for bean in document.beans(value):
+        uri = bean.values.get("uri")
+        if uri is None:
+            raise document.error(bean, "a transportConnector needs a uri; add one", "transportConnector")
+        section = _read_uri(document, uri)
+        if section is None:
+            continue
+        for name, inner in bean.values.items():
+            if name == "name":
+                section["name"] = document.scalar(inner)
+            elif name != "uri":
+                document.report(bean, inner, _CONNECTOR)
+        yield section
 
 
-def _add_file(document: Document, line: int, location: str) -> None:
-    try:
-        document.placeholders.add_file(location)
-    except Unresolved as error:
-        document.note(
-            Kind.UNKNOWN, line, "location", f"{error}; its placeholders are taken from the environment"
-        )
+def _read_uri(document: Document, uri: Value) -> Section | None:
+    """The address, and the parameters of the URI; None for another protocol."""
+    given = document.scalar(uri)
+    if given.problem is not None:
+        return {"uri": given}
+    address, _, query = str(given.value).partition("?")
+    scheme, _, rest = address.partition("://")
+    ours = _SCHEMES.get(scheme)
+    if ours is None:
+        text = f"clients of {scheme} cannot connect: jdbcstore supports {STOMP}:// and {STOMP_TLS}:// only"
+        document.ignore(uri, text)
+        return None
+    section: Section = {"uri": Given(f"{ours}://{rest.rstrip('/')}", given.place, text=True)}
+    for key, text in parse_qsl(query, keep_blank_values=True):
+        name = key.rpartition(".")[2]
+        if name in _URI_OPTIONS:
+            section[_URI_OPTIONS[name]] = Given(text, given.place, text=True, activemq_units=True)
+        else:
+            document.ignore(uri, "a connector of jdbcstore does not have this option", key)
+    if ours == STOMP_TLS:
+        # It needs files that no activemq.xml names, without which the connector cannot be made.
+        document.note(Kind.MISSING, uri, f"{address} is left out: {_NO_KEYSTORE}")
+        return None
+    return section
 
 
-def _add_inline(document: Document, value: Value) -> None:
-    """``<props><prop key="a">b</prop></props>``, or lines of text."""
-    import javaproperties
+def _read_usage(document: Document, value: Value) -> Section:
+    """The options of the broker that ``systemUsage`` sets."""
+    section: Section = {}
+    for usage in document.beans(value):
+        for inner in usage.values.values():
+            if inner.name in _LIMITS:
+                for bean in document.beans(inner):
+                    _take_limit(document, bean, section, _LIMITS[inner.name])
+            else:
+                document.report(usage, inner, _NO_LIMITS, ("memory_usage", "temp_usage"))
+    return section
 
-    document.placeholders.add(javaproperties.loads(value.text or ""))
-    for element in value.elements:
-        for one in element.all():
-            if one.name == "prop":
-                document.placeholders.add({one.attributes.get("key", ""): one.text})
+
+def _take_limit(document: Document, bean: Bean, section: Section, option: str) -> None:
+    for name, value in bean.values.items():
+        if name == "limit":
+            section[option] = document.scalar(value)
+        elif name.startswith("percent"):
+            text = f"jdbcstore does not take a share of a disk or of Java's memory; give {bean.kind} a limit"
+            document.ignore(value, text)
+        else:
+            document.report(bean, value, {"name": ONLY_JMX}, ("limit",))

@@ -1,4 +1,4 @@
-"""ActiveMQ's security plug-ins: who may log in, and what the groups may do, as users and their patterns."""
+"""ActiveMQ's security plug-ins: users, their passwords and groups, and the permissions of groups."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jdbcstore.config.data_source import is_encrypted
 from jdbcstore.config.given import Given, Kind, Section
 from jdbcstore.config.reasons import OF_BROKER
 from jdbcstore.config.users import EVERYTHING, TEMPORARY, PluginUser, PluginUsers
-from jdbcstore.config.xml.beans import Bean, Document, Value
+from jdbcstore.config.xml.beans import Bean, Document, Located, Value
 from jdbcstore.config.xml.placeholders import Unresolved
 from jdbcstore.errors import ConfigurationError, InvalidDestination
 from jdbcstore.message.destination import Destination
@@ -28,8 +29,8 @@ _HARMLESS = frozenset(
         *("subqueueselectorcachebroker", "destinationpathseparator", "camelroutesbroker", "destinations"),
     )
 )
-"""Plug-ins of ActiveMQ that let nobody in, and keep nobody out."""
-_INSTEAD = "remove it, or give users of jdbcstore's own with --users"
+"""Plug-ins of ActiveMQ that have nothing to do with security."""
+_INSTEAD = "remove it, or give a users file of jdbcstore with --users"
 _ANYBODY = "*"
 _LOGIN_CONFIG = "java.security.auth.login.config"
 _PROPERTIES_MODULE = "PropertiesLoginModule"
@@ -43,58 +44,36 @@ _ALL = (*map(Destination.parse, EVERYTHING), *TEMPORARY)
 
 
 def find_security(document: Document, plugins: Value) -> Section:
-    """Where the broker finds its users: in this file, if there are plug-ins that may say who may do what.
+    """The ``usersFile``, which is this file, if there are plug-ins that may restrict clients.
 
-    A store opens whatever they are; the broker does not.
+    Plug-ins that are not supported are noted: the store opens, but the broker does not start.
     """
     section: Section = {}
-    for plugin in plugins_of(document, plugins):
+    for plugin in document.beans(plugins):
         if plugin.kind not in _OBEYED and not _is_harmless(plugin):
-            document.note(Kind.DANGEROUS, plugin.line, plugin.kind, _unknown(plugin))
+            document.note(Kind.DANGEROUS, plugin, _unsupported(plugin))
         elif plugin.kind not in (*_OBEYED, "redeliveryPlugin"):
-            document.note(Kind.IGNORED, plugin.line, plugin.kind, OF_BROKER)
+            document.ignore(plugin, OF_BROKER)
         if not _is_harmless(plugin):
             section["usersFile"] = this_file(document, plugins)
     return section
 
 
-def this_file(document: Document, value: Value) -> Given:
-    """The file itself, as the one that says who may log in."""
-    return Given(str(document.path.absolute()), document.place(value.line))
-
-
-def plugins_of(document: Document, value: Value) -> Iterator[Bean]:
-    """Each plug-in of a broker, where it stands or where it is referred to."""
-    if value.text is not None:
-        for name in value.text.replace(",", " ").split():
-            bean = document.referred(Value(value.line, name))
-            if bean is not None:
-                yield bean
-    for element in value.elements:
-        for inner in element.children if element.name == "list" else [element]:
-            bean = document.referred(Value(inner.line, elements=[inner]))
-            if bean is not None:
-                yield bean
+def this_file(document: Document, at: Located) -> Given:
+    """The path of the document itself, as the users file."""
+    return Given(str(document.path.absolute()), document.place(at, ""))
 
 
 def read_security(document: Document, broker: Bean) -> PluginUsers:
-    """What the plug-ins of a broker say together.
+    """The users of all plug-ins of a broker.
 
-    :raises ConfigurationError: there is one that cannot be obeyed
+    :raises ConfigurationError: one of the plug-ins cannot be obeyed
     """
     policy = broker.values.get(MESSAGE_POLICY)
     if policy is not None:
         text = f"jdbcstore cannot ask a {MESSAGE_POLICY} about each message; {_INSTEAD}"
-        raise document.wrong(policy.line, text, MESSAGE_POLICY)
-    found: dict[str, Bean] = {}
-    for plugin in plugins_of(document, broker.values.get("plugins", Value(broker.line))):
-        if plugin.kind not in _OBEYED:
-            if not _is_harmless(plugin):
-                raise document.wrong(plugin.line, _unknown(plugin), plugin.kind)
-        elif plugin.kind in found or {plugin.kind, *found} >= {SIMPLE, JAAS}:
-            raise document.wrong(plugin.line, "a broker has one plug-in of this kind; keep one", plugin.kind)
-        else:
-            found[plugin.kind] = plugin
+        raise document.error(policy, text)
+    found = _find_plugins(document, broker)
     logins = _Logins()
     for kind, read in ((SIMPLE, _read_simple), (JAAS, _read_jaas)):
         if kind in found:
@@ -102,34 +81,50 @@ def read_security(document: Document, broker: Bean) -> PluginUsers:
     if AUTHORIZATION not in found:
         rights = [_Rights({_ANYBODY}, {_ANYBODY}, {_ANYBODY}, _ALL)]
     elif len(found) == 1:
-        text = f"it needs a {SIMPLE} or a {JAAS}, which says who somebody is; add one"
-        raise document.wrong(found[AUTHORIZATION].line, text, AUTHORIZATION)
+        text = f"it needs a {SIMPLE} or a {JAAS}, which authenticates users; add one"
+        raise document.error(found[AUTHORIZATION], text)
     else:
         rights = [*_read_authorization(document, found[AUTHORIZATION])]
     destinations = tuple(_destinations(document, broker.values.get("destinations")))
-    anonymous = logins.anonymous
-    return PluginUsers(
-        {
-            name: _user(name, password, logins.groups.get(name, set()), rights, destinations)
-            for name, password in logins.passwords.items()
-        },
-        None if anonymous is None else _user(anonymous[0], "", {anonymous[1]}, rights, destinations),
-        (document.path, *logins.files),
-    )
+    users = {
+        name: _user(name, password, logins.groups.get(name, set()), rights, destinations)
+        for name, password in logins.passwords.items()
+    }
+    anonymous = None
+    if logins.anonymous is not None:
+        name, group = logins.anonymous
+        anonymous = _user(name, "", {group}, rights, destinations)
+    return PluginUsers(users, anonymous, (document.path, *logins.files))
+
+
+def _find_plugins(document: Document, broker: Bean) -> Mapping[str, Bean]:
+    """The plug-ins to obey, by kind."""
+    found: dict[str, Bean] = {}
+    for plugin in document.beans(broker.values.get("plugins")):
+        if plugin.kind not in _OBEYED:
+            if not _is_harmless(plugin):
+                raise document.error(plugin, _unsupported(plugin))
+        elif plugin.kind in found or {plugin.kind, *found} >= {SIMPLE, JAAS}:
+            raise document.error(plugin, "a broker has one plug-in of this kind; keep one")
+        else:
+            found[plugin.kind] = plugin
+    return found
 
 
 @dataclass(slots=True, repr=False)
 class _Logins:
+    """Users by name: their passwords and groups."""
+
     passwords: dict[str, str] = field(default_factory=dict)
     groups: dict[str, set[str]] = field(default_factory=dict)
     anonymous: tuple[str, str] | None = None
-    """The name, and the group, of who comes without a login."""
+    """The name and group of clients without a login."""
     files: list[Path] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rights:
-    """What an ``authorizationEntry`` lets the groups do, and where."""
+    """An ``authorizationEntry``: the groups that may read, write and create, and the destinations."""
 
     read: set[str]
     write: set[str]
@@ -142,12 +137,12 @@ def _is_harmless(plugin: Bean) -> bool:
     return name.lower() in _HARMLESS and (not package or package.startswith(_ACTIVEMQ))
 
 
-def _unknown(plugin: Bean) -> str:
-    return f"jdbcstore does not obey {plugin.class_name}, which may say who may do what; {_INSTEAD}"
+def _unsupported(plugin: Bean) -> str:
+    return f"jdbcstore does not obey {plugin.class_name}, which may restrict clients; {_INSTEAD}"
 
 
 def _user(name: str, password: str, groups: set[str], rights: list[_Rights], made: Patterns) -> PluginUser:
-    """As in ActiveMQ, all entries that a destination matches count together."""
+    """A user with the permissions of all entries that match, as in ActiveMQ."""
 
     def patterns(option: str) -> Patterns:
         found = [one for one in rights if getattr(one, option) & {*groups, _ANYBODY}]
@@ -161,20 +156,20 @@ def _read_simple(document: Document, plugin: Bean, logins: _Logins) -> None:
     options = _texts(document, plugin, names, ("users",))
     if options.get(names[0], "").lower() == "true":
         logins.anonymous = options.get(names[1], "anonymous"), options.get(names[2], "anonymous")
-    for user in plugins_of(document, plugin.values.get("users", Value(plugin.line))):
+    for user in document.beans(plugin.values.get("users")):
         texts = _texts(document, user, ("username", "password", "groups"))
         if user.kind != "authenticationUser" or not texts.keys() >= {"username", "password"}:
             text = "write each user as authenticationUser with username, password and groups"
-            raise document.wrong(user.line, text, "users")
-        _take_login(logins, texts["username"], texts["password"], document.place(user.line, user.kind))
+            raise document.error(user, text, "users")
+        _take_login(logins, texts["username"], texts["password"], document.place(user))
         logins.groups[texts["username"]] = _names(texts.get("groups", ""))
 
 
 def _take_login(logins: _Logins, name: str, password: str, place: str) -> None:
-    if password.startswith("ENC(") and password.endswith(")"):
+    if is_encrypted(password):
         text = (
-            f"the password of {name} is encrypted by Jasypt, which only ActiveMQ's Java opens; write it as it"
-            " is, in a file that only the broker may read, or give users of jdbcstore's own with --users"
+            f"the password of {name} is encrypted by Jasypt, which only ActiveMQ's Java can decrypt; write it"
+            " in plain text, in a file that only the broker may read, or give a users file with --users"
         )
         raise ConfigurationError(text, place=place)
     logins.passwords[name] = password
@@ -183,7 +178,7 @@ def _take_login(logins: _Logins, name: str, password: str, place: str) -> None:
 def _read_jaas(document: Document, plugin: Bean, logins: _Logins) -> None:
     options = _texts(document, plugin, ("configuration", "discoverLoginConfig"))
     domain = options.get("configuration", "activemq-domain")
-    location = document.text(plugin.line, _LOGIN_CONFIG, f"${{{_LOGIN_CONFIG}:login.config}}")
+    location = document.text(Value(_LOGIN_CONFIG, plugin.line), f"${{{_LOGIN_CONFIG}:login.config}}")
     path = document.path.parent / location
     module = _login_module(document, path, domain)
     folder = path.parent / module.get("baseDir", "")
@@ -197,22 +192,21 @@ def _read_jaas(document: Document, plugin: Bean, logins: _Logins) -> None:
 
 
 def _login_module(document: Document, path: Path, domain: str) -> Mapping[str, str]:
-    """The options of the one module that a domain of a ``login.config`` has."""
+    """The options of the only module in a domain of a ``login.config``."""
     try:
         text = _COMMENT.sub(" ", path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise ConfigurationError(
-            f"{JAAS} needs {path}: {reason}; put it there, or set {_LOGIN_CONFIG}", place=str(document.path)
-        ) from error
+        text = f"{JAAS} needs {path}: {reason}; create it, or set {_LOGIN_CONFIG}"
+        raise ConfigurationError(text, place=str(document.path)) from error
     tokens = [quoted or mark or word for quoted, mark, word in _TOKEN.findall(text)]
     modules = dict(_domains(tokens)).get(domain)
     if modules is None:
         raise ConfigurationError(f"there is no domain {domain}, which {JAAS} names; add it", place=str(path))
     for name, *_ in modules:
         if len(modules) > 1 or name.rpartition(".")[2] != _PROPERTIES_MODULE:
-            told = f"jdbcstore obeys a domain of one {_PROPERTIES_MODULE}, and not {name.rpartition('.')[2]}"
-            raise ConfigurationError(f"domain {domain}: {told}; {_INSTEAD}", place=str(path))
+            text = f"jdbcstore obeys only one {_PROPERTIES_MODULE}, not {name.rpartition('.')[2]}"
+            raise ConfigurationError(f"domain {domain}: {text}; {_INSTEAD}", place=str(path))
     [(_, _, *rest)] = modules
     named = dict(zip(rest[::3], rest[2::3], strict=False))
     try:
@@ -222,7 +216,7 @@ def _login_module(document: Document, path: Path, domain: str) -> Mapping[str, s
 
 
 def _domains(tokens: list[str]) -> Iterator[tuple[str, list[list[str]]]]:
-    """Each domain with its modules: class, flag, and three tokens for each option."""
+    """Each domain with its modules: class, flag, and three tokens per option."""
     name, modules, module = "", list[list[str]](), list[str]()
     for part in tokens:
         if part == "{":
@@ -247,18 +241,17 @@ def _properties(path: Path) -> Mapping[str, str]:
 
 
 def _read_authorization(document: Document, plugin: Bean) -> Iterator[_Rights]:
-    value = plugin.values.get("map")
-    bean = None if value is None else document.referred(value)
+    bean = document.resolve(plugin.values.get("map"))
     if bean is None or bean.kind != "authorizationMap" or plugin.values.keys() != {"map"}:
         kind = "nothing" if bean is None else bean.class_name
-        text = f"jdbcstore obeys an authorizationMap of authorizationEntries, and not {kind}; {_INSTEAD}"
-        raise document.wrong(plugin.line if bean is None else bean.line, text, AUTHORIZATION)
+        text = f"jdbcstore obeys only an authorizationMap of authorizationEntries, not {kind}; {_INSTEAD}"
+        raise document.error(bean or plugin, text, AUTHORIZATION)
     entries = ("authorizationEntries", "defaultEntry", "tempDestinationAuthorizationEntry")
     _check_groups(document, bean, _texts(document, bean, ("groupClass",), entries))
     if entries[2] not in bean.values:
         yield _Rights({_ANYBODY}, {_ANYBODY}, {_ANYBODY}, TEMPORARY)
     for name in entries:
-        for entry in plugins_of(document, bean.values.get(name, Value(bean.line))):
+        for entry in document.beans(bean.values.get(name)):
             yield _read_entry(document, entry, name)
 
 
@@ -276,7 +269,7 @@ def _read_entry(document: Document, entry: Bean, name: str) -> _Rights:
             for kind, make in (("queue", Destination.queue), ("topic", Destination.topic)):
                 patterns += make(texts[kind]).members if kind in texts else ()
         except InvalidDestination as error:
-            raise document.wrong(entry.line, str(error), entry.kind) from error
+            raise document.error(entry, str(error)) from error
         patterns += tuple(_destinations(document, entry.values.get("destination")))
     read, write, admin = (_names(texts.get(right, "")) for right in ("read", "write", "admin"))
     return _Rights(read, write, admin, patterns)
@@ -284,34 +277,34 @@ def _read_entry(document: Document, entry: Bean, name: str) -> _Rights:
 
 def _check_groups(document: Document, bean: Bean, texts: Mapping[str, str]) -> None:
     if not texts.get("groupClass", "GroupPrincipal").endswith("GroupPrincipal"):
-        raise document.wrong(bean.line, f"jdbcstore knows groups alone; {_INSTEAD}", "groupClass")
+        text = f"jdbcstore supports only groups of the class GroupPrincipal; {_INSTEAD}"
+        raise document.error(bean, text, "groupClass")
 
 
 def _destinations(document: Document, value: Value | None) -> Iterator[Destination]:
-    """Those that elements ``queue`` and ``topic`` name."""
+    """The destinations of ``queue`` and ``topic`` elements."""
     make = {"queue": Destination.queue, "topic": Destination.topic}
-    for bean in plugins_of(document, value or Value(0)):
+    for bean in document.beans(value):
         name = bean.values.get("physicalName")
         if bean.kind in make and name is not None:
-            text = document.text(bean.line, "physicalName", name.text or "")
             try:
-                yield from make[bean.kind](text).members
+                yield from make[bean.kind](document.text(name, name.text)).members
             except InvalidDestination as error:
-                raise document.wrong(bean.line, str(error), bean.kind) from error
+                raise document.error(bean, str(error)) from error
 
 
 def _texts(
     document: Document, bean: Bean, names: tuple[str, ...], elements: tuple[str, ...] = ()
 ) -> dict[str, str]:
-    """The attributes of a bean; one that is not known could take a right away."""
+    """The attributes of a bean; an unknown one is an error, because it could revoke a permission."""
     found = {}
     for name, value in bean.values.items():
         if name in elements:
             continue
         if name not in names or value.text is None:
             text = f"jdbcstore does not obey {name} of {bean.class_name}; {_INSTEAD}"
-            raise document.wrong(value.line, text, name)
-        found[name] = document.text(value.line, name, value.text)
+            raise document.error(value, text)
+        found[name] = document.text(value, value.text)
     return found
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from jdbcstore.config.placeholders import Template
+from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters.sql import (
     UNGUARDED,
     Batch,

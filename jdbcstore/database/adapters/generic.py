@@ -15,7 +15,7 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.types import TypeEngine
 
-from jdbcstore.config.placeholders import Template
+from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters.base import Adapter, Failure, SwitchedAdapter, Worded, failure_of
 from jdbcstore.database.adapters.urls import URL_PROPERTY, bridged
 from jdbcstore.errors import ConfigurationError

@@ -14,7 +14,7 @@ from sqlalchemy.dialects.mysql import LONGBLOB, VARCHAR
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
-from jdbcstore.config.placeholders import Template
+from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.adapters.sql import Batch, Key, Row, Sql, count_columns, in_pairs, multi_row
 from jdbcstore.errors import StoreUnavailable

@@ -18,7 +18,7 @@ from sqlalchemy import URL, Select
 from sqlalchemy.dialects.postgresql import BYTEA
 from sqlalchemy.types import TypeEngine
 
-from jdbcstore.config.placeholders import Template
+from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters import libpq
 from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.adapters.sql import UNGUARDED, Batch, Guard, Guards, Key, Row, Sql, WriteStatements

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import URL
 
-from jdbcstore.config.urls import parse_url
+from jdbcstore.config.data_source import parse_url
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.generic import UNTRIED, untried_adapter
 from jdbcstore.database.adapters.urls import is_jdbc, subprotocol

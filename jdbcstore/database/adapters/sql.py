@@ -10,7 +10,7 @@ from itertools import count, groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from jdbcstore.config.placeholders import Template
+from jdbcstore.config.statements import Template
 from jdbcstore.errors import LockLost, StoreError
 
 Row = tuple[Any, ...]

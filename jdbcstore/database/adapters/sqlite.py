@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from sqlalchemy import URL, Integer
 from sqlalchemy.types import TypeEngine
 
-from jdbcstore.config.placeholders import Template
+from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.adapters.sql import Key, Row, Sql, by_container, count_columns, in_list, multi_row
 from jdbcstore.errors import ConfigurationError, SchemaError

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Column, Table
 from sqlalchemy.types import Integer, LargeBinary, Numeric, String
 
-from jdbcstore.config.types import length_of
+from jdbcstore.config.store import length_of
 from jdbcstore.database.adapters.base import Worded
 from jdbcstore.database.engine import Database
 from jdbcstore.database.migrations.alterations import EnlargeBinary, ForbidNull

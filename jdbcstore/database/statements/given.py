@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Dialect
 
-from jdbcstore.config.placeholders import Template, parse
-from jdbcstore.config.statements import BY_NAME, CLAUSES, Property, StatementValue
+from jdbcstore.config.statements import BY_NAME, CLAUSES, Property, StatementValue, Template, parse
 from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.adapters.sql import Row, Sql, Written
 from jdbcstore.database.statements.builder import Fetch, Query, Statement

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from jdbcstore.abc import Store
-from jdbcstore.config.file_stores import folder_name
+from jdbcstore.config.routed import folder_name
 from jdbcstore.errors import ConfigurationError, InvalidDestination
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.files import make_directory, replace_file, sync

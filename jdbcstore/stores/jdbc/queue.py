@@ -9,7 +9,7 @@ from itertools import cycle, islice
 from typing import Any, Protocol
 
 from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
-from jdbcstore.config.types import NameLengths
+from jdbcstore.config.store import NameLengths
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session

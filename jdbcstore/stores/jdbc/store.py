@@ -132,7 +132,7 @@ class JdbcStore:
         :raises ConfigurationError: as opening it by hand does, and where the option was given
         """
         locker = configuration.locker
-        with configuration.placing():
+        with configuration.locating_errors():
             url, user, password = configuration.login()
             return cls(
                 url,

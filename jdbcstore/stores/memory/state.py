@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from jdbcstore.abc import MessageReference, PreparedWrites, Progress, SubscriptionInfo
-from jdbcstore.config.types import NameLengths
+from jdbcstore.config.store import NameLengths
 from jdbcstore.errors import StoreClosed, TransactionError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId

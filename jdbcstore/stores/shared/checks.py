@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from jdbcstore.abc import MessageReference, MessageStore, Reference
-from jdbcstore.config.types import NameLengths
+from jdbcstore.config.store import NameLengths
 from jdbcstore.errors import (
     InvalidDestination,
     InvalidMessage,

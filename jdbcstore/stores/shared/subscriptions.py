@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
-from jdbcstore.config.types import NameLengths
+from jdbcstore.config.store import NameLengths
 from jdbcstore.errors import InvalidSubscription, SubscriptionExists, SubscriptionNotFound
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.shared.checks import check_length

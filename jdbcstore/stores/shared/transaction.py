@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Generic, NoReturn, Protocol, Self, TypeVar
 
 from jdbcstore.abc import MessageReference, PreparedTransaction, PreparedWrites, Reference
-from jdbcstore.config.types import NameLengths
+from jdbcstore.config.store import NameLengths
 from jdbcstore.errors import TransactionError, TransactionNotFound
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId

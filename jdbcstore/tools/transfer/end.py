@@ -78,7 +78,7 @@ class End:
     """
 
     def __init__(self, configuration: Configuration, *, read_only: bool = True) -> None:
-        with configuration.placing():
+        with configuration.locating_errors():
             url, user, password = configuration.login()
             self.session = Session(
                 url, configuration.store, user=user, password=password, read_only=read_only

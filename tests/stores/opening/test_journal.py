@@ -15,9 +15,13 @@ from jdbcstore import Configuration, MemoryStore, Message, load_config
 from jdbcstore.broker.process.host import BrokerHost
 from jdbcstore.config import DataSourceConfig, StoreConfig
 from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
-from jdbcstore.config.io_handler import LeaseLockerIOExceptionHandlerConfig
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.config.locker import LeaseDatabaseLockerConfig, LockerConfig, SharedFileLockerConfig
+from jdbcstore.config.locker import (
+    LeaseDatabaseLockerConfig,
+    LeaseLockerIOExceptionHandlerConfig,
+    LockerConfig,
+    SharedFileLockerConfig,
+)
 from jdbcstore.database.engine import Database as DatabaseOfStore
 from jdbcstore.errors import ConfigurationError, JournalInUse, JournalPending, NotMaster
 from jdbcstore.lockers.io_exceptions import GuardedStore

@@ -290,7 +290,7 @@ def test_commands_use_them(tmp_path: Path, invoke: Invoke) -> None:
     assert invoke("browse", "Q", "--json").json["body"] == "x"
     refused = invoke("status")
     assert refused.code == 3
-    assert "there are several stores, and this is about one database; name it with --url" in refused.err
+    assert "there are several stores, and this needs one database; name it with --url" in refused.err
     assert invoke("consume", "Q", "--json").json["body"] == "x"
 
 

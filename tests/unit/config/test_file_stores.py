@@ -10,8 +10,9 @@ import pytest
 from jdbcstore.config import Configuration, Kind, StoreConfig, load_config
 from jdbcstore.config.broker import BrokerConfig
 from jdbcstore.config.fields import find_field
-from jdbcstore.config.file_stores import PLACES, REASONS, TAKEN, folder_name
 from jdbcstore.config.journal import JournalConfig
+from jdbcstore.config.routed import folder_name
+from jdbcstore.config.xml.file_stores import PLACES, REASONS, TAKEN
 from jdbcstore.errors import ConfigurationError
 from tests.support import ROOT
 
@@ -60,8 +61,11 @@ WRONG = {
     "sync": ('<kahaDB journalDiskSyncStrategy="SOMETIMES"/>', "always, periodic, never, not 'SOMETIMES'"),
     "truth": ('<levelDB sync="maybe"/>', "sync must be one of true, false, not 'maybe'"),
     "size": ('<kahaDB journalMaxFileLength="big"/>', "journal_log_file_size must be a number of bytes"),
-    "element": ("<kahaDB><journalMaxFileLength><a/></journalMaxFileLength></kahaDB>", "a text is needed"),
-    "no store": ("<mKahaDB/>", "no filteredPersistenceAdapters, and so no store"),
+    "element": (
+        "<kahaDB><journalMaxFileLength><a/></journalMaxFileLength></kahaDB>",
+        "not an element",
+    ),
+    "no store": ("<mKahaDB/>", "does not have filteredPersistenceAdapters, and so no store"),
     "two": (
         '<mKahaDB><filteredPersistenceAdapters><filteredKahaDB/><filteredKahaDB perDestination="true"/>'
         "</filteredPersistenceAdapters></mKahaDB>",

@@ -16,9 +16,14 @@ from jdbcstore import Configuration, Message, StoreConfig, load_config
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.config import DataSourceConfig, Kind, load_file, shown_options, to_toml
 from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
-from jdbcstore.config.io_handler import DefaultIOExceptionHandlerConfig, LeaseLockerIOExceptionHandlerConfig
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig
+from jdbcstore.config.locker import (
+    DatabaseLockerConfig,
+    DefaultIOExceptionHandlerConfig,
+    LeaseDatabaseLockerConfig,
+    LeaseLockerIOExceptionHandlerConfig,
+    SharedFileLockerConfig,
+)
 from jdbcstore.config.policy import (
     DiscardingDeadLetterStrategy,
     FixedCountSubscriptionRecoveryPolicy,
@@ -490,7 +495,7 @@ def test_a_recovery_policy_that_is_not_there_is_told() -> None:
     [(place, text)] = notes("recovery", Kind.UNKNOWN).items()
 
     assert place == "29, subscriptionRecoveryPolicy"
-    assert "no queryBasedSubscriptionRecoveryPolicy" in text
+    assert "queryBasedSubscriptionRecoveryPolicy is not supported" in text
 
 
 def test_an_unknown_attribute_of_a_handler_is_told() -> None:
@@ -516,7 +521,7 @@ def test_what_a_broker_does_not_take_is_told() -> None:
 
 
 def test_what_the_broker_does_not_go_by_is_told() -> None:
-    assert notes("policies", Kind.NOT_RUN).keys() == {"8, persistJMSRedelivered"}
+    assert notes("policies", Kind.UNSUPPORTED).keys() == {"8, persistJMSRedelivered"}
 
 
 def test_a_lease_that_would_expire_is_told() -> None:

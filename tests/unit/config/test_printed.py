@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jdbcstore.config import Configuration, load_config
-from jdbcstore.config.xml.document import Element, parse_xml
+from jdbcstore.config.xml.beans import Element, parse_xml
 from jdbcstore.errors import ConfigurationError
 
 URL = "postgresql://localhost/mq"
@@ -107,7 +107,7 @@ PRINTED = {
     "mKahaDB index": several(
         '<filteredKahaDB><persistenceAdapter><kahaDB indexDirectory="fast"/></persistenceAdapter>'
         "</filteredKahaDB>",
-        ("indexDirectory", "in its own directory"),
+        ("indexDirectory", "in the directory of the store"),
     ),
     "mKahaDB levelDB inside": several(
         '<filteredKahaDB><persistenceAdapter><levelDB failIfLocked="true"/></persistenceAdapter>'
@@ -116,7 +116,7 @@ PRINTED = {
     ),
     "mKahaDB for no name": several(
         '<filteredKahaDB queue=""><persistenceAdapter><kahaDB/></persistenceAdapter></filteredKahaDB>',
-        ("queue", "it names no queue"),
+        ("queue", "the name of the queue is empty"),
         options=(("stores[0].queue", None),),
     ),
     # LevelDB and older stores
@@ -130,10 +130,10 @@ PRINTED = {
         ' zkAddress="zoo1:2181,zoo2:2181" zkPassword="s3cret" zkPath="/activemq" hostname="broker1"/>',
         notes=(
             ("replicatedLevelDB", "nothing is replicated"),
-            ("replicas", "nothing of replicatedLevelDB"),
-            ("zkPassword", "nothing of replicatedLevelDB"),
+            ("replicas", "a store like replicatedLevelDB"),
+            ("zkPassword", "a store like replicatedLevelDB"),
         ),
-        missing="replicatedLevelDB keeps no messages in a database",
+        missing="replicatedLevelDB does not keep messages in a database",
     ),
     "amq": Printed(
         '<amqPersistenceAdapter maxCheckpointMessageAddSize="4kb" cleanupInterval="30000"/>',
@@ -142,10 +142,12 @@ PRINTED = {
     "amq by its factory": Printed('<amqPersistenceAdapterFactory syncOnWrite="true"/>'),
     "kaha": Printed(
         '<kahaPersistenceAdapter directory="activemq-data" maxDataFileLength="33554432"/>',
-        notes=(("maxDataFileLength", "nothing of kahaPersistenceAdapter"),),
-        missing="kahaPersistenceAdapter keeps no messages in a database",
+        notes=(("maxDataFileLength", "a store like kahaPersistenceAdapter"),),
+        missing="kahaPersistenceAdapter does not keep messages in a database",
     ),
-    "memory": Printed("<memoryPersistenceAdapter/>", missing="memoryPersistenceAdapter keeps no messages"),
+    "memory": Printed(
+        "<memoryPersistenceAdapter/>", missing="memoryPersistenceAdapter does not keep messages"
+    ),
     # policies
     "policy for no name": policy(
         '<policyEntry queue="" memoryLimit="1mb"/><policyEntry queue=">" memoryLimit="2mb"/>',
@@ -154,8 +156,8 @@ PRINTED = {
     ),
     "policy audit": policy(
         '<policyEntry topic=">" enableAudit="false" maxAuditDepth="10" maxProducersToAudit="20"/>',
-        ("enableAudit", "set enable_audit at the top"),
-        ("maxAuditDepth", "set enable_audit at the top"),
+        ("enableAudit", "set its option enable_audit"),
+        ("maxAuditDepth", "set its option enable_audit"),
     ),
     "dead letters' audit": policy(
         '<policyEntry queue=">"><deadLetterStrategy><individualDeadLetterStrategy queuePrefix="DLQ."'
@@ -187,7 +189,7 @@ PRINTED = {
     "artemis keeps a while": artemis(
         '<journal-retention-directory unit="DAYS" period="7" storage-limit="10G">data/retention'
         "</journal-retention-directory>",
-        ("journal-retention-directory", "stays in journal-directory"),
+        ("journal-retention-directory", "stay in journal-directory"),
         options=(("journal.journal_retention", 7 * 86400.0), ("journal.journal_retention_size", 10 << 30)),
     ),
 }

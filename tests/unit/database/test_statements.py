@@ -7,8 +7,7 @@ import re
 import pytest
 
 from jdbcstore import StoreConfig
-from jdbcstore.config.placeholders import parse, split
-from jdbcstore.config.statements import PROPERTIES, unused_statements
+from jdbcstore.config.statements import PROPERTIES, parse, split, unused_statements
 from jdbcstore.errors import ConfigurationError
 from tests.support.statements import ACTIVEMQ_STATEMENTS
 
@@ -95,19 +94,19 @@ def test_several_statements() -> None:
         ({"addMessageStatemnt": "x"}, "has no 'addMessageStatemnt'; did you mean addMessageStatement?"),
         ({"stringIdDatatyp": "x"}, "did you mean stringIdDataType?"),
         ({"wireFormat": "x"}, "has no 'wireFormat'; the guide to replacing statements"),
-        ({"removeMessageStatement": REMOVE}, r"takes 1 parameter .*, and has no parameter"),
-        ({"removeMessageStatement": REMOVE + "? + ?"}, r"takes 1 parameter .*, and has 2 times \?"),
+        ({"removeMessageStatement": REMOVE}, r"takes 1 parameter .*, but has no parameter"),
+        ({"removeMessageStatement": REMOVE + "? + ?"}, r"takes 1 parameter .*, but has 2 times \?"),
         ({"removeMessageStatement": REMOVE + "? + :id"}, r"mixes \? with :id; use one"),
-        ({"removeMessageStatement": REMOVE + ":ID"}, "and has :ID"),
+        ({"removeMessageStatement": REMOVE + ":ID"}, "but has :ID"),
         (
             {"updateMessageStatement": "UPDATE M SET MSG = :msg"},
             "lacks :msgid_prod, :msgid_seq, :container",
         ),
-        ({"findAllDestinationsStatement": COUNT + "?"}, r"takes no parameters, and has 1 times \?"),
-        ({"removeMessageStatement": " "}, "must be a text, not ' '"),
-        ({"removeMessageStatement": 7}, "must be a text, not 7"),
-        ({"createSchemaStatements": 7}, "must be a statement or a list of them, not 7"),
-        ({"createSchemaStatements": ["x", " "]}, "has an empty statement"),
+        ({"findAllDestinationsStatement": COUNT + "?"}, r"takes no parameters, but has 1 times \?"),
+        ({"removeMessageStatement": " "}, "must be a string, not ' '"),
+        ({"removeMessageStatement": 7}, "must be a string, not 7"),
+        ({"createSchemaStatements": 7}, "must be a statement or a list of statements, not 7"),
+        ({"createSchemaStatements": ["x", " "]}, "contains an empty statement"),
         ({"useLockCreateWhereClause": "perhaps"}, "must be true or false, not 'perhaps'"),
         ({"useExternalMessageReferences": "true"}, "useExternalMessageReferences cannot be true"),
         (

@@ -7,7 +7,7 @@ from sqlalchemy import Dialect, make_url
 from sqlalchemy.schema import CreateTable
 
 from jdbcstore import StoreConfig
-from jdbcstore.config.types import NameLengths
+from jdbcstore.config.store import NameLengths
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.mysql import MariadbAdapter
 from jdbcstore.database.adapters.postgresql import PostgresqlAdapter
