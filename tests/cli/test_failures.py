@@ -260,7 +260,7 @@ def test_an_empty_url_is_not_the_default_store(invoke: Invoke, tmp_path: Path) -
     ("url", "advice"),
     [
         ("mq.db", "for the SQLite file mq.db, write sqlite:///mq.db"),
-        ("memory:", "a store that ends with its process"),
+        ("memory:", "a store that lasts as long as its process"),
         ("sqlite:///:memory:", "jdbcstore.open('memory:')"),
         ("postgras://u@h/d", "did you mean postgresql?"),
     ],
