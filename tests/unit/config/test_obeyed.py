@@ -70,7 +70,7 @@ READERS: dict[type, tuple[str, ...]] = {
 }
 
 # Options that nothing obeys, each with a value that is not the default: a note says so.
-_AUDIT = {"enable_audit": True, "max_producers_to_audit": 5, "max_audit_depth": 5}
+_AUDIT: dict[str, object] = {"enable_audit": True, "max_producers_to_audit": 5, "max_audit_depth": 5}
 NOTED: dict[type, dict[str, object]] = {
     SharedDeadLetterStrategy: _AUDIT,
     IndividualDeadLetterStrategy: _AUDIT,
@@ -130,7 +130,7 @@ def test_every_option_is_obeyed_or_noted(kind: type) -> None:
     read = frozenset().union(*map(read_in, READERS[kind]))
     noted = NOTED.get(kind, {})
 
-    options = {one.name for one in fields(kind)} - NO_OPTIONS.get(kind, set())  # type: ignore[arg-type]
+    options = {one.name for one in fields(kind)} - NO_OPTIONS.get(kind, set())
     silent = sorted(options - read - noted.keys())
     assert silent == [], f"nothing reads {silent}: obey them, or add a note in config/load.py"
     assert noted.keys() <= options
