@@ -7,40 +7,40 @@
 
 from __future__ import annotations
 
-import threading
-from dataclasses import replace
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from jdbcstore.abc import (
-    Cursor,
-    DurableSubscription,
-    MessageReference,
-    MessageStore,
-    Page,
-    PreparedTransaction,
-    PreparedWrites,
-    Statistics,
-    Store,
-    SubscriptionInfo,
-    TopicMessageStore,
-    Transaction,
-    XAResource,
-    XATransaction,
-    pages,
-)
-from jdbcstore.abc import Progress as _Progress
-from jdbcstore.config import Configuration, StoreConfig, load_config
-from jdbcstore.errors import StoreError
-from jdbcstore.message.destination import Destination, DestinationKind
-from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
-from jdbcstore.message.message import BodyType, Message
-from jdbcstore.stores.jdbc.store import JdbcStore
-from jdbcstore.stores.journaled import JournaledStore
-from jdbcstore.stores.memory import MemoryStore
-from jdbcstore.stores.opening import MEMORY as _MEMORY
-from jdbcstore.stores.opening import Opening as _Opening
-from jdbcstore.util.clock import Clock
-from jdbcstore.util.futures import StoreFuture
+if TYPE_CHECKING:
+    import threading
+
+    from jdbcstore.abc import (
+        Cursor,
+        DurableSubscription,
+        MessageReference,
+        MessageStore,
+        Page,
+        PreparedTransaction,
+        PreparedWrites,
+        Statistics,
+        Store,
+        SubscriptionInfo,
+        TopicMessageStore,
+        Transaction,
+        XAResource,
+        XATransaction,
+        pages,
+    )
+    from jdbcstore.abc import Progress as _Progress
+    from jdbcstore.config import Configuration, StoreConfig, load_config
+    from jdbcstore.errors import StoreError
+    from jdbcstore.message.destination import Destination, DestinationKind
+    from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
+    from jdbcstore.message.message import BodyType, Message
+    from jdbcstore.stores.jdbc.store import JdbcStore
+    from jdbcstore.stores.journaled import JournaledStore
+    from jdbcstore.stores.memory import MemoryStore
+    from jdbcstore.util.clock import Clock
+    from jdbcstore.util.futures import StoreFuture
 
 __all__ = [
     "BodyType",
@@ -77,6 +77,39 @@ __all__ = [
     "pages",
 ]
 
+_MODULES = {
+    "abc": (
+        *("Cursor", "DurableSubscription", "MessageReference", "MessageStore", "Page", "PreparedTransaction"),
+        *("PreparedWrites", "Statistics", "Store", "SubscriptionInfo", "TopicMessageStore", "Transaction"),
+        *("XAResource", "XATransaction", "pages"),
+    ),
+    "config": ("Configuration", "StoreConfig", "load_config"),
+    "errors": ("StoreError",),
+    "message.destination": ("Destination", "DestinationKind"),
+    "message.ids": ("MessageId", "ProducerId", "XATransactionId"),
+    "message.message": ("BodyType", "Message"),
+    "stores.jdbc.store": ("JdbcStore",),
+    "stores.journaled": ("JournaledStore",),
+    "stores.memory": ("MemoryStore",),
+    "util.clock": ("Clock",),
+    "util.futures": ("StoreFuture",),
+}
+_PLACES = {name: f"jdbcstore.{module}" for module, names in _MODULES.items() for name in names}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name, or a module of this package, when it is first used: SQLAlchemy takes long."""
+        try:
+            place = _PLACES.get(name)
+            value = getattr(import_module(place), name) if place else import_module(f"jdbcstore.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"jdbcstore.{name}":
+                raise
+            raise AttributeError(f"module 'jdbcstore' has no attribute {name!r}") from None
+        globals()[name] = value
+        return value
+
 
 def open(  # noqa: A001
     where: str | Configuration,
@@ -104,12 +137,21 @@ def open(  # noqa: A001
     :raises NotMaster: another holds the lock, and is waited for no longer
     :raises StoreClosed: another held it when the wait was given up
     """
+    from dataclasses import replace
+
+    from jdbcstore.config import Configuration, StoreConfig
+    from jdbcstore.stores.opening import MEMORY, Opening
+
     if isinstance(where, Configuration):
         where = replace(where, store=(config or where.store).replace(**options))
-        return _Opening(
+        return Opening(
             where, clock=clock, lock_timeout=lock_timeout, give_up=give_up, progress=progress
         ).open()
     config = (config or StoreConfig()).replace(**options)
-    if where == _MEMORY:
+    if where == MEMORY:
+        from jdbcstore.stores.memory import MemoryStore
+
         return MemoryStore(config, clock=clock)
+    from jdbcstore.stores.jdbc.store import JdbcStore
+
     return JdbcStore(where, config, clock=clock)

@@ -50,13 +50,17 @@ def test_public_names_are_sorted_and_complete() -> None:
     tree = ast.parse(Path(jdbcstore.__file__).read_text())
     public = {
         alias.asname or alias.name
-        for node in tree.body
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jdbcstore")
         for alias in node.names
     } | {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
     assert jdbcstore.__all__ == sorted(jdbcstore.__all__)
     assert set(jdbcstore.__all__) == {name for name in public if not name.startswith("_")}
+    assert [name for name in jdbcstore.__all__ if not hasattr(jdbcstore, name)] == []
+    assert not hasattr(jdbcstore, "no_such_name")
 
 
 def test_every_error_is_in_the_tree() -> None:
@@ -72,10 +76,12 @@ def test_every_error_is_in_the_tree() -> None:
 
 def test_import_loads_no_driver() -> None:
     assert loaded_with("jdbcstore") & {*OPTIONAL} == set()
+    assert "sqlalchemy" not in loaded_with("jdbcstore")
 
 
 def test_a_command_waits_for_nothing_it_does_not_use() -> None:
     assert loaded_with("jdbcstore.cli.app") & {*OPTIONAL} <= {"click"}
+    assert not loaded_with("jdbcstore.cli.app") & {"asyncio", "sqlalchemy"}
 
 
 def loaded_with(module: str) -> set[str]:
