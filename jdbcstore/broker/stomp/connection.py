@@ -100,7 +100,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.abort()
             return
         self.reader.feed(bytes(self._service.read_buffer[:nbytes]))
-        self._pump()
+        self.pump()
 
     def eof_received(self) -> bool:
         """Whether the connection stays open: what is under way is still to be answered."""
@@ -119,7 +119,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self.paused = False
         self._session.resume()
-        self._pump()
+        self.pump()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
@@ -166,7 +166,7 @@ class Connection(asyncio.BufferedProtocol):
             # Closing with unread input would discard the last frame: let the client close.
             try:
                 self._transport.write_eof()
-            except OSError:  # the client is gone, and the loop has not seen it yet
+            except OSError:  # the client has disconnected, and the loop has not noticed yet
                 self._transport.abort()
             self.update_reading()
         else:
@@ -177,9 +177,6 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         self._output.clear()
         self._transport.abort()
-
-    def wake(self) -> None:
-        self._pump()
 
     def logged_in(self, heart_beats: HeartBeats) -> None:
         self._cancel_timers()
@@ -208,8 +205,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # Flow control.
 
-    def _pump(self) -> None:
-        """Pass the frames that have arrived to the session, while it takes them."""
+    def pump(self) -> None:
         if self._pumping:
             return
         self._pumping = True
@@ -305,9 +301,8 @@ class Connection(asyncio.BufferedProtocol):
         silent = self._loop.time() - self._written_at
         if silent >= interval and not self.paused:
             self.write(b"\n")
-        self._replace_timer(
-            interval - silent if silent < interval else interval, self._send_heart_beat, interval
-        )
+        delay = interval - silent if silent < interval else interval
+        self._replace_timer(delay, self._send_heart_beat, interval)
 
     def _replace_timer(self, delay: float, what: Callable[..., None], *arguments: float) -> None:
         now = self._loop.time()

@@ -70,7 +70,11 @@ class Connector:
         context = server_context(self._config) if self._config.is_tls else None
 
         def accepted() -> asyncio.BaseProtocol:
-            return self.make_connection() if context is None else _Handshake(self, context)
+            return (
+                self.make_connection()
+                if context is None
+                else _Handshake(self, context, self._config.connect_attempt_timeout or None)
+            )
 
         self._server = await asyncio.get_running_loop().create_server(
             accepted, *self._address, backlog=_BACKLOG
@@ -119,7 +123,7 @@ class Connector:
                 connection.refuse(f"the broker has {limit} connections, the maximum; try again later")
                 return
             oldest = next(iter(self._not_logged_in))
-            self._forget(oldest)
+            self.closed(oldest)
             oldest.abort()
         self._connections.add(connection)
         self._not_logged_in[connection] = None
@@ -130,17 +134,10 @@ class Connector:
         self._connections.add(connection)
         self._not_logged_in = {connection if one is handshake else one: None for one in self._not_logged_in}
 
-    @property
-    def handshake_timeout(self) -> float | None:
-        return self._config.connect_attempt_timeout or None
-
     def logged_in(self, connection: Connection) -> None:
         self._not_logged_in.pop(connection, None)
 
     def closed(self, connection: Accepted) -> None:
-        self._forget(connection)
-
-    def _forget(self, connection: Accepted) -> None:
         self._not_logged_in.pop(connection, None)
         self._connections.discard(connection)
         if not self._connections:
@@ -155,10 +152,11 @@ class Connector:
 class _Handshake(asyncio.Protocol):
     """A connection during its TLS handshake, which counts as one and has a timeout."""
 
-    def __init__(self, connector: Connector, context: ssl.SSLContext) -> None:
+    def __init__(self, connector: Connector, context: ssl.SSLContext, timeout: float | None) -> None:
         self.peer = "?"
         self._connector = connector
         self._context = context
+        self._timeout = timeout
         self._transport: Transport = None  # type: ignore[assignment]  # from connection_made on
         self._task: asyncio.Task[None] | None = None
 
@@ -175,7 +173,7 @@ class _Handshake(asyncio.Protocol):
             transport = await loop.start_tls(
                 *(self._transport, early, self._context),
                 server_side=True,
-                ssl_handshake_timeout=connector.handshake_timeout,
+                ssl_handshake_timeout=self._timeout,
             )
         except (OSError, asyncio.CancelledError) as error:
             log.debug("the TLS handshake with %s failed: %s", self.peer, error)

@@ -91,7 +91,7 @@ class FrameReader:
         self._searched = 0
         """The length of ``_partial`` that is known not to contain the end, and is not searched again."""
         self._command: str | None = None
-        """Of the frame whose head has been parsed and whose body has not."""
+        """The command of the frame whose head, but not its body, has been parsed."""
         self._headers: dict[str, str] = {}
         self._length: int | None = None
 

@@ -112,8 +112,8 @@ class Link(Protocol):
     def abort(self) -> None:
         """Close the connection at once."""
 
-    def wake(self) -> None:
-        """The session takes frames again."""
+    def pump(self) -> None:
+        """Pass the frames that have arrived to the session, while it takes them."""
 
     def logged_in(self, heart_beats: HeartBeats) -> None:
         """The client has logged in: apply the limits and timeouts for clients that have."""
@@ -267,7 +267,7 @@ class Session:
         client_id, self._client_id = self._client_id, None
         if client_id is not None:
             self.service.release_client_id(client_id)
-        if self._login is not None:  # its password need not be verified any more
+        if self._login is not None:  # so that its password is not verified in vain
             self._login.cancel()
         self._transactions.rollback_all()
         for consumer in self._subscriptions.remove_all():
@@ -327,7 +327,7 @@ class Session:
             and self._under_way_bytes <= self._byte_limit() // 2
         ):
             self._full = False
-            self.link.wake()
+            self.link.pump()
 
     def _settle(
         self, done: Future[None], receipt: str | None, fatal: bool, write: Callable[[bytes], None] | None
@@ -354,7 +354,7 @@ class Session:
         def resume(done: Future[_Result]) -> None:
             self._waiting = False
             self._finish(then, receipt, fatal, done)
-            self.link.wake()
+            self.link.pump()
 
         if done.done():
             self._finish(then, receipt, fatal, done)
