@@ -67,9 +67,9 @@ def demo(
     if settings.json:
         write_json({**asdict(outcome), "kept_the_promise": outcome.kept_the_promise, "folder": str(folder)})
     else:
+        _print_outcome(outcome, plan)
         if recording is not None:
             _browse(recording, folder / "recording.db")
-        _print_outcome(outcome, plan)
         if ask:
             _ask(plan.moved)
     return ExitCode.DONE if outcome.kept_the_promise else ExitCode.FAILED
@@ -78,33 +78,35 @@ def demo(
 def _print_outcome(outcome: Outcome, plan: Plan) -> None:
     rows = {
         "sent": outcome.sent,
-        "  sent again, because the broker died before its receipt": outcome.retried,
-        "confirmed to a producer": outcome.acknowledged,
-        "received": outcome.received,
-        "  possibly redelivered, and marked as such": outcome.redelivered,
-        "  redelivered without a mark": outcome.unmarked,
-        "  with a body that was not sent": outcome.damaged,
+        "  sent again, because the broker died before confirming": outcome.retried,
+        "confirmed by the broker": outcome.acknowledged,
+        "received by the consumer": outcome.received,
+        "  deliveries marked as possible duplicates": outcome.redelivered,
+        "  duplicates without a mark": outcome.unmarked,
+        "  with a damaged body": outcome.damaged,
         "  never sent": outcome.unknown,
         "left in the store": outcome.left_in_store,
         "lost": outcome.lost,
     }
     print_table(
-        f"After {plan.kills} SIGKILLs, read back from {plan.folder}",
+        f"After killing the broker {_times(plan.kills)}, counted in {plan.folder}",
         {"messages": "left", "count": "right"},
         [(name, str(count)) for name, count in rows.items()],
     )
     write_line("")
     if outcome.kept_the_promise:
-        write_line("Every confirmed message was received, and marked if it was redelivered: none is lost.")
+        write_line(
+            "No message is lost: each confirmed one was received, and every duplicate is marked as such."
+        )
     else:
-        write_line("MESSAGES WERE LOST, DAMAGED OR REDELIVERED WITHOUT A MARK: see the counts above.")
+        write_line("MESSAGES WERE LOST, DAMAGED OR DUPLICATED WITHOUT A MARK: see the counts above.")
 
 
 def _browse(recording: Path, database: Path) -> None:
     from jdbcstore.cli.demo.epilogue import load_recording
 
     url = load_recording(recording, database)
-    write_line(f"\nRows written by a real ActiveMQ, from {recording}, in {url}:\n")
+    write_line(f"\nThe same tables, with rows that a real ActiveMQ wrote ({recording}), browsed in {url}:\n")
     sys.stdout.flush()
     printer = TablePrinter(with_destination=True)
     with JdbcStore(url, read_only=True) as store:
@@ -118,7 +120,7 @@ def _ask(moved: Path) -> None:
     from jdbcstore.cli.demo.epilogue import QUESTIONS
 
     url = f"sqlite:///{moved}"
-    write_line(f"\nThree Spark SQL queries on every delivery, in {url}")
+    write_line(f"\nThree questions to Spark SQL about every delivery, in {url}")
     sys.stdout.flush()
     try:
         with spark_views(url) as views:
@@ -135,8 +137,8 @@ def _watching(plan: Plan) -> Iterator[Listener]:
     from jdbcstore.cli.demo.scenario import Listener
 
     note(
-        f"{plan.producers} producers send {plan.messages} messages with stomp.py through a broker,"
-        f" which is killed {plan.kills} times"
+        f"{plan.producers} producers send {plan.messages} persistent messages to a consumer, with the STOMP"
+        f" client stomp.py; the broker between them is killed with SIGKILL {_times(plan.kills)}"
     )
     if not sys.stderr.isatty():
         yield Listener(lambda _counts: None, lambda *kill: note(_kill_text(plan, *kill)))
@@ -146,8 +148,8 @@ def _watching(plan: Plan) -> Iterator[Listener]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bars:
-        names = ("sent", "acknowledged", "received")
-        tasks = {name: bars.add_task(name, total=plan.messages) for name in names}
+        names = {"sent": "sent", "acknowledged": "confirmed", "received": "received"}
+        tasks = {name: bars.add_task(text, total=plan.messages) for name, text in names.items()}
 
         def show(counts: Counts) -> None:
             for name, task in tasks.items():
@@ -159,8 +161,12 @@ def _watching(plan: Plan) -> Iterator[Listener]:
         yield Listener(show, report_kill)
 
 
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
 def _kill_text(plan: Plan, number: int, pid: int, counts: Counts) -> str:
     return (
-        f"kill {number} of {plan.kills}: killed the broker {pid} after {counts.sent} messages sent,"
-        f" {counts.acknowledged} confirmed, {counts.received} received"
+        f"kill {number} of {plan.kills}: broker process {pid} is killed after {counts.sent} messages sent,"
+        f" {counts.acknowledged} confirmed, {counts.received} received; a new one starts"
     )

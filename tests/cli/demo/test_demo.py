@@ -30,7 +30,7 @@ def test_no_message_is_lost(local: CommandLine) -> None:
     assert (facts["lost"], facts["unmarked"], facts["left_in_store"]) == (0, 0, 0)
     assert facts["kept_the_promise"] is True
     assert facts["retried"] >= 3  # each kill caught producers waiting for an answer
-    kills = [line for line in result.err.splitlines() if "is gone" in line]
+    kills = [line for line in result.err.splitlines() if " is killed after " in line]
     assert len(kills) == 3
     with closing(ledger_of(local, facts["folder"])) as ledger:
         [(received,)] = ledger.execute("SELECT COUNT(DISTINCT message_id) FROM received")
@@ -58,7 +58,11 @@ def test_a_broker_that_loses_one_is_found_out(local: CommandLine, tmp_path: Path
 
     assert result.code == 1
     counts = {" ".join(words[:-1]): words[-1] for line in result.out.splitlines() if (words := line.split())}
-    assert (counts["confirmed to a producer"], counts["received"], counts["lost"]) == ("40", "38", "2")
+    assert (counts["confirmed by the broker"], counts["received by the consumer"], counts["lost"]) == (
+        "40",
+        "38",
+        "2",
+    )
     assert "MESSAGES WERE LOST" in result.out
 
 
@@ -77,7 +81,7 @@ def test_recorded_rows_are_browsed(local: CommandLine) -> None:
 
     result = local("demo", "--messages", "10", "--kills", "0", "--recording", str(recording))
 
-    shown = result.out.partition("\nAfter 0 SIGKILLs")[0].splitlines()
+    shown = result.out.partition("\nThe same tables")[2].splitlines()
     ids = {line.split()[0] for line in shown if line.split()[1:2] and "://" in line.split()[1]}
     assert ids == {str(message.sequence) for message in recordings.postgres().messages}
     assert any("hello, world" in line for line in shown)
@@ -123,5 +127,8 @@ def test_without_spark_it_says_so_and_goes_on(local: CommandLine, tmp_path: Path
 
     result = local("demo", "--messages", "10", "--kills", "0", "--ask")
 
-    assert "none is lost" in result.out
-    assert "left out: Spark is not installed; run: pip install 'jdbcstore[spark]'" in result.err
+    assert "No message is lost" in result.out
+    assert (
+        "the Spark queries were skipped: Spark is not installed; run: pip install 'jdbcstore[spark]'"
+        in result.err
+    )
