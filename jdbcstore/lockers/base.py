@@ -1,4 +1,4 @@
-"""The locker contract, and what all lockers have in common."""
+"""The base class of lockers: the states of a locker, its start, wait and stop."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from jdbcstore.util.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
 
+_LONGEST_ATTEMPT = 1.0
+
 
 class LockState(enum.Enum):
-    """What a locker is; it is never in between."""
+    """The states of a locker."""
 
     STOPPED = "stopped"
     SLAVE = "waiting for the lock"
@@ -24,9 +26,9 @@ class LockState(enum.Enum):
 
 
 class AbstractLocker:
-    """Who may write: of all lockers of one lock, one at a time is the master.
+    """A locker of one lock: of all of them, one at a time is the master.
 
-    A locker of your own overrides :meth:`do_start`, :meth:`do_stop` and :meth:`keep_alive`, and where it
+    A locker of your own overrides :meth:`do_start`, :meth:`do_stop` and :meth:`keep_alive`, and if it
     needs them :meth:`pre_start` and :meth:`post_stop`. All are called from one thread at a time.
     Durations are seconds.
     """
@@ -44,13 +46,13 @@ class AbstractLocker:
         clock: Clock | None = None,
     ) -> None:
         self.name = name
-        """The broker's name, or whatever is to be told of the holder."""
+        """The broker's name, or another name for the holder."""
         self.lock_acquire_sleep_interval = lock_acquire_sleep_interval
         self.lock_keep_alive_period = lock_keep_alive_period
         self.fail_if_locked = fail_if_locked
-        """Whether to fail when another holds the lock, and not to wait."""
+        """Whether to fail when another holds the lock, instead of waiting."""
         self.stop_on_error = stop_on_error
-        """Whether an error of a check gives the lock up at once."""
+        """Whether an error of a check releases the lock at once."""
         self.clock = clock or SystemClock()
         self._state = LockState.STOPPED
         self._failure: StoreError | None = None
@@ -60,64 +62,62 @@ class AbstractLocker:
         self._waiter: threading.Thread | None = None
 
     def configure(self, session: Session) -> None:
-        """Told once, before the start, which database the lock guards."""
+        """Called once, before the start, with the database that the lock guards."""
 
     def pre_start(self) -> None:
         """Called before the first attempt."""
 
-    def do_start(self, patience: float) -> bool:
-        """One attempt to take the lock; whether it is held now.
+    def do_start(self, max_wait: float) -> bool:
+        """One attempt to acquire the lock, waiting at most ``max_wait`` seconds; whether it is held now.
 
-        It may wait for the lock, but for no more than ``patience`` seconds.
-
-        :raises StoreError: the attempt failed; it is made again, unless :meth:`is_final` says no
+        :raises StoreError: the attempt failed; it is made again, unless :meth:`is_final`
         """
         raise NotImplementedError
 
     def do_stop(self) -> None:
-        """Give the lock up; it may be gone already. Called after every attempt that may hold something."""
+        """Release the lock, which may be lost already. Called after every attempt, even a failed one."""
         raise NotImplementedError
 
     def post_stop(self) -> None:
-        """Called after the lock was given up."""
+        """Called after the lock was released."""
 
     def keep_alive(self) -> bool:
         """Renew the lock; whether it is still held.
 
-        :raises StoreError: nobody can say just now
+        :raises StoreError: it is not known at the moment
         """
         raise NotImplementedError
 
     def is_final(self, error: StoreError) -> bool:
-        """Whether an attempt that failed so is not made again."""
+        """Whether no further attempt is made after this error."""
         return not isinstance(error, StoreUnavailable)
 
     def abort(self) -> None:
-        """End a call of another thread that hangs, if that can be done."""
+        """Interrupt a call of another thread that hangs, where supported."""
 
     @property
     def held_until(self) -> float:
-        """Until when, by the monotonic clock, nobody else can hold the lock without our leave."""
+        """The monotonic time until which nobody else can hold the lock."""
         return float("inf")
 
     @property
     def holder(self) -> str | None:
-        """Who holds the lock, as the lock itself says it; None where it does not."""
+        """The holder as recorded in the lock itself; None if it is not."""
         return None
 
     @property
     def holder_in_row(self) -> str | None:
-        """BROKER_NAME of the row of ACTIVEMQ_LOCK while it is ours, where the lock is that name."""
+        """BROKER_NAME in the row of ACTIVEMQ_LOCK while the lock is held, if the lock is that name."""
         return None
 
     @property
     def is_in_row(self) -> bool:
-        """Whether the lock is the row of ACTIVEMQ_LOCK beside the messages, locked or leased."""
+        """Whether the lock is the row of ACTIVEMQ_LOCK in the messages' database, locked or leased."""
         return False
 
     @property
     def file(self) -> Path | None:
-        """The file that is locked, if the lock is one."""
+        """The file that is locked, if the lock is a file."""
         return None
 
     @property
@@ -129,25 +129,25 @@ class AbstractLocker:
         timeout: float | None = None,
         *,
         blocking: bool = True,
-        give_up: threading.Event | None = None,
+        cancel: threading.Event | None = None,
     ) -> bool:
-        """Wait until the lock is held; whether it is.
+        """Acquire the lock; whether it is held.
 
-        With a ``timeout`` it is waited for so many seconds, 0 for one attempt, and not once ``give_up`` is
-        set. Not ``blocking``, a thread goes on waiting, and :meth:`wait` tells how it ended.
+        Waits at most ``timeout`` seconds, 0 for one attempt, and until ``cancel`` is set. Not ``blocking``,
+        a thread waits in the background, and :meth:`wait` returns or raises the outcome.
 
-        :raises NotMaster: another holds the lock, and ``fail_if_locked`` or the timeout says not to wait
-        :raises StoreClosed: the wait was given up
-        :raises StoreError: it cannot be taken
+        :raises NotMaster: another holds the lock, and ``fail_if_locked`` is set or the timeout is over
+        :raises StoreClosed: the wait was cancelled
+        :raises StoreError: the lock cannot be acquired
         """
         with self._lock:
             if self._state is not LockState.STOPPED:
-                raise StoreError("this locker is started already; stop it first")
+                raise StoreError("this locker has been started; stop it first")
             self._state = LockState.SLAVE
             self._stopping.clear()
             self._decided.clear()
             self._failure = None
-        stopping = give_up or self._stopping
+        stopping = cancel or self._stopping
         if blocking:
             self._acquire(timeout, stopping)
             return self.wait(0)
@@ -160,7 +160,7 @@ class AbstractLocker:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the start has ended; whether the lock is held.
 
-        :raises StoreError: why it was not taken
+        :raises StoreError: the reason why it was not acquired
         """
         self._decided.wait(timeout)
         if self._failure is not None:
@@ -168,7 +168,7 @@ class AbstractLocker:
         return self._state is LockState.MASTER
 
     def stop(self) -> None:
-        """Give the lock up, or stop waiting for it. Does nothing once stopped."""
+        """Release the lock, or stop waiting for it. Does nothing if stopped."""
         self._stopping.set()
         waiter, self._waiter = self._waiter, None
         if waiter is not None and waiter is not threading.current_thread():
@@ -195,12 +195,12 @@ class AbstractLocker:
 
     def _attempt_until(self, timeout: float | None, stopping: threading.Event) -> None:
         deadline = float("inf") if timeout is None else self.clock.monotonic() + timeout
-        told = False
+        logged = False
         while True:
-            patience = self._patience(deadline)
+            max_wait = self._max_wait(deadline)
             began = self.clock.monotonic()
             try:
-                if self.do_start(patience):
+                if self.do_start(max_wait):
                     return
                 failure: StoreError = NotMaster(f"{self._whose()} holds the lock", holder=self.holder)
             except StoreError as error:
@@ -209,21 +209,21 @@ class AbstractLocker:
                 failure = error
             if self.fail_if_locked or self.clock.monotonic() >= deadline:
                 raise failure
-            if not told:
+            if not logged:
                 log.info("waiting to be the master: %s", failure)
-                told = True
-            # What the attempt itself has waited counts.
+                logged = True
+            # The time that the attempt itself has waited counts.
             pause = self._pause_after(failure) - (self.clock.monotonic() - began)
             if stopping.wait(max(0.0, min(pause, deadline - self.clock.monotonic()))):
-                raise StoreClosed("the locker was stopped before it had the lock")
+                raise StoreClosed("the locker was stopped before it acquired the lock")
 
-    def _patience(self, deadline: float) -> float:
-        """How long one attempt may wait: a stop has to wait for it."""
+    def _max_wait(self, deadline: float) -> float:
+        """How long one attempt may wait; a stop has to wait for it."""
         left = 0.0 if self.fail_if_locked else deadline - self.clock.monotonic()
-        return max(0.0, min(self.lock_acquire_sleep_interval, left, _PATIENCE))
+        return max(0.0, min(self.lock_acquire_sleep_interval, left, _LONGEST_ATTEMPT))
 
     def _pause_after(self, failure: StoreError) -> float:  # noqa: ARG002
-        """How long to wait after an attempt that failed so."""
+        """The pause after an attempt that failed with this error."""
         return self.lock_acquire_sleep_interval
 
     def _whose(self) -> str:
@@ -233,12 +233,9 @@ class AbstractLocker:
         try:
             self.do_stop()
         except StoreError as error:
-            log.info("the lock was not given back, and will expire: %s", error)
+            log.info("the lock was not released, and will expire: %s", error)
         finally:
             self.post_stop()
 
     def __repr__(self) -> str:
         return f"<{self.__class__.__name__} {self.name!r} {self._state.value}>"
-
-
-_PATIENCE = 1.0

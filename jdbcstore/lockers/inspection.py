@@ -1,34 +1,125 @@
-"""Looking at a lock from outside, and freeing one whose holder is gone."""
+"""The locks over a store's tables, seen from outside: who holds one of any kind, and freeing a lease.
+
+A lease is in the row of ACTIVEMQ_LOCK; a locked row is found by trying to lock it. The paths of locked files
+are in JDBCSTORE_STATE, except that of the file beside an SQLite database, which is known.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
-from jdbcstore.database.statements.lock import EPOCH_ROW, LockStatements, epoch_ms
+from jdbcstore.database.statements.lock import EPOCH_ROW, FILE_ROW, LockStatements, epoch_ms
 from jdbcstore.errors import NotMaster, StoreError
-from jdbcstore.lockers.others import OtherLocks
+from jdbcstore.lockers.base import AbstractLocker
+from jdbcstore.lockers.shared_file import LOCK_FILE
 from jdbcstore.util.clock import Clock
+from jdbcstore.util.file_lock import holder_of
 
+NAMELESS = "a broker that leaves no name"
+_LONGEST = 250
 _LOCK_WAIT = 1.0
+
+
+class OtherLocks:
+    """The locks of other kinds over one session's tables: taking one means that nobody may hold another.
+
+    The connection should limit its waits for row locks.
+    """
+
+    def __init__(self, session: Session, sql: LockStatements, clock: Clock) -> None:
+        self._session = session
+        self._sql = sql
+        self._clock = clock
+
+    def holder(self, connection: Connection, own: AbstractLocker | None = None) -> str | None:
+        """The holder of a lock of another kind than ``own``; None if there is none.
+
+        Driver errors are not translated.
+        """
+        if own is None or own.holder_in_row is None:
+            leased = self._leased(connection)
+            if leased is not None:
+                return leased
+        if (own is None or not own.is_in_row) and self._is_row_locked(connection):
+            return NAMELESS
+        files = self._files(connection)
+        if own is not None and own.file is not None:
+            files.discard(own.file.resolve())
+        return next((holder for holder in map(holder_of, sorted(files)) if holder is not None), None)
+
+    def _leased(self, connection: Connection) -> str | None:
+        found = connection.fetch(self._sql.lease_owner)
+        name, expires = found[0] if found else (None, None)
+        if name is None or expires is None:
+            return None
+        now = connection.fetch(self._sql.now_ms) if self._sql.now_ms is not None else []
+        now_ms = epoch_ms(now[0][0]) if now else self._clock.now_ms()
+        return str(name) if int(expires) >= now_ms else None
+
+    def _is_row_locked(self, connection: Connection) -> bool:
+        session = self._session
+        if not session.adapter.locks_rows:
+            return False
+        try:
+            connection.begin()
+            if session.adapter.touches_to_lock:
+                connection.execute(self._sql.lock_touch)
+            connection.fetch(self._sql.own_lock_create)
+        except session.failures as error:
+            # A user with read-only rights may not be allowed to lock.
+            if session.classify(error) is Failure.DISCONNECTED:
+                raise
+            return session.classify(error) is Failure.TRANSIENT
+        finally:
+            connection.rollback()
+        return False
+
+    def _files(self, connection: Connection) -> set[Path]:
+        files = {path for _, path in self._recorded(connection)}
+        if self._session.lock_directory is not None:
+            files.add(Path(self._session.lock_directory, LOCK_FILE).resolve())
+        return files
+
+    def _recorded(self, connection: Connection) -> list[tuple[str, Path]]:
+        if not self._session.has_own_tables:
+            return []
+        rows = connection.fetch(self._sql.find_lock_files, pattern=f"{FILE_ROW}%")
+        return [(name, Path(name.removeprefix(FILE_ROW))) for (name,) in rows]
+
+    def record_file(self, connection: Connection, own: AbstractLocker) -> None:
+        """Record the path of the file that the master locks, for other processes."""
+        if own.file is None:
+            return
+        file = own.file.resolve()
+        recorded = self._recorded(connection)
+        name = f"{FILE_ROW}{file}"
+        if file in self._files(connection) or len(name) > _LONGEST:
+            return
+        with connection.transaction():
+            for old, _ in recorded:
+                connection.execute(self._sql.remove_lock_file, name_=old)
+            connection.execute(self._sql.add_lock_file, name_=name)
 
 
 @dataclass(frozen=True, slots=True)
 class LockView:
-    """What the lock's row says; times are epoch milliseconds."""
+    """The state of the lock; times are epoch milliseconds."""
 
     holder: str | None
-    """BROKER_NAME, or who has locked a file or the row; None where the lock is free."""
+    """BROKER_NAME, or who has locked a file or the row; None if the lock is free."""
     expires_ms: int | None
-    """TIME, by the database's clock the end of a lease; None of a file or a row."""
+    """TIME, the end of a lease by the database's clock; None for a locked file or row."""
     now_ms: int | None
-    """The database's clock; None where it cannot be read."""
+    """The database's clock; None if it cannot be read."""
     skew_ms: int | None
-    """How far our clock is ahead of it."""
+    """How far the local clock is ahead of it."""
     epoch: int | None
-    """How often a jdbcstore has become the master; None where none has."""
+    """How often a jdbcstore has become the master; None if none has."""
 
     @property
     def is_leased(self) -> bool:
@@ -39,7 +130,7 @@ class LockView:
 
 
 def look(session: Session, clock: Clock) -> LockView:
-    """What the lock is now.
+    """The state of the lock now.
 
     :raises StoreUnavailable: the database does not answer
     """
@@ -69,12 +160,12 @@ def _look(sql: LockStatements, connection: Connection, clock: Clock, *, with_epo
 
 
 def release(session: Session, clock: Clock, *, force: bool = False) -> LockView:
-    """Free a lease, and end its holder's epoch; what the lock was.
+    """Free a lease and end its holder's epoch; the state of the lock before.
 
-    Only one that has expired, unless ``force``: a holder that lives is deposed by it.
+    Only an expired lease, unless ``force``, which deposes a holder that is alive.
 
     :raises NotMaster: a lease is running
-    :raises StoreError: another took it meanwhile
+    :raises StoreError: another broker took it meanwhile
     """
     sql = session.lock_statements
     with contextlib.closing(session.connect()) as connection, session.translated():
@@ -83,13 +174,13 @@ def release(session: Session, clock: Clock, *, force: bool = False) -> LockView:
             return was
         if was.is_leased and not force:
             raise NotMaster(
-                f"{was.holder} holds the lock, and its lease is running; if it is gone, wait for the end, and"
-                " to depose it anyway say --force",
+                f"{was.holder} holds the lock, and its lease is running; if it is gone, wait for the lease to"
+                " expire; to depose it anyway use --force",
                 holder=was.holder,
             )
         values = {"broker_name": None, "time": 0, "holder": was.holder}
         if connection.change(sql.lease_update, **values) != 1:
-            raise StoreError(f"{was.holder} does not hold the lock any more; look again")
+            raise StoreError(f"{was.holder} no longer holds the lock; look again")
         if was.epoch is not None:
             connection.change(sql.begin_epoch, epoch_row=EPOCH_ROW, old=was.epoch, new=was.epoch + 1)
     return was

@@ -1,4 +1,4 @@
-"""What a broker does when its store fails: a policy that a broker's host plugs in."""
+"""IOExceptionHandler: the policy of a broker for failures of its store."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ _FIRST_LOOK = 0.05
 
 
 class Host(Protocol):
-    """A broker, to its handler. Each is called from a thread of the handler, one at a time."""
+    """The broker as its handler sees it. Its methods are called from a thread of the handler, one at a time."""
 
     def stop_connectors(self) -> None:
-        """Close all connections of clients, and take no more; nobody is told that a write succeeded."""
+        """Close all client connections and accept no more; do not report pending writes as successful."""
 
     def start_connectors(self) -> None:
-        """Take connections again; messages that were out with a consumer are to be given out again."""
+        """Accept connections again; messages that were in flight must be redelivered."""
 
     def stop(self, error: StoreError, *, exit_process: bool) -> None:
-        """Stop the broker for good; with ``exit_process`` the process, too, whatever else it does."""
+        """Stop the broker for good; with ``exit_process`` the whole process."""
 
 
-class Tenancy(Protocol):
-    """What is known of being the master, as :class:`~jdbcstore.lockers.Fence` knows it."""
+class Tenure(Protocol):
+    """The term as the master, of which :class:`~jdbcstore.lockers.Fence` knows."""
 
     @property
     def lost(self) -> LockLost | None:
-        """Why it has ended; None while it has not."""
+        """The error that ended it; None while it is running."""
 
     def on_lost(self, listener: Callable[[LockLost], None]) -> None:
-        """Have the listener called once it ends; now if it has."""
+        """Call the listener once it ends; at once if it has ended."""
 
 
 @runtime_checkable
 class GuardedStore(Protocol):
-    """The store of a broker, as :class:`~jdbcstore.stores.jdbc.store.JdbcStore` is one."""
+    """A store that knows whether it is the master, such as JdbcStore."""
 
     @property
-    def fence(self) -> Tenancy | None:
-        """What is known of being the master; None without a locker."""
+    def fence(self) -> Tenure | None:
+        """The term as the master; None without a locker."""
 
     def check(self) -> None:
         """Make sure that the store can write.
@@ -59,8 +59,8 @@ class GuardedStore(Protocol):
 class IOExceptionHandler:
     """ActiveMQ's DefaultIOExceptionHandler, and with its configuration LeaseLockerIOExceptionHandler.
 
-    It never makes a write that failed a success: :meth:`handle` raises in every case. Once the
-    mastership has ended it stops the host, whatever it is told to ignore, and without being asked.
+    It never turns a failed write into a success: :meth:`handle` always raises. When the mastership ends it
+    stops the host by itself, whatever errors it is configured to ignore.
     """
 
     def __init__(
@@ -71,27 +71,27 @@ class IOExceptionHandler:
         self._config = config or DefaultIOExceptionHandlerConfig()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        """Of a failure that is being handled: one at a time."""
+        """The thread of the failure that is being handled; one at a time."""
         self._stopped = False
         """The host was stopped, or the handler closed."""
-        self._asking = False
-        """The thread waits for the store alone, which may take as long as its timeouts are."""
+        self._checking = False
+        """Whether the thread is waiting for the store, which may take as long as its timeouts."""
         self._wake = threading.Event()
         if store.fence is not None:
             store.fence.on_lost(self._on_lost)
 
     def handle(self, error: StoreError) -> NoReturn:
-        """Decide what becomes of an error that an operation of the store has raised; from any thread.
+        """Handle an error that an operation of the store has raised. May be called from any thread.
 
-        Returns at once, that is raises: what has to be waited for is done by a thread.
+        Raises without waiting: stopping and starting are done by another thread.
 
         :raises ReplySuppressed: the connectors or the broker are being stopped
-        :raises StoreError: the error itself, for the client to be told
+        :raises StoreError: the error itself, to be reported to the client
         """
         if isinstance(error, LockLost):
             self._begin(lambda: self._stop(error))
             raise ReplySuppressed("the broker is being stopped, because another is the master") from error
-        if not _is_of_the_database(error) or self._ignores(error):
+        if not _is_database_failure(error) or self._ignores(error):
             raise error
         if self._config.stop_start_connectors:
             self._begin(lambda: self._stop_start(error))
@@ -100,10 +100,10 @@ class IOExceptionHandler:
         raise ReplySuppressed("the broker is being stopped, because its store failed") from error
 
     def close(self) -> None:
-        """End what is being waited for; the host is not called any more. Not from a callback."""
+        """Stop waiting for the store; the host is not called any more. Must not be called by the host."""
         with self._lock:
             self._stopped = True
-            thread = None if self._asking else self._thread
+            thread = None if self._checking else self._thread
         self._wake.set()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
@@ -116,7 +116,7 @@ class IOExceptionHandler:
         if config.ignore_no_space_errors and any(config.no_space_message in str(one) for one in causes):
             return True
         return config.ignore_sql_exceptions and any(
-            config.sql_exception_message in str(one) for one in causes if _is_a_driver_s(one)
+            config.sql_exception_message in str(one) for one in causes if _is_from_driver(one)
         )
 
     def _on_lost(self, error: LockLost) -> None:
@@ -127,7 +127,7 @@ class IOExceptionHandler:
         with self._lock:
             if self._stopped or self._thread is not None:
                 return
-            # A daemon, as all of this library: it keeps no process alive.
+            # A daemon: it must not keep the process alive.
             self._thread = threading.Thread(
                 target=self._run, args=(work,), name="jdbcstore-io-exceptions", daemon=True
             )
@@ -137,7 +137,7 @@ class IOExceptionHandler:
         work()
         while True:
             with self._lock:
-                # It may have been lost while another failure was being handled.
+                # The lock may have been lost while another failure was being handled.
                 lost = None if self._stopped else self._lost()
                 if lost is None:
                     self._thread = None
@@ -164,11 +164,11 @@ class IOExceptionHandler:
             log.warning("the database answers, and the connectors are started again")
 
     def _wait_until_back(self) -> bool:
-        """Whether the store can write again; not if the lock is lost, or the handler closed."""
+        """Wait until the store can write again; false if the lock is lost or the handler is closed."""
         backoff = Backoff(self._config.resume_check_sleep_period, first=_FIRST_LOOK)
         while not self._stopped and self._lost() is None:
             try:
-                self._ask()
+                self._check()
             except LockLost as lost:
                 self._stop(lost)
                 return False
@@ -180,17 +180,17 @@ class IOExceptionHandler:
                     return not self._stopped
         return False
 
-    def _ask(self) -> None:
-        """Whoever closes this does not wait for the answer: nothing is done by it then."""
+    def _check(self) -> None:
+        """Check the store. A close does not wait for it, because nothing is done with the answer then."""
         with self._lock:
-            self._asking = not self._stopped
+            self._checking = not self._stopped
             if self._stopped:
                 return
         try:
             self._store.check()
         finally:
             with self._lock:
-                self._asking = False
+                self._checking = False
 
     def _stop(self, error: StoreError) -> None:
         with self._lock:
@@ -204,15 +204,15 @@ class IOExceptionHandler:
             log.exception("the broker could not be stopped")
 
 
-def _is_of_the_database(error: StoreError) -> bool:
-    """Whether the store failed, and not what was asked of it."""
+def _is_database_failure(error: StoreError) -> bool:
+    """Whether the database failed, not the request."""
     if isinstance(error, StoreUnavailable | SchemaError):
         return True
-    return type(error) is StoreError and any(map(_is_a_driver_s, _causes(error)))
+    return type(error) is StoreError and any(map(_is_from_driver, _causes(error)))
 
 
-def _is_a_driver_s(error: BaseException) -> bool:
-    """Whether this is what ActiveMQ has as a SQLException: an error of any DBAPI, or of the pool."""
+def _is_from_driver(error: BaseException) -> bool:
+    """Whether this is ActiveMQ's SQLException: an error of any DBAPI, or of the pool."""
     return any(kind.__name__ in ("Error", "SQLAlchemyError") for kind in error.__class__.__mro__)
 
 

@@ -1,4 +1,4 @@
-"""Becoming the master: the lock, then an epoch of one's own, then a keeper for both."""
+"""Mastership: the lock, an epoch of one's own, the fence around its writes, and the keeper of the lock."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import contextlib
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from jdbcstore.database.adapters.base import Failure
+from jdbcstore.database.adapters.sql import EpochGuard
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
 from jdbcstore.database.statements.lock import EPOCH_ROW
-from jdbcstore.errors import NotMaster, StoreClosed, StoreUnavailable
+from jdbcstore.errors import LockLost, NotMaster, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.lockers.base import AbstractLocker
-from jdbcstore.lockers.fence import Fence
-from jdbcstore.lockers.keeper import Keeper
-from jdbcstore.lockers.others import OtherLocks
+from jdbcstore.lockers.inspection import OtherLocks
 from jdbcstore.util.backoff import Backoff
 from jdbcstore.util.clock import Clock
 
@@ -23,10 +23,159 @@ log = logging.getLogger(__name__)
 
 _LOCK_WAIT = 1.0
 _LONGEST_PAUSE = 0.5
+_FIRST_RENEWAL_PAUSE = 0.05
+_LONGEST_RENEWAL_PAUSE = 1.0
+_JOIN_TIMEOUT = 5.0
+_EXPIRED = "the lock could not be renewed before another may acquire it"
+
+
+class Fence:
+    """The fence around one epoch as master, which ends once and for good: it refuses later writes.
+
+    The ``guard`` is checked by the database in each transaction that writes. ``held_until`` is checked
+    here, so that a master without a connection knows of its end, too.
+    """
+
+    def __init__(
+        self, guard: EpochGuard, epoch: int, held_until: Callable[[], float], clock: Clock, *, silence: float
+    ) -> None:
+        self.guard = guard
+        self.epoch = epoch
+        self.silence = silence
+        """Seconds of silence after which the server may close a connection that is writing."""
+        self._held_until = held_until
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._reason: str | None = None
+        self._lost = threading.Event()
+        self._cuts: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[LockLost], None]] = []
+
+    @property
+    def lost(self) -> LockLost | None:
+        """The error that ended the epoch; None while it is running."""
+        return None if self._reason is None else LockLost(self._reason)
+
+    def check(self) -> None:
+        """Make sure that the lock is believed to be held.
+
+        :raises LockLost: the epoch has ended
+        """
+        if self._reason is None and self._clock.monotonic() >= self._held_until():
+            self.lose(_EXPIRED)
+        if self._reason is not None:
+            raise LockLost(self._reason)
+
+    def lose(self, reason: str) -> None:
+        """End the epoch and notify the listeners. Only the first call has an effect."""
+        with self._lock:
+            if self._reason is not None:
+                return
+            self._reason = f"{reason}; this store can no longer write: open it again to wait for the lock"
+            listeners = [*self._listeners]
+        log.error("no longer the master: %s", self._reason)
+        self._lost.set()
+        for listener in listeners:
+            try:
+                listener(LockLost(self._reason))
+            except BaseException:
+                log.exception("a listener for the loss of the lock failed")
+
+    def wait_lost(self, timeout: float | None = None) -> bool:
+        """Wait for the end of the epoch, at most ``timeout`` seconds; whether it has ended."""
+        return self._lost.wait(timeout)
+
+    def on_lost(self, listener: Callable[[LockLost], None]) -> None:
+        """Call the listener when the epoch ends, from the thread that notices; at once if it has ended."""
+        with self._lock:
+            if self._reason is None:
+                self._listeners.append(listener)
+                return
+            reason = self._reason
+        listener(LockLost(reason))
+
+    def on_cut(self, cut: Callable[[], None]) -> None:
+        """Register a function that interrupts calls to a database that does not answer."""
+        self._cuts.append(cut)
+
+    def cut(self) -> None:
+        """Interrupt all calls to the database that may hang."""
+        for cut in self._cuts:
+            try:
+                cut()
+            except BaseException:
+                log.exception("a call to the database could not be interrupted")
+
+
+class Keeper:
+    """The keeper of the lock: renews it, and ends the epoch before another master's can begin.
+
+    Two daemon threads: one renews the lock, the other watches the time while that one waits. A renewal that
+    fails by an error is tried again while the lock is believed to be held, so that a database may restart.
+    """
+
+    def __init__(self, locker: AbstractLocker, fence: Fence, clock: Clock) -> None:
+        self._locker = locker
+        self._fence = fence
+        self._clock = clock
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=target, name=f"jdbcstore-{name}", daemon=True)
+            for name, target in (("keeper", self._keep), ("lock-watch", self._watch))
+        ]
+        fence.on_lost(lambda _: self._stop.set())
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Stop both threads and release the lock."""
+        self._stop.set()
+        renewing, _ = self._threads
+        renewing.join(_JOIN_TIMEOUT)
+        if renewing.is_alive():
+            self._locker.abort()
+            renewing.join(_JOIN_TIMEOUT)
+
+    def _keep(self) -> None:
+        wait = period = self._locker.lock_keep_alive_period
+        backoff = Backoff(min(_LONGEST_RENEWAL_PAUSE, period), first=_FIRST_RENEWAL_PAUSE)
+        while not self._stop.wait(wait):
+            try:
+                held = self._locker.keep_alive()
+            except StoreError as error:
+                if self._locker.stop_on_error:
+                    self._lose(f"the lock could not be checked: {error}")
+                    break
+                log.warning("the lock could not be renewed and will be tried again: %s", error)
+                wait = backoff.pause()
+                continue
+            except Exception as error:
+                log.exception("the locker failed")
+                self._lose(f"the locker failed: {error}")
+                break
+            if not held:
+                self._lose("the lock is no longer held")
+                break
+            backoff.reset()
+            wait = period
+        self._locker.stop()
+
+    def _watch(self) -> None:
+        while not self._stop.is_set():
+            left = self._locker.held_until - self._clock.monotonic()
+            if left <= 0:
+                self._lose(_EXPIRED)
+                self._locker.abort()
+                return
+            self._stop.wait(min(left, threading.TIMEOUT_MAX))
+
+    def _lose(self, reason: str) -> None:
+        self._fence.lose(reason)
+        self._fence.cut()
 
 
 class Mastership:
-    """One store's lock, and what it has of it."""
+    """One store's lock, and its terms as the master."""
 
     def __init__(self, session: Session, locker: AbstractLocker, clock: Clock) -> None:
         self._session = session
@@ -35,7 +184,7 @@ class Mastership:
         self._sql = session.lock_statements
         self._others = OtherLocks(session, self._sql, clock)
         self._other: str | None = None
-        """Who holds a lock of another kind."""
+        """The holder of a lock of another kind."""
         self._keeper: Keeper | None = None
         locker.configure(session)
 
@@ -43,18 +192,18 @@ class Mastership:
     def locker(self) -> AbstractLocker:
         return self._locker
 
-    def acquire(self, timeout: float | None = None, give_up: threading.Event | None = None) -> Fence:
-        """Wait until this store is the master; what its writes must pass from now on.
+    def acquire(self, timeout: float | None = None, cancel: threading.Event | None = None) -> Fence:
+        """Wait until this store is the master; the fence that its writes must pass from now on.
 
-        :raises NotMaster: another is, after ``timeout`` seconds or where the locker says not to wait
-        :raises StoreClosed: another was when ``give_up`` was set
-        :raises StoreError: the lock cannot be taken
+        :raises NotMaster: another is, after ``timeout`` seconds or if the locker does not wait
+        :raises StoreClosed: ``cancel`` was set while another was the master
+        :raises StoreError: the lock cannot be acquired
         """
         deadline = float("inf") if timeout is None else self._clock.monotonic() + timeout
         backoff = Backoff(_LONGEST_PAUSE)
         while True:
             left = None if timeout is None else max(0.0, deadline - self._clock.monotonic())
-            self._locker.start(left, give_up=give_up)
+            self._locker.start(left, cancel=cancel)
             try:
                 epoch = self._begin_epoch()
             except BaseException:
@@ -62,22 +211,22 @@ class Mastership:
                 raise
             if epoch is not None:
                 break
-            # Another was faster or holds a lock of another kind, or the database went away in between.
+            # Another was faster or holds a lock of another kind, or the connection was lost in between.
             self._locker.stop()
             if self._clock.monotonic() >= deadline or (self._other and self._locker.fail_if_locked):
                 raise self._not_master()
-            # A lock that is not in the database is there at once, however long the database is away.
+            # A lock that is not in the database is acquired at once, however long that is down.
             pause = backoff.pause()
-            if give_up is None:
+            if cancel is None:
                 time.sleep(pause)
-            elif give_up.wait(pause):
-                raise StoreClosed("the lock was waited for no longer")
-        log.info("the master from now on: %s of %s, epoch %d", self._locker.type, self._session.place, epoch)
+            elif cancel.wait(pause):
+                raise StoreClosed("waiting for the lock was cancelled")
+        log.info("now the master: %s of %s, epoch %d", self._locker.type, self._session.place, epoch)
         return self._keep(epoch)
 
     def _not_master(self) -> NotMaster:
         if self._other is None:
-            return NotMaster("the lock was lost while it was being taken; try again")
+            return NotMaster("the lock was lost while it was being acquired; try again")
         return NotMaster(f"{self._other} holds the lock", holder=self._other)
 
     def _keep(self, epoch: int) -> Fence:
@@ -92,7 +241,7 @@ class Mastership:
         return fence
 
     def _begin_epoch(self) -> int | None:
-        """The number of a new epoch, which ends every other; None if the lock is not ours alone."""
+        """Begin a new epoch, which ends every other; its number, None if the lock is not held alone."""
         self._other = None
         try:
             connection = self._session.connect()
@@ -102,17 +251,17 @@ class Mastership:
                 if self._other is not None:
                     return None
                 last = self._last_epoch(connection)
-                # The lock is still ours, after the epoch was read: if another has begun one since,
-                # or begins one before us, its number is not that one any more.
+                # The lock is still held, after the epoch was read: if another master has begun one since,
+                # or begins one first, its number is no longer the one that was read.
                 while self._locker.keep_alive():
                     changed = self._end_epoch(connection, last)
                     if changed is None:
                         continue
                     if changed:
-                        self._others.leave(connection, self._locker)
+                        self._others.record_file(connection, self._locker)
                     return last + 1 if changed else None
         except StoreUnavailable as error:
-            log.warning("the database went away while the lock was being taken: %s", error)
+            log.warning("the database did not answer while the lock was being acquired: %s", error)
         return None
 
     def _last_epoch(self, connection: Connection) -> int:
@@ -126,7 +275,7 @@ class Mastership:
         return int(found[0][0])
 
     def _end_epoch(self, connection: Connection, last: int) -> bool | None:
-        """Begin the epoch after this one; false if it has ended before, None if a write holds it yet."""
+        """Begin the epoch after this one; false if it has ended already, None if a write still holds it."""
         values = {"epoch_row": EPOCH_ROW, "old": last, "new": last + 1}
         try:
             return connection.change(self._sql.begin_epoch, **values) == 1
@@ -137,7 +286,7 @@ class Mastership:
             return None
 
     def release(self) -> None:
-        """Give the lock back, so that whoever waits need not wait for it to expire."""
+        """Release the lock, so that slaves do not have to wait for it to expire."""
         if self._keeper is not None:
             self._keeper.stop()
         self._locker.stop()

@@ -1,4 +1,4 @@
-"""Which locker a configuration means: one of ActiveMQ's three, or a user's own."""
+"""The locker of a configuration: one of ActiveMQ's three, or a user's own."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.util.clock import Clock
 
 ENTRY_POINTS = "jdbcstore.lockers"
-_OURS = {
+_BUILT_IN = {
     "database-locker": "jdbcstore.lockers.database:DatabaseLocker",
-    "lease-database-locker": "jdbcstore.lockers.lease:LeaseDatabaseLocker",
+    "lease-database-locker": "jdbcstore.lockers.database:LeaseDatabaseLocker",
     "shared-file-locker": "jdbcstore.lockers.shared_file:SharedFileLocker",
 }
 _NOT_OF_THE_LOCKER = ("locker_class", "options")
@@ -25,10 +25,10 @@ _NOT_OF_THE_LOCKER = ("locker_class", "options")
 def make_locker(config: LockerConfig, broker_name: str, clock: Clock | None = None) -> AbstractLocker:
     """The locker of a configuration, not started.
 
-    :raises ConfigurationError: there is no such class, or it does not take these options
+    :raises ConfigurationError: the class does not exist, or does not take these options
     """
     options = _options(config)
-    where = _OURS.get(config.type, "")
+    where = _BUILT_IN.get(config.type, "")
     if isinstance(config, CustomLockerConfig):
         options |= config.options
         where = str(config.locker_class)
@@ -40,11 +40,11 @@ def make_locker(config: LockerConfig, broker_name: str, clock: Clock | None = No
         locker = factory(name=broker_name, clock=clock, **options)
     except TypeError as error:
         raise ConfigurationError(
-            f"the locker {where} cannot be made: {error}", option="locker.type"
+            f"the locker {where} cannot be created: {error}", option="locker.type"
         ) from error
     if not isinstance(locker, AbstractLocker):
         raise ConfigurationError(
-            f"{where} is no locker: derive it from jdbcstore.lockers.AbstractLocker",
+            f"{where} is not a locker: derive it from jdbcstore.lockers.AbstractLocker",
             option="locker.locker_class",
         )
     return locker
@@ -67,5 +67,5 @@ def _imported(where: str) -> Callable[..., Any]:
             option="locker.locker_class",
         ) from error
     if not callable(found):
-        raise ConfigurationError(f"{where} is no class", option="locker.locker_class")
+        raise ConfigurationError(f"{where} is not a class", option="locker.locker_class")
     return found  # type: ignore[no-any-return]

@@ -10,7 +10,7 @@ import pytest
 import jdbcstore
 from jdbcstore import JdbcStore, Message, XATransactionId
 from jdbcstore.abc import Store, pages
-from jdbcstore.lockers.lease import LeaseDatabaseLocker
+from jdbcstore.lockers.database import LeaseDatabaseLocker
 from tests.support.databases import Database
 from tests.support.faults.effects import WAIT
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jdbcstore.lockers.lease import LeaseDatabaseLocker
+from jdbcstore.lockers.database import LeaseDatabaseLocker
 from tests.support.databases import Database
 from tests.support.lockers.leases import LEASE, SteppedDatabase, believes
 

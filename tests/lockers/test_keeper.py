@@ -21,7 +21,7 @@ from jdbcstore.config.locker import (
 )
 from jdbcstore.errors import ConfigurationError, LockLost, StoreError
 from jdbcstore.lockers import AbstractLocker
-from jdbcstore.lockers.line import Locked
+from jdbcstore.lockers.database import Locked
 from tests.faults.conftest import line
 from tests.lockers.conftest import OpenLocked
 from tests.support.databases import Database
@@ -123,7 +123,7 @@ class Stubborn(AbstractLocker):
         super().__init__(**options)  # type: ignore[arg-type]
         self.place = place
 
-    def do_start(self, patience: float) -> bool:  # noqa: ARG002
+    def do_start(self, max_wait: float) -> bool:  # noqa: ARG002
         return type(self).held
 
     def do_stop(self) -> None:
@@ -180,9 +180,9 @@ def test_an_error_ends_it_at_once_where_that_is_wanted(
 @pytest.mark.parametrize(
     ("locker", "says"),
     [
-        (DatabaseLockerConfig(), "locks no single rows"),
+        (DatabaseLockerConfig(), "does not lock single rows"),
         (CustomLockerConfig(locker_class="no.such:Thing"), "there is no locker"),
-        (CustomLockerConfig(locker_class="json:loads"), "cannot be made"),
+        (CustomLockerConfig(locker_class="json:loads"), "cannot be created"),
         (CustomLockerConfig(locker_class=f"{__name__}:Stubborn", options={"nonsense": "1"}), "nonsense"),
         (SharedFileLockerConfig(), "needs a directory"),
     ],

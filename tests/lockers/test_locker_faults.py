@@ -15,8 +15,7 @@ from jdbcstore.database.session import Session
 from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.lockers import LockState
 from jdbcstore.lockers.base import AbstractLocker
-from jdbcstore.lockers.database import DatabaseLocker
-from jdbcstore.lockers.lease import LeaseDatabaseLocker
+from jdbcstore.lockers.database import DatabaseLocker, LeaseDatabaseLocker
 from jdbcstore.lockers.mastership import Mastership
 from jdbcstore.lockers.shared_file import SharedFileLocker
 from jdbcstore.util.clock import SystemClock
@@ -174,10 +173,10 @@ def test_a_lock_outside_the_database_does_not_hammer_it(tmp_path: Path, database
     attempts = 0
 
     class Counting(SharedFileLocker):
-        def do_start(self, patience: float) -> bool:
+        def do_start(self, max_wait: float) -> bool:
             nonlocal attempts
             attempts += 1
-            return super().do_start(patience)
+            return super().do_start(max_wait)
 
     session = Session(database.url, StoreConfig())
     mastership = Mastership(session, Counting(name="one", directory=str(tmp_path)), SystemClock())

@@ -94,8 +94,8 @@ def telling(locker: AbstractLocker) -> AbstractLocker:
     """The locker, such that each attempt to take the lock is told of: a slave is heard to be there."""
     attempt = locker.do_start
 
-    def do_start(patience: float) -> bool:
-        held = attempt(patience)
+    def do_start(max_wait: float) -> bool:
+        held = attempt(max_wait)
         say("tried", held)
         return held
 

@@ -7,7 +7,7 @@ from typing import Any
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.sqlite import SqliteAdapter
 from jdbcstore.database.session import Session
-from jdbcstore.lockers.lease import LeaseDatabaseLocker
+from jdbcstore.lockers.database import LeaseDatabaseLocker
 from tests.support.clock import FakeClock
 from tests.support.databases import Database
 
