@@ -1,18 +1,13 @@
-"""Questions that come with jdbcstore: a file each, ``sql/analytics/`` in the sources."""
+"""The analytics queries that come with jdbcstore: a file each in ``jdbcstore/analytics/sql``."""
 
 from __future__ import annotations
 
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from pathlib import Path
 
 
 def folder() -> Traversable:
-    package = files("jdbcstore")
-    installed = package / "sql" / "analytics"
-    if installed.is_dir() or not isinstance(package, Path):
-        return installed
-    return package.parent / "sql" / "analytics"
+    return files("jdbcstore") / "analytics" / "sql"
 
 
 def named() -> dict[str, str]:

@@ -36,7 +36,7 @@ JOURNAL_ROWS = ("journal", "journal_applied", "journal_written", "journal_referr
 JOURNAL_LEFT = "journal_left_{:016x}"
 """Where the mark was when the journal of this number was left."""
 HEAD = "jdbcstore_2"
-"""The revision of this schema in ``migrations/versions``."""
+"""The revision of this schema among those in ``migrations/environment``."""
 LATER_COLUMNS = frozenset({"priority", "xid"})
 """What tables of earlier versions do not have."""
 ACKS_KEY = ("container", "client_id", "sub_name", "priority")

@@ -17,7 +17,7 @@ _FIRST_LOOK = 0.05
 
 
 class Host(Protocol):
-    """The broker as its handler sees it. Its methods are called from a thread of the handler, one at a time."""
+    """The broker as its handler sees it, called from a thread of the handler, one call at a time."""
 
     def stop_connectors(self) -> None:
         """Close all client connections and accept no more; do not report pending writes as successful."""

@@ -9,7 +9,7 @@ from jdbcstore.abc import Progress
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import LockLost
 from jdbcstore.lockers import Fence
-from jdbcstore.lockers.io_exceptions import GuardedStore, Tenancy
+from jdbcstore.lockers.io_exceptions import GuardedStore, Tenure
 from jdbcstore.stores.filtered import FilteredStore, Route
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
@@ -53,10 +53,10 @@ class Tenancies:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._each: list[Tenancy] = []
+        self._each: list[Tenure] = []
         self._listeners: list[Callable[[LockLost], None]] = []
 
-    def add(self, one: Tenancy) -> None:
+    def add(self, one: Tenure) -> None:
         """One more store is open."""
         with self._lock:
             self._each.append(one)

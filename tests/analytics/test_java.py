@@ -224,10 +224,9 @@ def test_it_runs_from_a_zip(tmp_path: Path) -> None:
     """As ``spark-submit --py-files jdbcstore.zip`` has it."""
     packed = tmp_path / "jdbcstore.zip"
     with zipfile.ZipFile(packed, "w") as archive:
-        for folder, inside in ((ROOT / "jdbcstore", "jdbcstore"), (ROOT / "sql", "jdbcstore/sql")):
-            for file in folder.rglob("*"):
-                if file.is_file() and file.suffix != ".pyc":
-                    archive.write(file, f"{inside}/{file.relative_to(folder)}")
+        for file in (ROOT / "jdbcstore").rglob("*"):
+            if file.is_file() and file.suffix != ".pyc":
+                archive.write(file, file.relative_to(ROOT))
     environment = {**os.environ, "PYTHONPATH": str(packed), "PYTHONSAFEPATH": "1"}
     done = subprocess.run(
         [sys.executable, "-c", ZIPPED], capture_output=True, text=True, env=environment, cwd=tmp_path

@@ -12,10 +12,9 @@ from sqlalchemy.types import Integer, LargeBinary, Numeric, String
 from jdbcstore.config.store import length_of
 from jdbcstore.database.adapters.base import Worded
 from jdbcstore.database.engine import Database
-from jdbcstore.database.migrations.alterations import EnlargeBinary, ForbidNull
 from jdbcstore.database.migrations.found import FoundColumn
-from jdbcstore.database.migrations.migration import Migration
-from jdbcstore.database.migrations.opening import migration_of
+from jdbcstore.database.migrations.migration import Migration, migration_of
+from jdbcstore.database.migrations.steps import EnlargeBinary, ForbidNull
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
-"""Taking a database from what it has to a revision: the plan, the run, and the SQL for a person to run."""
+"""Migrations: taking a database from what it has to a revision, or writing the SQL that does."""
 
 from __future__ import annotations
 
 import copy
 import io
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from alembic import command
@@ -14,7 +15,8 @@ from alembic.config import Config
 from alembic.ddl.base import AddColumn, alter_table
 from alembic.ddl.impl import DefaultImpl
 from alembic.migration import MigrationContext
-from sqlalchemy import Dialect
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Dialect, NullPool, select
 from sqlalchemy.engine.mock import MockConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
@@ -22,11 +24,60 @@ from sqlalchemy.schema import CreateTable, DropTable
 from sqlalchemy.sql.compiler import DDLCompiler
 
 from jdbcstore.database.adapters.base import Adapter, Failure
-from jdbcstore.database.migrations.found import Found
-from jdbcstore.database.migrations.history import ACTIVEMQ, Revision, Steps, environment, position, revisions
+from jdbcstore.database.engine import Database
+from jdbcstore.database.migrations.found import Found, messages_elsewhere
 from jdbcstore.database.migrations.steps import Advance, Step
+from jdbcstore.database.schema import HEAD, JOURNAL_ROWS, LATER_COLUMNS, check_table
 from jdbcstore.database.tables import Tables
-from jdbcstore.errors import SchemaError
+from jdbcstore.errors import ConfigurationError, JournalPending, SchemaError
+
+Steps = Callable[[Tables, Adapter], Sequence[Step]]
+ACTIVEMQ = "activemq"
+"""The name of ActiveMQ's own tables at their latest revision."""
+_ENVIRONMENT = Path(__file__).parent / "environment"
+"""The folder of the Alembic environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One state of the schema, and the steps to it from the one before."""
+
+    id: str
+    title: str
+    steps: Steps
+    drops: Steps
+    """The steps back."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the schema has tables of our own by then."""
+        return not self.id.startswith(ACTIVEMQ)
+
+
+def revisions() -> list[Revision]:
+    """All revisions, the oldest first."""
+    scripts = ScriptDirectory(str(_ENVIRONMENT))
+    return [
+        Revision(script.revision, str(script.doc), script.module.steps, script.module.drops)
+        for script in reversed([*scripts.walk_revisions()])
+    ]
+
+
+def position(history: Sequence[Revision], name: str) -> int:
+    """Where a revision stands; ``head`` and ``activemq`` are the latest of all, and of ActiveMQ's own.
+
+    :raises ConfigurationError: there is none of this name
+    """
+    names = [revision.id for revision in history]
+    if name == "head":
+        return names.index(HEAD)
+    if name == ACTIVEMQ:
+        return max(index for index, revision in enumerate(history) if not revision.is_ours)
+    if name not in names:
+        raise ConfigurationError(
+            f"there is no revision {name!r}; choose head, {ACTIVEMQ}, {', '.join(names)}"
+        )
+    return names.index(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +179,7 @@ class Migration:
         return output.getvalue()
 
     def _run(self, config: Config, *, as_sql: bool) -> None:
-        config.set_main_option("script_location", str(environment()).replace("%", "%%"))
+        config.set_main_option("script_location", str(_ENVIRONMENT).replace("%", "%%"))
         config.attributes["migration"] = self
         if self._back:
             self._from, end = self._back[0].revision, self._last_of_activemq.id
@@ -237,3 +288,75 @@ def make_known(dialect: Dialect) -> None:
 def _add_column(element: AddColumn, compiler: DDLCompiler, **_: Any) -> str:
     table = alter_table(compiler, element.table_name, element.schema)
     return f"{table} ADD {compiler.get_column_specification(element.column)}"
+
+
+@contextmanager
+def migration_of(
+    database: Database, target: str = "head", *, only_look: bool = False, watch: Watch | None = None
+) -> Iterator[Migration]:
+    """The migration of a database. No other runs there meanwhile, unless this one will ``only_look``.
+
+    :raises SchemaError: the tables have other names than those configured; or what the run raises
+    :raises JournalPending: going back to an ActiveMQ's tables, a journal has what they have not
+    :raises StoreUnavailable: the database does not answer
+    """
+    adapter, tables = database.adapter, database.tables
+    with database.translated():
+        engine = database.connect_with(poolclass=NullPool)
+        with engine.connect() as connection, connection.begin():
+            if not only_look:
+                _lock(connection, adapter)
+            found = Found.read(connection, tables.known)
+            if not found.has_any(tables.known):
+                _refuse_others(messages_elsewhere(connection, tables), database)
+            _refuse_foreign(found, tables)
+            migration = Migration(tables, adapter, found, connection.dialect, target, watch)
+            if not only_look:
+                _refuse_journal(connection, migration, database)
+            yield migration
+            if not only_look and adapter.transactional_ddl:
+                adapter.commit(connection.connection.cursor())
+
+
+def _lock(connection: Connection, adapter: Adapter) -> None:
+    if adapter.transactional_ddl:
+        adapter.begin(connection.connection.cursor())
+    if adapter.lock_migrations:
+        connection.exec_driver_sql(adapter.lock_migrations).close()
+
+
+def _refuse_journal(connection: Connection, migration: Migration, database: Database) -> None:
+    """Without the mark nobody knows that a journal has more than the tables that an ActiveMQ then takes."""
+    state = migration.tables.state
+    goes = not migration.target.is_ours and any(planned.step.table is state for planned in migration.plan)
+    if goes and migration.found.table(state) is not None:
+        number = connection.execute(select(state.c.number).where(state.c.name == JOURNAL_ROWS[0])).scalar()
+        if number:
+            raise JournalPending(number, database.place)
+
+
+def _refuse_foreign(found: Found, tables: Tables) -> None:
+    """Somebody else's table may have one of ActiveMQ's names."""
+    for table in (tables.messages, tables.acks, tables.lock):
+        there = found.table(table)
+        if there is not None:
+            check_table(table, there.columns, LATER_COLUMNS)
+
+
+def _refuse_others(names: list[str], database: Database) -> None:
+    """An empty set of tables beside ActiveMQ's, because a prefix was forgotten, would lose everything."""
+    if not names:
+        return
+    own = database.config.message_table_name.lower()
+    cures = [
+        f'table_prefix = "{name[: -len(own)]}"'
+        if name.lower().endswith(own)
+        else f'message_table_name = "{name}"'
+        for name in names
+    ]
+    raise SchemaError(
+        f"there is no {database.tables.messages.name} in {database.place}, but {', '.join(names)}: configure"
+        f" {' or '.join(cures)}; or run jdbcstore init to make new tables beside them",
+        found=", ".join(names),
+        expected=str(database.tables.messages.name),
+    )

@@ -17,10 +17,15 @@ from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.registry import BUILT_IN, GENERIC, adapter_class
 from jdbcstore.database.migrations.found import Found, FoundColumn
-from jdbcstore.database.migrations.history import Revision, revisions
-from jdbcstore.database.migrations.migration import OWN_ENDS, Migration, end_statements, make_known
-from jdbcstore.database.migrations.rows import PutRow
-from jdbcstore.database.migrations.steps import Step
+from jdbcstore.database.migrations.migration import (
+    OWN_ENDS,
+    Migration,
+    Revision,
+    end_statements,
+    make_known,
+    revisions,
+)
+from jdbcstore.database.migrations.steps import PutRow, Step
 from jdbcstore.database.schema import ACKS_KEY, HEAD, acks_key_statements
 from jdbcstore.database.tables import Tables, define_tables
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from alembic import op
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.migrations.alterations import EnlargeBinary, ForbidNull
-from jdbcstore.database.migrations.steps import Step
+from jdbcstore.database.migrations.steps import EnlargeBinary, ForbidNull, Step
 from jdbcstore.database.tables import Tables
 
 revision = "activemq_5_15"

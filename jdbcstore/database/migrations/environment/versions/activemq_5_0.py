@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from alembic import op
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.migrations.rows import PutRow
-from jdbcstore.database.migrations.steps import MakeTable, Step, indexes_of
+from jdbcstore.database.migrations.steps import MakeTable, PutRow, Step, indexes_of
 from jdbcstore.database.schema import LOCK_ROW
 from jdbcstore.database.tables import Tables
 

@@ -7,9 +7,14 @@ from collections.abc import Sequence
 from alembic import op
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.migrations.alterations import WidenKey
-from jdbcstore.database.migrations.rows import NumberMessages, NumberSubscriptions
-from jdbcstore.database.migrations.steps import AddColumn, Step, indexes_of
+from jdbcstore.database.migrations.steps import (
+    AddColumn,
+    NumberMessages,
+    NumberSubscriptions,
+    Step,
+    WidenKey,
+    indexes_of,
+)
 from jdbcstore.database.tables import Tables
 
 revision = "activemq_5_4"

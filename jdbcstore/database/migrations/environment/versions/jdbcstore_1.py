@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from alembic import op
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.migrations.alterations import GiveTransactions
-from jdbcstore.database.migrations.rows import PutRow
-from jdbcstore.database.migrations.steps import DropTheTable, MakeTable, Step
+from jdbcstore.database.migrations.steps import DropTheTable, GiveTransactions, MakeTable, PutRow, Step
 from jdbcstore.database.schema import SEQUENCE_ROW
 from jdbcstore.database.tables import Tables
 
