@@ -5,24 +5,14 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from jdbcstore.config.broker import BrokerConfig
 from jdbcstore.config.configuration import Configuration, build
 from jdbcstore.config.data_source import DataSourceConfig
 from jdbcstore.config.fields import types_of, unknown
 from jdbcstore.config.given import Given, Kind, Note, Section, merge
-from jdbcstore.config.journal import JournalConfig
-from jdbcstore.config.locker import (
-    CustomLockerConfig,
-    DatabaseLockerConfig,
-    DefaultIOExceptionHandlerConfig,
-    LeaseDatabaseLockerConfig,
-    LeaseLockerIOExceptionHandlerConfig,
-    SharedFileLockerConfig,
-)
 from jdbcstore.config.policy import DiscardingDeadLetterStrategy, PolicyEntry
 from jdbcstore.config.statements import unused_statements
 from jdbcstore.config.store import StoreConfig
@@ -40,12 +30,7 @@ _PATHS = (
     *("certificate", "private_key", "trusted_certificates"),
 )
 """Options whose value is a path, relative to the folder of the TOML file."""
-_SECTIONS = {
-    "locker": (DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig, CustomLockerConfig),
-    "journal": (JournalConfig,),
-    "broker": (BrokerConfig,),
-    "io_exception_handler": (DefaultIOExceptionHandlerConfig, LeaseLockerIOExceptionHandlerConfig),
-}
+_SECTIONS = ("locker", "journal", "broker", "io_exception_handler")
 """Sections whose options may be given in the environment."""
 
 _TUNES = "it tunes the cursors and threads of ActiveMQ, which clients do not notice"
@@ -179,8 +164,8 @@ def _variables() -> dict[str, tuple[str, ...]]:
     paths = [(name,) for kind in (DataSourceConfig, StoreConfig) for name in _scalars(kind)]
     nested = [
         (section, name)
-        for section, kinds in _SECTIONS.items()
-        for kind in kinds
+        for section in _SECTIONS
+        for kind in filter(is_dataclass, types_of(Configuration)[section])
         for name in (*_scalars(kind), *(["type"] if hasattr(kind, "type") else []))
     ]
     return {PREFIX + "_".join(path).upper(): path for path in [*paths, ("broker_name",), *nested]}

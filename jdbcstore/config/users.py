@@ -116,7 +116,7 @@ def write_user(
     """Set a user's password, and permissions if given; return whether the user is new.
 
     A new user may do everything unless permissions are given. The rest of the file is unchanged. The file
-    is replaced atomically, and synced.
+    is replaced atomically and durably; a new one is readable by its owner only.
 
     :raises ConfigurationError: the file cannot be read or written, or is not a users file
     """
@@ -135,14 +135,9 @@ def write_user(
         if given is not None or is_new:
             entry[key] = list(EVERYTHING if given is None else given)
             _patterns(list(entry[key]), f"--{key}")
-    _replace(path, tomlkit.dumps(document))
-    return is_new
-
-
-def _replace(path: Path, text: str) -> None:
-    """Replace a file atomically; a new one is readable by its owner only."""
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     try:
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-        replace_file(path, text.encode(), mode=mode)
+        replace_file(path, tomlkit.dumps(document).encode(), mode=mode)
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}; name another file") from error
+    return is_new

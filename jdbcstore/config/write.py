@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from jdbcstore.config.configuration import Configuration
@@ -66,123 +67,108 @@ def to_toml(configuration: Configuration, origin: str) -> str:
     """
     import tomlkit
 
-    document = tomlkit.document()
-    _comment(document, f"Converted from {origin} by jdbcstore config convert.")
-    writer = _Writer(configuration, origin)
-    writer.put_fields(document, configuration.data_source, "", "JDBCSTORE_PASSWORD")
-    if "broker_name" in configuration.sources:
-        writer.put(document, "broker_name", configuration.broker_name, "broker_name")
-    writer.put_fields(document, configuration.store, "", "")
-    for name in ("locker", "journal", "io_exception_handler"):
-        part = getattr(configuration, name)
-        if part is not None:
-            document.add(name, writer.table(part, f"{name}."))
-    if writer.is_given("broker."):
-        document.add("broker", writer.table(configuration.broker, "broker."))
-    for name in ("stores", "policies"):
-        writer.put_list(document, name, getattr(configuration, name), name)
-    _add_notes(document, configuration.notes)
-    return tomlkit.dumps(document)
+    writer = _Writer(tomlkit, configuration, origin)
+    writer.write()
+    return tomlkit.dumps(writer.document)
 
 
 class _Writer:
     """Writes the options that were given; all others have their defaults."""
 
-    def __init__(self, configuration: Configuration, origin: str) -> None:
+    def __init__(self, toml: ModuleType, configuration: Configuration, origin: str) -> None:
+        self._toml = toml  # only a command that converts needs it
         self._configuration = configuration
         self._origin = origin
         self._sources = configuration.sources
+        self.document: TOMLDocument = toml.document()
 
-    def table(self, part: Any, path: str) -> Table:
-        import tomlkit
+    def write(self) -> None:
+        configuration = self._configuration
+        self._comment(f"Converted from {self._origin} by jdbcstore config convert.")
+        self._put_fields(self.document, configuration.data_source, "", "JDBCSTORE_PASSWORD")
+        if "broker_name" in self._sources:
+            self._put(self.document, "broker_name", configuration.broker_name, "broker_name")
+        self._put_fields(self.document, configuration.store, "", "")
+        for name in ("locker", "journal", "io_exception_handler"):
+            part = getattr(configuration, name)
+            if part is not None:
+                self.document.add(name, self._table(part, f"{name}."))
+        if self._is_given("broker."):
+            self.document.add("broker", self._table(configuration.broker, "broker."))
+        for name in ("stores", "policies"):
+            self._put_list(self.document, name, getattr(configuration, name), name)
+        self._add_notes(configuration.notes)
 
-        table = tomlkit.table()
+    def _table(self, part: Any, path: str) -> Table:
+        table: Table = self._toml.table()
         if hasattr(part, "type"):
-            self.put(table, "type", part.type, f"{path}type")
+            self._put(table, "type", part.type, f"{path}type")
         store = re.match(r"stores\[(\d+)\]", path)
         variable = f"STORE_{int(store[1]) + 1}_PASSWORD" if store else "LOCKER_PASSWORD"
-        self.put_fields(table, part, path, variable)
+        self._put_fields(table, part, path, variable)
         return table
 
-    def put_fields(self, table: TOMLDocument | Table, part: Any, path: str, password_variable: str) -> None:
-        """The options of a dataclass, sections last."""
-        values = {one.name: getattr(part, one.name) for one in fields(part)}
+    def _put_fields(self, table: TOMLDocument | Table, part: Any, path: str, variable: str) -> None:
+        """The options of a dataclass; ``variable`` is to hold its password."""
         # Without these sections there is no such part: they are written even if all options have defaults.
         absent = {one.name for one in fields(part) if one.default is None}
-        for name, value in values.items():
+        for name in (one.name for one in fields(part)):
+            value, inner = getattr(part, name), f"{path}{name}"
             if name == "password":
-                self._put_password(table, part, f"{path}password", password_variable)
+                if value is not None or inner in self._configuration.problems:
+                    advice = "; export it, or give a password_file or password_keyring instead"
+                    self._put(table, "password_env", variable, inner, advice)
             elif name == "url" and value is not None:
-                self._put_url(table, value, f"{path}url")
+                masked = mask_url(value)
+                self._put(
+                    table, name, masked, inner, "" if masked == value else "; replace *** with the secret"
+                )
             elif isinstance(value, Mapping):
                 self._put_statements(table, name, value)
             elif isinstance(value, tuple):
-                self.put_list(table, name, value, f"{path}{name}")
-            elif is_dataclass(value) and (name in absent or self.is_given(f"{path}{name}.")):
-                table.add(name, self.table(value, f"{path}{name}."))
-            elif f"{path}{name}" in self._sources and value is not None:
-                self.put(table, name, value, f"{path}{name}")
+                self._put_list(table, name, value, inner)
+            elif is_dataclass(value) and (name in absent or self._is_given(f"{inner}.")):
+                table.add(name, self._table(value, f"{inner}."))
+            elif inner in self._sources and value is not None:
+                self._put(table, name, value, inner)
 
-    def put_list(self, table: TOMLDocument | Table, name: str, parts: tuple[Any, ...], path: str) -> None:
+    def _put_list(self, table: TOMLDocument | Table, name: str, parts: tuple[Any, ...], path: str) -> None:
         """An array with a section for each part."""
-        import tomlkit
-
         if parts:
-            sections = tomlkit.aot()
+            sections = self._toml.aot()
             for number, part in enumerate(parts):
-                sections.append(self.table(part, f"{path}[{number}]."))
+                sections.append(self._table(part, f"{path}[{number}]."))
             table.add(name, sections)
 
-    def put(self, table: TOMLDocument | Table, name: str, value: Any, path: str, advice: str = "") -> None:
-        import tomlkit
+    def _put_statements(self, table: TOMLDocument | Table, name: str, statements: Mapping[str, Any]) -> None:
+        if statements:
+            inner = self._toml.table()
+            for key, value in statements.items():
+                self._put(inner, key, list(value) if isinstance(value, tuple) else value, f"{name}.{key}")
+            table.add(name, inner)
 
-        item = tomlkit.item(value)
+    def _put(self, table: TOMLDocument | Table, name: str, value: Any, path: str, advice: str = "") -> None:
+        item = self._toml.item(value)
         if path in self._sources:
             line = self._sources[path].replace(f"{self._origin}:", "line ", 1)
             item.comment(_plain(f"{line}{advice}"))
         table.add(name, item)
 
-    def _put_url(self, table: TOMLDocument | Table, url: str, path: str) -> None:
-        masked = mask_url(url)
-        self.put(table, "url", masked, path, "" if masked == url else "; replace *** with the secret")
-
-    def _put_password(
-        self, table: TOMLDocument | Table, part: DataSourceConfig, path: str, variable: str
-    ) -> None:
-        if part.password is not None or path in self._configuration.problems:
-            advice = "; export it, or give a password_file or password_keyring instead"
-            self.put(table, "password_env", variable, path, advice)
-
-    def _put_statements(self, table: TOMLDocument | Table, name: str, statements: Mapping[str, Any]) -> None:
-        import tomlkit
-
-        if statements:
-            inner = tomlkit.table()
-            for key, value in statements.items():
-                self.put(inner, key, list(value) if isinstance(value, tuple) else value, f"{name}.{key}")
-            table.add(name, inner)
-
-    def is_given(self, path: str) -> bool:
+    def _is_given(self, path: str) -> bool:
         return any(given.startswith(path) for given in self._sources)
 
+    def _add_notes(self, notes: tuple[Note, ...]) -> None:
+        for kind, heading in _HEADINGS.items():
+            of_kind = [note for note in notes if note.kind is kind]
+            if of_kind:
+                self.document.add(self._toml.nl())
+                self._comment(f"{heading}:")
+            for note in of_kind:
+                self._comment(f"- {note.place}: {note.text}")
 
-def _add_notes(document: TOMLDocument, notes: tuple[Note, ...]) -> None:
-    import tomlkit
-
-    for kind, heading in _HEADINGS.items():
-        of_kind = [note for note in notes if note.kind is kind]
-        if of_kind:
-            document.add(tomlkit.nl())
-            _comment(document, f"{heading}:")
-        for note in of_kind:
-            _comment(document, f"- {note.place}: {note.text}")
-
-
-def _comment(document: TOMLDocument, text: str) -> None:
-    import tomlkit
-
-    for line in textwrap.wrap(_plain(text), _WIDTH, subsequent_indent="  "):
-        document.add(tomlkit.comment(line))
+    def _comment(self, text: str) -> None:
+        for line in textwrap.wrap(_plain(text), _WIDTH, subsequent_indent="  "):
+            self.document.add(self._toml.comment(line))
 
 
 def _plain(text: str) -> str:

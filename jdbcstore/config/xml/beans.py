@@ -11,17 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
+from xml.parsers import expat
 
 from jdbcstore.config.fields import camel, find_field, unknown
 from jdbcstore.config.given import Given, Kind, Note, Section
 from jdbcstore.config.xml.placeholders import Placeholders, Unresolved
 from jdbcstore.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from xml.sax.xmlreader import AttributesNSImpl, Locator
 
 _DEEPEST = 100
 _SPRING_P = "http://www.springframework.org/schema/p"
@@ -338,79 +335,63 @@ class Document:
 def parse_xml(path: Path, data: bytes) -> Element:
     """The root of a document.
 
-    :raises ConfigurationError: it is not well-formed, or has entities or elements that are nested too deep
+    :raises ConfigurationError: it is not well-formed, declares entities, or is nested too deep
     """
-    from xml.sax import InputSource, SAXParseException
-    from xml.sax.handler import ContentHandler, feature_external_ges, feature_namespaces
-
-    from defusedxml import DefusedXmlException
-    from defusedxml.sax import make_parser
-
-    class Handler(_Builder, ContentHandler):
-        pass
-
-    handler = Handler(path)
-    parser: Any = make_parser()
-    # Old files name Spring's DTD, which is skipped; entities, which could be external, are refused.
-    parser.forbid_external = False
-    parser.setFeature(feature_external_ges, False)
-    parser.setFeature(feature_namespaces, True)
-    parser.setContentHandler(handler)
-    source = InputSource()
-    source.setByteStream(BytesIO(data))
+    builder = _Builder(path)
     try:
-        parser.parse(source)
-    except SAXParseException as error:
-        place = f"{path}:{error.getLineNumber()}"
-        raise ConfigurationError(f"{error.getMessage()}; correct the XML", place=place) from error
-    except DefusedXmlException as error:
-        text = "entities are not read; write their text in their place"
-        raise ConfigurationError(text, place=f"{path}:{handler.line}") from error
+        builder.parser.Parse(data, True)
+    except expat.ExpatError as error:
+        text = f"{expat.ErrorString(error.code)}; correct the XML"
+        raise ConfigurationError(text, place=f"{path}:{error.lineno}") from error
     except (ValueError, LookupError) as error:
+        if isinstance(error, ConfigurationError):
+            raise
         text = f"the encoding is not supported: {error}; save the file as UTF-8"
         raise ConfigurationError(text, place=str(path)) from error
-    assert handler.root is not None  # noqa: S101
-    return handler.root
+    assert builder.root is not None  # noqa: S101
+    return builder.root
 
 
 class _Builder:
-    """Builds the elements from the parser's events."""
+    """Builds the elements from the parser's events. It never opens another file, and refuses entities.
 
-    root: Element | None = None
-    locator: Locator | None = None
+    Old files name Spring's DTD, which the parser does not read.
+    """
 
     def __init__(self, path: Path) -> None:
+        self.root: Element | None = None
         self._path = path
         self._open: list[Element] = []
+        self.parser = expat.ParserCreate(namespace_separator=" ")
+        self.parser.EntityDeclHandler = self._refuse_entity
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._add_text
 
-    @property
-    def line(self) -> int:
-        return (self.locator.getLineNumber() if self.locator else None) or 1
+    def _error(self, text: str) -> ConfigurationError:
+        return ConfigurationError(text, place=f"{self._path}:{self.parser.CurrentLineNumber}")
 
-    def setDocumentLocator(self, locator: Locator) -> None:  # noqa: N802
-        self.locator = locator
+    def _refuse_entity(self, *_: object) -> None:
+        raise self._error("entities are not read; write their text in their place")
 
-    def startElementNS(  # noqa: N802
-        self, name: tuple[str | None, str], _qname: str | None, attributes: AttributesNSImpl
-    ) -> None:
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self._open) >= _DEEPEST:
-            raise ConfigurationError(
-                f"elements are nested deeper than {_DEEPEST}; name a configuration file",
-                place=f"{self._path}:{self.line}",
-            )
-        found: dict[str | None, dict[str, str]] = {}
-        for (space, local), value in attributes.items():
+            raise self._error(f"elements are nested deeper than {_DEEPEST}; name a configuration file")
+        found: dict[str, dict[str, str]] = {}
+        for key, value in attributes.items():
+            space, _, local = key.rpartition(" ")
             found.setdefault(space, {})[local] = value
-        element = Element(name[1], self.line, found.get(None, {}), found.get(_SPRING_P, {}))
+        line = self.parser.CurrentLineNumber
+        element = Element(name.rpartition(" ")[2], line, found.get("", {}), found.get(_SPRING_P, {}))
         if self._open:
             self._open[-1].children.append(element)
         else:
             self.root = element
         self._open.append(element)
 
-    def endElementNS(self, _name: tuple[str | None, str], _qname: str | None) -> None:  # noqa: N802
+    def _end(self, _name: str) -> None:
         element = self._open.pop()
         element.text = element.text.strip()
 
-    def characters(self, content: str) -> None:
+    def _add_text(self, content: str) -> None:
         self._open[-1].text += content

@@ -14,10 +14,8 @@ from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.config.xml.data_source import read_data_source
 
 _KINDS: dict[str, type[LockerConfig]] = {
-    "database-locker": DatabaseLockerConfig,
+    **{kind.type: kind for kind in (DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig)},
     "transact-database-locker": DatabaseLockerConfig,
-    "lease-database-locker": LeaseDatabaseLockerConfig,
-    "shared-file-locker": SharedFileLockerConfig,
 }
 _INTERVAL, _KEEP_ALIVE = "lockAcquireSleepInterval", "lockKeepAlivePeriod"
 _DEFAULT_INTERVAL, _DEFAULT_KEEP_ALIVE = 10_000, 30_000

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, get_args
 
 from jdbcstore.config.fields import find_field
 from jdbcstore.config.given import Given, Kind, Section
@@ -13,16 +13,10 @@ from jdbcstore.config.policy import (
     DURABLE_CURSORS,
     QUEUE_CURSORS,
     SUBSCRIBER_CURSORS,
-    DiscardingDeadLetterStrategy,
-    FixedCountSubscriptionRecoveryPolicy,
-    FixedSizedSubscriptionRecoveryPolicy,
-    IndividualDeadLetterStrategy,
-    LastImageSubscriptionRecoveryPolicy,
-    NoSubscriptionRecoveryPolicy,
+    DeadLetterStrategy,
     PolicyEntry,
     RedeliveryPolicy,
-    SharedDeadLetterStrategy,
-    TimedSubscriptionRecoveryPolicy,
+    SubscriptionRecoveryPolicy,
 )
 from jdbcstore.config.reasons import POLICY, REDELIVERY, REDELIVERY_PLUGIN
 from jdbcstore.config.xml.beans import Bean, Document, Value
@@ -50,35 +44,19 @@ _CLASSES = {
 """Elements of ActiveMQ's classes, where they are not called like the class."""
 
 
-@dataclass(frozen=True)
-class _Strategies:
-    """Strategies that jdbcstore has, of those that users may write in Java."""
-
-    kinds: tuple[Any, ...]
-    default: str
-    """The default, in words."""
-    reasons: dict[str, str]
-    """Why some attributes have no effect."""
-
-
-_STRATEGIES = {
-    "deadLetterStrategy": _Strategies(
-        (SharedDeadLetterStrategy, IndividualDeadLetterStrategy, DiscardingDeadLetterStrategy),
+_STRATEGIES: dict[str, tuple[Any, str, dict[str, str]]] = {
+    "deadLetterStrategy": (
+        DeadLetterStrategy,
         "one queue ActiveMQ.DLQ",
         {"deadLetterQueue": "the messages are dropped"},
     ),
-    "subscriptionRecoveryPolicy": _Strategies(
-        (
-            FixedCountSubscriptionRecoveryPolicy,
-            FixedSizedSubscriptionRecoveryPolicy,
-            LastImageSubscriptionRecoveryPolicy,
-            NoSubscriptionRecoveryPolicy,
-            TimedSubscriptionRecoveryPolicy,
-        ),
+    "subscriptionRecoveryPolicy": (
+        SubscriptionRecoveryPolicy,
         "no earlier messages",
         {"useSharedBuffer": "each topic has its own buffer, as in ActiveMQ"},
     ),
 }
+"""The strategies that jdbcstore has, the default in words, and why some attributes have no effect."""
 _TEMPORARY = ("tempQueue", "tempTopic")
 _MISSPELT = {"inactiveTimoutBeforeGC": "inactiveTimeoutBeforeGC"}
 _PARSE = {"queue": Destination.queue, "topic": Destination.topic}
@@ -145,11 +123,11 @@ def _take_choice(document: Document, value: Value, section: Section) -> None:
 
 
 def _take_strategy(document: Document, value: Value, section: Section) -> None:
-    strategies = _STRATEGIES[value.name]
+    kinds, default, reasons = _STRATEGIES[value.name]
     bean, name = _chosen(document, value)
-    kind = next((one for one in strategies.kinds if one.type == name), None)
+    kind = next((one for one in get_args(kinds) if one.type == name), None)
     if kind is None:
-        text = f"{bean.kind or 'this'} is not supported, and the default is used: {strategies.default}"
+        text = f"{bean.kind or 'this'} is not supported, and the default is used: {default}"
         document.note(Kind.UNKNOWN, bean, text, value.name)
         return
     strategy: Section = {"type": Given(name, document.place(bean, name))}
@@ -157,7 +135,7 @@ def _take_strategy(document: Document, value: Value, section: Section) -> None:
         if inner.name == "deadLetterQueue" and find_field(kind, inner.name):
             strategy[inner.name] = _queue_name(document, inner)
         else:
-            document.take(bean, inner, kind, strategy, strategies.reasons)
+            document.take(bean, inner, kind, strategy, reasons)
     section[value.name] = strategy
 
 

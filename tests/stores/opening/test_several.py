@@ -295,7 +295,7 @@ def test_commands_use_them(tmp_path: Path, invoke: Invoke) -> None:
 
 
 WRONG = {
-    "nowhere": ("[[stores]]\nqueue = 'A'", "a store is in a data_source or in a directory; give one"),
+    "nowhere": ("[[stores]]\nqueue = 'A'", "a store has a data_source or a directory; give one"),
     "twice": (
         "[[stores]]\nqueue = 'A'\ndirectory = 'a'\n[[stores]]\nqueue = 'B'\ndirectory = 'a'",
         "two stores are in a; put their patterns into one",

@@ -56,7 +56,7 @@ READERS: dict[type, tuple[str, ...]] = {
         (*STORES,),
     ),
     **dict.fromkeys((DefaultIOExceptionHandlerConfig, LeaseLockerIOExceptionHandlerConfig), ("lockers",)),
-    BrokerConfig: ("broker", "cli/brokering.py", "config/broker.py"),
+    BrokerConfig: ("broker", "cli", "config/broker.py"),
     ConnectorConfig: ("broker", "config/broker.py"),
     **dict.fromkeys(
         (
