@@ -90,7 +90,7 @@ def _chosen(query: str | None, queries: dict[str, str]) -> str:
 
 
 def _check_output(output: Path) -> None:
-    from jdbcstore.tools.archive.layout import refuse_url
+    from jdbcstore.tools.archive.files import refuse_url
 
     if output.suffix != ".parquet":
         raise click.UsageError(f"{output} must end in .parquet, the format that is written")

@@ -1,1 +1,1 @@
-"""Work on whole stores: copy, compare, archive, replay, and a check of the installation."""
+"""Tools for whole stores: copy, comparison, archive and replay; and a check of the installation."""

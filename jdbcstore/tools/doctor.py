@@ -1,4 +1,4 @@
-"""What this machine has of what jdbcstore can use, and how to get the rest."""
+"""Inventory of installed drivers and tools, with instructions for installing the others."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from jdbcstore.database.engine import Database
 from jdbcstore.errors import ConfigurationError, SchemaError, StoreError
 
 _DISTRIBUTIONS = {"argon2": "argon2-cffi", "jpype": "JPype1", "stomp": "stomp.py"}
-"""Packages whose module has another name."""
+"""Distributions whose module has another name."""
 _DEBIAN = {"derby": "libderbyclient-java", "h2": "libh2-java", "hsqldb": "libhsqldb-java"}
-"""Which of the drivers for the Java bridge Debian has."""
+"""Debian packages of JDBC drivers for the Java bridge."""
 _ODBC = {
     "MariaDB, MySQL": ("maria", "mysql", "install Debian's odbc-mariadb"),
     "SQL Server": ("sql server", "freetds", "install Microsoft's msodbcsql18, or Debian's tdsodbc"),
 }
-"""Words in the names of each vendor's ODBC drivers, and how to get one."""
+"""Words in the names of each vendor's ODBC drivers, and how to install one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is there, or is missing."""
+    """A driver or tool, installed or missing."""
 
     group: str
     name: str
     purpose: str
     found: str | None
-    """What is there, with its version or place; None if it is missing."""
+    """Version or location; None if missing."""
     cure: str | None = None
-    """What to do about it."""
+    """How to install it."""
 
 
 def examine() -> Iterator[Finding]:
-    """Everything but the store, in the order in which it is of use; starts nothing but ``java -version``."""
+    """Check everything except the store. The only process started is ``java -version``."""
     yield from _python_drivers()
     yield from _odbc_drivers()
     yield from _bridge_drivers()
@@ -53,22 +53,22 @@ def examine() -> Iterator[Finding]:
 
 
 def examine_store(configuration: Configuration) -> tuple[Finding, StoreError | None]:
-    """Whether the configured store can be used, and the error that says why not.
+    """Check that the configured store can be connected to; also returns the error if not.
 
-    It is connected to and asked for nothing. An SQLite file that is not there yet is no error.
+    A missing SQLite file is not an error: it is created when the store is opened.
     """
     place = str(configuration.data_source.masked().url)
     try:
         with configuration.locating_errors():
             return Finding("Store", place, *_reached(configuration)), None
     except SchemaError as error:
-        return Finding("Store", place, "", "not there yet", str(error)), None
+        return Finding("Store", place, "", "not created yet", str(error)), None
     except StoreError as error:
         return Finding("Store", place, "", None, str(error)), error
 
 
 def _reached(configuration: Configuration) -> tuple[str, str]:
-    """The name of the adapter, and that the database answers."""
+    """The name of the adapter, and the response time of the database."""
     url, user, password = configuration.login()
     database = Database(url, configuration.store, user=user, password=password, must_exist=True)
     engine = database.connect_with()
@@ -81,7 +81,7 @@ def _reached(configuration: Configuration) -> tuple[str, str]:
 
 
 def _python_drivers() -> Iterator[Finding]:
-    """Each module once, with the databases that it is for."""
+    """Each driver module once, with its databases."""
     wanted: dict[tuple[str, str], list[str]] = {}
     for name in BUILT_IN:
         if name not in GENERIC:
@@ -97,7 +97,9 @@ def _package(group: str, module: str, purpose: str, extra: str) -> Finding:
     except ModuleNotFoundError:
         return Finding(group, module, purpose, None, f"pip install 'jdbcstore[{extra}]'")
     except ImportError as error:
-        return Finding(group, module, purpose, None, f"it does not load: {error}; install what it names")
+        return Finding(
+            group, module, purpose, None, f"cannot be imported: {error}; install the missing library"
+        )
     try:
         found = version(_DISTRIBUTIONS.get(module, module))
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""The messages in a journal's files, those that it only keeps, too, as a history that can be replayed."""
+"""History of the messages in the files of a journal, including retained files, for a replay."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jdbcstore.tools.replay import MARKS, Historic
 
 
 class _Place(NamedTuple):
-    """Of a message: where the replay ends that it is in, its record, and which of that record's it is."""
+    """Position of a message: the end of its replay, its record, and its index in the record."""
 
     last_journal: int
     last_record: int
@@ -30,8 +30,8 @@ class _Place(NamedTuple):
     record: int
     at: int
 
-    def is_behind(self, other: _Place | None) -> bool:
-        """Of a journal that is not before that of the other."""
+    def is_after(self, other: _Place | None) -> bool:
+        """Whether this follows ``other``; its journal is known not to precede that of ``other``."""
         return other is None or self.journal != other.journal or self[3:] > other[3:]
 
 
@@ -45,17 +45,17 @@ class _Segment:
 
 
 class JournalHistory:
-    """Messages in the order in which they became durable; those of an XA transaction when it was committed.
+    """Messages in the order in which they became durable; those of an XA transaction at its commit.
 
-    The journal may be written meanwhile, by this process or by another; what is added after a replay has
-    begun is none of it. A message's time is its JMSTimestamp, or else when the broker took it, or else when
-    the file that it is in was begun.
+    The journal may be written concurrently, by this process or another; messages added after a replay began
+    are not part of it. The time of a message is its JMSTimestamp, else the time when the broker received it,
+    else the creation time of its file.
 
-    :param archive: where the journal keeps files that it needs no more, if that is another directory
-    :param destinations: patterns, of which one must match; none are all
-    :param since_ms: messages whose time is this or later
-    :param until_ms: messages whose time is before this
-    :param on_damage: told of a file that is damaged or missing, whose rest is passed over; without it that
+    :param archive: directory of retained files, if it is not that of the journal
+    :param destinations: patterns, one of which must match; empty for all destinations
+    :param since_ms: only messages whose time is this or later
+    :param until_ms: only messages whose time is before this
+    :param on_damage: called for a damaged or missing file, the rest of which is skipped; by default the error
         is raised
     """
 
@@ -75,38 +75,38 @@ class JournalHistory:
         self._since_ms = since_ms
         self._until_ms = until_ms
         self._on_damage = on_damage
-        self._meant: dict[str, bool] = {}
+        self._matching: dict[str, bool] = {}
 
     @property
     def name(self) -> str:
         """
-        :raises CorruptJournal: a file is none of a journal
+        :raises CorruptJournal: a file does not belong to a journal
         """
         segments = self._segments()
         journal = segments[-1].journal if segments else 0
         patterns = sorted(str(pattern.destination) for pattern in self._patterns)
         return json.dumps(["journal", journal, patterns, self._since_ms, self._until_ms])
 
-    def messages(self, behind: str | None) -> Iterator[Historic]:
+    def messages(self, after: str | None) -> Iterator[Historic]:
         """
-        :raises CorruptJournal: a file is damaged, or one is missing between two others, and nobody is told
-        :raises StoresDiffer: files that had not been read were removed meanwhile, their time being over
+        :raises CorruptJournal: a file is damaged or missing, and there is no ``on_damage``
+        :raises StoresDiffer: files that had not been read were removed in the meantime
         """
-        after = _Place(*json.loads(behind)) if behind else None
+        start = _Place(*json.loads(after)) if after else None
         segments = self._segments()
-        if after is not None:
-            last = (after.last_journal, after.last_record)
-            self._check_is_there(segments, after)
-            segments = segments[[one.journal for one in segments].index(after.journal) :]
+        if start is not None:
+            last = (start.last_journal, start.last_record)
+            self._check_is_there(segments, start)
+            segments = segments[[one.journal for one in segments].index(start.journal) :]
         elif segments:
             last = (segments[-1].journal, self._last_record(segments[-1]))
         for segment, following in zip(segments, [*segments[1:], None], strict=True):
             for record in self._records(segment, following, last):
                 place = _Place(*last, segment.journal, record.number, 0)
-                messages = self._added(record, after, place)
+                messages = self._added(record, start, place)
                 for index, message in enumerate(messages):
                     found = place._replace(at=index)
-                    if found.is_behind(after) and self._matches(message.container):
+                    if found.is_after(start) and self._matches(message.container):
                         decoded = _decoded(message, record.sequence + index)
                         if self._is_in_time(decoded, segment.created):
                             destination = Destination.parse(message.container)
@@ -117,10 +117,9 @@ class JournalHistory:
                 return
 
     def _segments(self) -> list[_Segment]:
-        """All files, of one journal after the other, each in their order."""
+        """All files in order, journal by journal."""
         found: dict[tuple[int, int], _Segment] = {}
-        # Those that are needed come first: one that is let go of meanwhile is then found twice, and never
-        # missed.
+        # Live files first: a file that is retired in the meantime is then found twice, but never missed.
         for number, path in live_segments(self._directory).items():
             try:
                 with SegmentReader(path) as reader:
@@ -149,8 +148,8 @@ class JournalHistory:
 
     def _gone(self) -> StoresDiffer:
         return StoresDiffer(
-            f"files of the journal in {self._directory} are kept no longer that the replay had not come to;"
-            f" to deliver what is left from its start, purge the queue {MARKS.name} and run it again"
+            f"files of the journal in {self._directory} were removed before the replay reached them;"
+            f" to replay the remaining messages, purge the queue {MARKS.name} and run it again"
         )
 
     @staticmethod
@@ -178,7 +177,7 @@ class JournalHistory:
         with reader:
             yield from reader.records(up_to)
             if up_to is not None and reader.number <= up_to:
-                self._find(segment)  # unless it was damaged by being used again
+                self._find(segment)  # fails unless the file is damaged because it was reused
                 self._damaged(f"record {reader.number} is damaged", segment.number, reader.offset)
 
     def _damaged(self, reason: str, segment: int, offset: int = 0) -> None:
@@ -194,7 +193,7 @@ class JournalHistory:
             return SegmentReader(self._find(segment).path)
 
     def _find(self, segment: _Segment) -> _Segment:
-        """Where it is now: the journal may have let go of it meanwhile."""
+        """Its current location: the journal may have retired it in the meantime."""
         for one in self._segments():
             if (one.journal, one.number) == (segment.journal, segment.number):
                 return one
@@ -202,20 +201,21 @@ class JournalHistory:
 
     @staticmethod
     def _added(record: Record, after: _Place | None, place: _Place) -> list[EncodedMessage]:
-        """The messages that are there since this record.
+        """The messages that this record makes durable.
 
-        The outcome of an XA transaction has all of its messages: what prepared it may be gone by then.
+        The commit record of an XA transaction has all of its messages, because the file of the prepare record
+        may have been removed.
         """
-        may_be_meant = place.is_behind(after and after._replace(at=-1))
-        return decode_record(record)[1].adds if record.kind in (WRITE, COMMIT) and may_be_meant else []
+        may_be_wanted = place.is_after(after and after._replace(at=-1))
+        return decode_record(record)[1].adds if record.kind in (WRITE, COMMIT) and may_be_wanted else []
 
     def _matches(self, container: str) -> bool:
-        if container not in self._meant:
+        if container not in self._matching:
             destination = Destination.parse(container)
-            self._meant[container] = not self._patterns or any(
+            self._matching[container] = not self._patterns or any(
                 pattern.matches(destination) for pattern in self._patterns
             )
-        return self._meant[container]
+        return self._matching[container]
 
     def _is_in_time(self, message: Message | CorruptMessage, created: int) -> bool:
         time_ms = created

@@ -1,6 +1,6 @@
-"""Historic messages delivered anew: as new messages, which say what they were.
+"""Replay of past messages, from any :class:`History` to any store, as new messages.
 
-Where they come from is a :class:`History`; where they go is any store.
+The new messages have properties with the original message id and times.
 """
 
 from __future__ import annotations
@@ -21,46 +21,46 @@ from jdbcstore.message.selector import Selector
 from jdbcstore.message.values import Long
 
 MARKS = Destination.queue("JDBCSTORE.REPLAY")
-"""Has a message for each replay that was begun and not finished: where to go on."""
+"""Queue with one message per unfinished replay, which records the position to continue at."""
 
 _PAGE = 1000
 _PAGE_BYTES = 8 * 1024 * 1024
 
 
 class Historic(NamedTuple):
-    """A message of a history, or why it does not decode."""
+    """A message of a history, or the reason why it cannot be decoded."""
 
     position: str
-    """Where it stands; for the history that gave it."""
+    """Its position, meaningful to its history only."""
     destination: Destination
-    """Where it was."""
+    """Its original destination."""
     message: Message | CorruptMessage
     size: int
-    """Bytes."""
+    """In bytes."""
 
 
 class History(Protocol):
-    """Messages of the past, in an order that stays."""
+    """Past messages in a fixed order."""
 
     @property
     def name(self) -> str:
-        """Says which messages: the same for the same ones, whoever asks, and another for others."""
+        """Identifies the selected messages: the same selection always has the same name."""
         ...
 
-    def messages(self, behind: str | None) -> Iterator[Historic]:
-        """All of them, or those behind a position that an earlier call has given."""
+    def messages(self, after: str | None) -> Iterator[Historic]:
+        """All messages, or those after a position from an earlier call."""
         ...
 
 
 @dataclass(slots=True)
 class Replayed:
-    """What became of a replay."""
+    """Result of a replay, as numbers of messages."""
 
     messages: int = 0
     before: int = 0
-    """By calls before this one, which were stopped."""
+    """Replayed by earlier calls that were interrupted."""
     corrupt: int = 0
-    """Do not decode, and were left out."""
+    """Skipped because they cannot be decoded."""
 
 
 def replay(
@@ -72,16 +72,16 @@ def replay(
     progress: Progress | None = None,
     on_corrupt: Callable[[Historic, CorruptMessage], None] | None = None,
 ) -> Replayed:
-    """Store messages of the past as new ones, each once, in the order of the history.
+    """Store past messages as new ones, each exactly once, in the order of the history.
 
-    At most 1,000 go in one transaction, which also writes down how far it got, in :data:`MARKS`. So a
-    replay can be killed: called again with the same arguments it goes on where it was, whoever has
-    consumed what meanwhile. One that came to its end leaves no mark, and begins anew when it is called again.
+    Each transaction stores at most 1,000 messages and the position reached, in :data:`MARKS`. A replay that
+    was killed therefore continues when it is called again with the same arguments, whatever has been
+    consumed since. A finished replay leaves no mark, and starts from the beginning when called again.
 
-    :param selector: only messages that fulfil it, as they were
-    :param progress: told of messages of the history
-    :param on_corrupt: told of messages that do not decode
-    :raises InvalidMessage: the store cannot hold one of them
+    :param selector: only messages that match it, in their original form
+    :param progress: called with numbers of messages of the history
+    :param on_corrupt: called with each message that cannot be decoded
+    :raises InvalidMessage: a message is too large for the store
     """
     mark = _Mark(store, [history.name, str(to), selector.text if selector is not None else ""])
     result = Replayed(before=mark.count)
@@ -91,7 +91,7 @@ def replay(
             try:
                 message = _readable(historic)
                 if selector is None or selector.matches(message):
-                    fresh.append(anew(message, historic.destination, to))
+                    fresh.append(renewed(message, historic.destination, to))
             except CorruptMessage as error:
                 result.corrupt += 1
                 if on_corrupt is not None:
@@ -105,11 +105,11 @@ def replay(
     return result
 
 
-def anew(message: Message, origin: Destination, to: Destination) -> Message:
-    """The same content as a new message, without an id or a time, that never expires.
+def renewed(message: Message, origin: Destination, to: Destination) -> Message:
+    """The same content as a new message without message id, timestamp and expiration.
 
-    What it had stands in properties under the names that ActiveMQ gives to such: ``originalMessageID``,
-    ``originalTimestamp`` and ``originalExpiration``. If it was replayed before, they stay.
+    The original values become properties with ActiveMQ's names: ``originalMessageID``, ``originalTimestamp``
+    and ``originalExpiration``. Those of an earlier replay are kept.
     """
     properties = dict(message.properties)
     properties.setdefault("originalMessageID", str(message.message_id))
@@ -135,11 +135,11 @@ _ZERO = (
 )  # fmt: skip
 _FALSE = ("response_required", "received_by_df_bridge", "first_for_consumer")
 _FRESH = {**dict.fromkeys(_NONE), **dict.fromkeys(_ZERO, 0), **dict.fromkeys(_FALSE, False)}
-"""What belongs to one delivery."""
+"""Fields that belong to one delivery, with the values of a new message."""
 
 
 class _Mark:
-    """How far one replay is, kept in the store that it goes to."""
+    """The position of one replay, stored in the target store."""
 
     def __init__(self, store: Store, arguments: list[str]) -> None:
         self._store = store
@@ -154,11 +154,11 @@ class _Mark:
 
     @property
     def count(self) -> int:
-        """Messages replayed until there."""
+        """Number of messages replayed up to the position."""
         return 0 if self._message is None else int(str(self._message.properties["replayed"]))
 
     def commit(self, fresh: list[Message], to: Destination, position: str) -> None:
-        """Store them, and that it was done, in one transaction."""
+        """Store messages and the new position in one transaction."""
         count = self.count + len(fresh)
         mark = Message(
             position,
@@ -171,7 +171,7 @@ class _Mark:
             marks = transaction.queue(MARKS)
             marks.add_message(mark)
             if self._message is not None:
-                # Not updated: the two may be in different stores, and then this is a distributed transaction.
+                # Not an update: the two queues may be in different stores, as in a distributed transaction.
                 marks.acknowledge(self._message)
             target = transaction.topic(to) if to.is_topic else transaction.queue(to)
             for message in fresh:
@@ -194,7 +194,7 @@ def _pages(history: Iterator[Historic]) -> Iterator[list[Historic]]:
     size = 0
     for historic in history:
         if historic.destination == MARKS:
-            continue  # an archive has them if it was written while a replay was under way
+            continue  # an archive has marks if it was written during a replay
         if page and (len(page) == _PAGE or size + historic.size > _PAGE_BYTES):
             yield page
             page, size = [], 0

@@ -29,7 +29,7 @@ import os, signal, sys, threading, time
 from pathlib import Path
 from jdbcstore import Configuration, StoreConfig
 from jdbcstore.tools import archive
-from jdbcstore.tools.archive import Window, layout
+from jdbcstore.tools.archive import Window, files
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.database.connection import Connection
 from jdbcstore.tools.transfer import Target
@@ -68,13 +68,13 @@ def watch():
 
 match stage:
     case "while Spark writes": threading.Thread(target=watch, daemon=True).start()
-    case "before it is described": dying(layout.Archive, "commit", 1, before=True)
-    case "manifest not in place": dying(layout.os, "replace", 1, before=True)
-    case "committed": dying(layout.os, "replace", 1)
-    case "half published": dying(layout.os, "replace", 4)
+    case "before it is described": dying(files.Archive, "commit", 1, before=True)
+    case "manifest not in place": dying(files.os, "replace", 1, before=True)
+    case "committed": dying(files.os, "replace", 1)
+    case "half published": dying(files.os, "replace", 4)
     case "in a removal": dying(Connection, "remove_messages", 2)
-    case "behind a removal": dying(archive.removing._Remover, "_remove_page", 2)
-    case "before it is noted": dying(layout.Archive, "note_removed", 1, before=True)
+    case "behind a removal": dying(archive.reading._Remover, "_remove_page", 2)
+    case "before it is noted": dying(files.Archive, "note_removed", 1, before=True)
 
 store = Configuration(data_source=DataSourceConfig(url=url), store=StoreConfig(cleanup_period=0.0))
 window = Window(int(before_ms))

@@ -63,7 +63,7 @@ def test_every_database_is_looked_at(doctor: Doctor, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("bare")
 def test_what_is_missing_has_a_cure_and_sqlite_needs_none_of_it(doctor: Doctor, tmp_path: Path) -> None:
     code, [store, *findings] = doctor(f"sqlite:///{tmp_path / 'new.db'}")
-    assert (code, store["found"]) == (0, "not there yet")
+    assert (code, store["found"]) == (0, "not created yet")
     assert not (tmp_path / "new.db").exists()
     cures = {one["name"]: one["cure"] for one in findings if one["found"] is None}
     assert cures["psycopg"] == "pip install 'jdbcstore[postgresql]'"

@@ -16,7 +16,6 @@ from jdbcstore import Message
 from jdbcstore.config import load_file
 from jdbcstore.errors import InvalidMessage, NotMaster, StoresDiffer
 from jdbcstore.tools import transfer
-from jdbcstore.tools.transfer import end
 from tests.support import ROOT
 from tests.tools.conftest import NewDatabase, fill_as_activemq, fill_as_jdbcstore, place, rows
 
@@ -24,7 +23,7 @@ from tests.tools.conftest import NewDatabase, fill_as_activemq, fill_as_jdbcstor
 def test_from_mariadb_to_postgresql_to_sqlite_and_back(
     new: NewDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(end, "PAGE", 40)
+    monkeypatch.setattr(transfer, "PAGE", 40)
     first = new("mariadb")
     fill_as_activemq(first)
     fill_as_jdbcstore(first)
@@ -71,10 +70,9 @@ import os, signal, sys
 from jdbcstore import Configuration
 from jdbcstore.tools import transfer
 from jdbcstore.config import DataSourceConfig
-from jdbcstore.tools.transfer import copying, end
 from jdbcstore.database.connection import Connection
 
-end.PAGE = 20
+transfer.PAGE = 20
 where, source, target = sys.argv[1:]
 kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
 counted = [0]
@@ -92,9 +90,9 @@ def dying(function, at, before):
 
 match where:
     case "in a page": Connection.add_messages = dying(Connection.add_messages, 2, before=False)
-    case "behind a page": end.Target.add = dying(end.Target.add, 2, before=False)
+    case "behind a page": transfer.Target.add = dying(transfer.Target.add, 2, before=False)
     case "among subscriptions": Connection.execute = dying(Connection.execute, 12, before=False)
-    case "before it is verified": copying.compare_ends = dying(copying.compare_ends, 1, before=True)
+    case "before it is verified": transfer.compare_ends = dying(transfer.compare_ends, 1, before=True)
 places = (Configuration(data_source=DataSourceConfig(url=url)) for url in (source, target))
 transfer.copy(*places)
 """
@@ -179,13 +177,13 @@ def test_what_is_there_is_not_written_over(new: NewDatabase) -> None:
 
 
 def test_a_page_has_bounded_bytes(new: NewDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(end, "_PAGE_BYTES", 10_000)
+    monkeypatch.setattr(transfer, "_PAGE_BYTES", 10_000)
     source = new("sqlite")
     with jdbcstore.open(source.url) as store:
         sizes = [100, 9_000, 20_000, 100, 5_000, 5_000]
         store.queue("Q").add_messages([Message(b"x" * size) for size in sizes])
 
-    with end.End(place(source)) as origin:
+    with transfer.StoreTables(place(source)) as origin:
         pages = [[len(row.msg) // 100 * 100 for row in page] for page in origin.messages()]
 
     assert [len(page) for page in pages] == [2, 1, 2, 1]

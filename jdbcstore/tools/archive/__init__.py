@@ -1,4 +1,4 @@
-"""Messages kept as Parquet, outside of the store: written once each, found by Spark, put back.
+"""Archives of messages as Parquet files: each message written once, queried with Spark, restored or replayed.
 
 >>> from jdbcstore import analytics, load_config
 >>> from jdbcstore.tools import archive
@@ -6,15 +6,11 @@
 >>> archive.write(analytics.session(), load_config(url="sqlite:///mq.db"), "archive", window)
 """
 
-# Where Spark is not installed, this says so.
+# Raises a helpful error if Spark is not installed.
 from jdbcstore.analytics import connect as _connect  # noqa: F401
-from jdbcstore.tools.archive.comparing import Comparison, Difference, compare
-from jdbcstore.tools.archive.history import ArchiveHistory
-from jdbcstore.tools.archive.layout import Archive
-from jdbcstore.tools.archive.removing import Removed, remove
-from jdbcstore.tools.archive.restoring import Restored, restore
-from jdbcstore.tools.archive.window import Window
-from jdbcstore.tools.archive.writing import Written, write
+from jdbcstore.tools.archive.files import Archive
+from jdbcstore.tools.archive.reading import ArchiveHistory, Removed, Restored, remove, restore
+from jdbcstore.tools.archive.writing import Comparison, Difference, Window, Written, compare, write
 
 __all__ = [
     "Archive",

@@ -1,10 +1,12 @@
-"""From the store to the archive, through Spark."""
+"""Archiving of a store's messages with Spark, and comparison of a store with its archive."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
@@ -13,27 +15,71 @@ from jdbcstore import analytics
 from jdbcstore.abc import Progress
 from jdbcstore.analytics.stored import Stored, decoded_columns
 from jdbcstore.config import Configuration
+from jdbcstore.errors import ConfigurationError
+from jdbcstore.message.destination import Destination
 from jdbcstore.message.openwire import REFERENCE_START
-from jdbcstore.tools.archive.layout import Archive
-from jdbcstore.tools.archive.window import Window
+from jdbcstore.tools.archive.files import Archive
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 KEY = ("id", "container", "msgid_prod", "msgid_seq")
-"""What says which message it is."""
+"""The columns that identify a message."""
 _BATCH = 500_000
 _DAY_MS = 86_400_000
 _YEAR_10000_MS = 253_402_300_800_000
+_COMPARED_AT_ONCE = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Messages older than some time, or acknowledged, or both; of some destinations or of all.
+
+    The time of a message is its JMSTimestamp, or if that is not set, the time when the broker received it. A
+    message that cannot be decoded has no time, and is never old.
+
+    Only messages of topics can be acknowledged and still stored: until cleanup removes a message that every
+    durable subscription, of which there must be one, has acknowledged. Queues keep no such messages.
+    """
+
+    before_ms: int | None = None
+    """Messages whose time is before this."""
+    acknowledged: bool = False
+    destinations: frozenset[str] = frozenset()
+    """Qualified names; empty for all destinations."""
+
+    @classmethod
+    def of(
+        cls,
+        older_than: float | None = None,
+        *,
+        acknowledged: bool = False,
+        destinations: Iterable[Destination] = (),
+    ) -> Self:
+        """The window relative to the current time; ``older_than`` is in seconds.
+
+        :raises ConfigurationError: the window would include every message of the store
+        """
+        if older_than is None and not acknowledged:
+            raise ConfigurationError("choose messages by age, or acknowledged ones, or both")
+        before = None if older_than is None else time.time_ns() // 1_000_000 - round(older_than * 1000)
+        names = frozenset(destination.qualified_name for destination in destinations)
+        return cls(before, acknowledged, names)
+
+    def includes(self, container: str, time_ms: int | None) -> bool:
+        """Whether a message of this destination and time is included, disregarding acknowledgements."""
+        if self.destinations and container not in self.destinations:
+            return False
+        return self.before_ms is None or (time_ms is not None and time_ms < self.before_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What went into the archive."""
+    """Result of archiving."""
 
     messages: int
     bytes: int
-    """Of the files."""
+    """Size of the files."""
     files: int
 
 
@@ -46,16 +92,16 @@ def write(
     batch: int = _BATCH,
     progress: Progress | None = None,
 ) -> Written:
-    """Write those messages of the window that are not in the archive yet.
+    """Write the messages of the window that are not in the archive yet.
 
-    The store is only read. Batches of so many messages of the store, by ID up to the last one there is now,
-    are written and become part of the archive one after the other. Killed at any point, the next call goes
-    on: whatever happens, each message is in the archive once.
+    The store is only read. Batches of ``batch`` IDs, up to the highest ID at the time of the call, are added
+    to the archive one after the other. If the process is killed, the next call continues; each message is
+    archived exactly once.
 
-    :param folder: where the archive is, or is made; every worker of Spark must have it in the same place
-    :param progress: told of messages that are in the archive now, a batch at a time
-    :raises NotMaster: another process writes to this archive
-    :raises ConfigurationError: the folder is a URL, or the workers have another one in its place
+    :param folder: the archive, created if missing; all Spark workers must share it under the same path
+    :param progress: called with the number of messages of each batch that was added
+    :raises NotMaster: another process is writing to this archive
+    :raises ConfigurationError: the folder is a URL, or is not shared by the workers
     """
     archive = Archive(folder)
     messages = size = files = 0
@@ -79,13 +125,13 @@ def write(
 
 
 def _batch(stored: Stored, window: Window, after: int, up_to: int, batch: int) -> DataFrame:
-    """The messages of the window in a range of IDs, as they stand in the archive."""
+    """The messages of the window in a range of IDs, with the columns of the archive."""
     spark = stored.reading.source.spark
     slice_ = -(-batch // spark.sparkContext.defaultParallelism)
     frame = stored.frame([*stored.ranges(after, up_to, slice_)], acknowledged=window.acknowledged)
     if window.destinations:
         frame = frame.where(F.col("container").isin(sorted(window.destinations)))
-    # A reference is worth nothing without its journal; the message is archived once the database has it.
+    # A reference is useless without its journal; the message is archived once its body is in the database.
     refers = F.substring("msg", 1, len(REFERENCE_START)).eqNullSafe(F.lit(REFERENCE_START))
     frame = frame.where(~refers)
     size = F.octet_length("msg").cast("bigint").alias("message_size")
@@ -99,17 +145,17 @@ def _batch(stored: Stored, window: Window, after: int, up_to: int, batch: int) -
 
 
 def _folder() -> Column:
-    """A name for a folder that differs where destinations do, on every file system.
+    """A unique folder name per destination, valid on every file system.
 
-    It has no character that means something to one, no case, and a bounded length; the destination itself
-    stands in the column ``container``.
+    It has no special characters, no upper case and a bounded length; the destination itself is in the column
+    ``container``.
     """
     readable = F.lower(F.substring(F.regexp_replace("container", "[^A-Za-z0-9]+", "_"), 1, 60))
     return F.concat(readable, F.lit("-"), F.substring(F.sha2("container", 256), 1, 16))
 
 
 def _date() -> Column:
-    """The day of its time, in UTC."""
+    """The date of a message in UTC."""
     days = F.floor(F.col("time_ms") / _DAY_MS).cast("int")
     known = F.col("time_ms").between(0, _YEAR_10000_MS - 1)
     day = F.date_add(F.lit("1970-01-01").cast("date"), F.when(known, days))
@@ -117,7 +163,7 @@ def _date() -> Column:
 
 
 def _without(frame: DataFrame, archive: Archive, after: int, up_to: int) -> DataFrame:
-    """Those that no earlier batch has."""
+    """The messages that are in no earlier batch."""
     paths = [
         str(archive.path_of(manifest, file))
         for manifest in archive.manifests()
@@ -134,3 +180,111 @@ def _without(frame: DataFrame, archive: Archive, after: int, up_to: int) -> Data
     same = [frame[name].eqNullSafe(known[name]) for name in KEY[1:]]
     matched = frame.join(known, [frame["id"] == known["id"], *same], "left_anti")
     return matched.sortWithinPartitions("folder", "date", "id")
+
+
+class Difference(NamedTuple):
+    """A message that only one side has, that differs, or that the archive has twice."""
+
+    difference: str
+    """``missing`` from the archive, ``extra`` in the archive, ``different`` or ``doubled``."""
+    destination: str
+    id: int
+    message_id: str
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Result of a comparison, as numbers of messages."""
+
+    stored: int = 0
+    archived: int = 0
+    missing: int = 0
+    extra: int = 0
+    different: int = 0
+    doubled: int = 0
+
+    @property
+    def same(self) -> bool:
+        return not (self.missing or self.extra or self.different or self.doubled)
+
+
+def compare(
+    spark: SparkSession,
+    store: Configuration,
+    folder: str | Path,
+    on_difference: Callable[[Difference], None] | None = None,
+) -> Comparison:
+    """Compare the messages of a store with an archive, byte for byte, except those of prepared transactions.
+
+    Messages that were removed from the store are extra, and messages too young for the archive are missing.
+
+    :raises StoresDiffer: a file of the archive is missing or damaged
+    """
+    archive, result = Archive(folder), Comparison()
+    paths = [
+        str(archive.check(manifest, file)) for manifest in archive.manifests() for file in manifest.files
+    ]
+    with analytics.connect(spark, store) as views, analytics.explained():
+        stored = views.stored
+        ranges = [*stored.ranges(-1, stored.last_id(), _COMPARED_AT_ONCE)] or [(-1, -1)]
+        left = _digested(stored.frame(ranges))
+        right = _digested(spark.read.parquet(*paths)) if paths else left.limit(0)
+        joined = _joined(left, right).persist()
+        try:
+            _count(joined, result)
+            if on_difference is not None:
+                for found in _differences(joined):
+                    on_difference(found)
+        finally:
+            joined.unpersist()
+    return result
+
+
+def _digested(frame: DataFrame) -> DataFrame:
+    return frame.select(*KEY, F.sha2("msg", 256).alias("digest"))
+
+
+def _joined(left: DataFrame, right: DataFrame) -> DataFrame:
+    """A row for each message of either side: how often each has it, and whether the bytes are the same."""
+    both = left.withColumn("archived", F.lit(0)).unionByName(right.withColumn("archived", F.lit(1)))
+    verdict = (
+        F.when(F.col("in_archive") == 0, "missing")
+        .when(F.col("in_store") == 0, "extra")
+        .when(F.col("digests") > 1, "different")
+    )
+    return (
+        both.groupBy(*KEY)
+        .agg(
+            F.sum("archived").alias("in_archive"),
+            F.sum(1 - F.col("archived")).alias("in_store"),
+            F.count_distinct("digest").alias("digests"),
+        )
+        .withColumn("difference", verdict)
+    )
+
+
+def _count(joined: DataFrame, result: Comparison) -> None:
+    """Compute the totals; only these are sent to the driver."""
+    one = joined.agg(
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("in_store", "in_archive")),
+        *(F.count_if(F.col("difference") == name).alias(name) for name in ("missing", "extra", "different")),
+        F.count_if(F.col("in_archive") > 1).alias("doubled"),
+    ).first()
+    assert one is not None  # noqa: S101
+    result.stored, result.archived = one["in_store"], one["in_archive"]
+    result.missing, result.extra = one["missing"], one["extra"]
+    result.different, result.doubled = one["different"], one["doubled"]
+
+
+def _differences(joined: DataFrame) -> Iterator[Difference]:
+    found = joined.where("difference IS NOT NULL OR in_archive > 1").sort(*KEY)
+    for row in found.toLocalIterator():
+        yield from _of(row)
+
+
+def _of(row: Row) -> Iterator[Difference]:
+    name = (row["container"], row["id"], f"{row['msgid_prod']}:{row['msgid_seq']}")
+    if row["difference"] is not None:
+        yield Difference(row["difference"], *name)
+    if row["in_archive"] > 1:
+        yield Difference("doubled", *name)

@@ -10,7 +10,7 @@ import jdbcstore
 from jdbcstore import Configuration, Message, StoreConfig, XATransactionId
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.tools.archive import Archive
-from jdbcstore.tools.archive.reading import messages
+from jdbcstore.tools.archive.files import message_pages
 from tests.support.databases import Database
 
 DAY = 86_400_000
@@ -65,6 +65,6 @@ def archived(folder: Path) -> Counter[Row]:
         (row.id, row.container, row.msgid_prod, row.msgid_seq, row.msg)
         for manifest in archive.manifests()
         for file in manifest.files
-        for page in messages(archive.check(manifest, file))
+        for page in message_pages(archive.check(manifest, file))
         for row in page
     )

@@ -21,11 +21,11 @@ class Past:
         self._messages = messages
         self._stop = stop
 
-    def messages(self, behind: str | None) -> Iterator[Historic]:
+    def messages(self, after: str | None) -> Iterator[Historic]:
         for number, message in enumerate(self._messages):
             if number == self._stop:
                 raise OSError("stopped")
-            if behind is None or number > int(behind):
+            if after is None or number > int(after):
                 yield Historic(str(number), ORDERS, message, 100)
 
 

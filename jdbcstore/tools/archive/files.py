@@ -1,16 +1,17 @@
-"""An archive on disk: which files are in it, and how more get in whole or not at all.
+"""Files of an archive: their layout on disk, atomic commits of batches, and the rows in them.
 
 ::
 
     archive/
-      _lock                       held by whoever writes
-      _manifest/000001.json       a batch: its files, their sizes, IDs and checksums
-      _manifest/000001.removed    of that batch nothing is left in the store
+      _lock                       locked by the writing process
+      _manifest/000001.json       a batch: its files with sizes, IDs and checksums
+      _manifest/000001.removed    the store has nothing left of that batch
       _staging/000002-6f0c.../    a batch that is being written
       folder=queue_orders-1b2c.../date=2026-11-21/part-....parquet
 
-A batch is in the archive from the moment its manifest is there. Its files are moved to their places
-afterwards; whoever comes next moves what a killed process did not, and throws away what has no manifest.
+A batch belongs to the archive once its manifest exists; then its files are moved to their places. The next
+writer moves the files that a killed process did not, and deletes those without a manifest. Reading needs
+pyarrow but not Spark.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -36,6 +37,10 @@ from jdbcstore.errors import ConfigurationError, NotMaster, StoresDiffer
 from jdbcstore.util.files import replace_file, sync
 
 _FORMAT = 1
+_PAGE = 1000
+_PAGE_BYTES = 8 * 1024 * 1024
+_READ_AT_ONCE = 16
+"""Rows that are decompressed at once, which bounds the memory for large messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class File:
     """A Parquet file of the archive."""
 
     path: str
-    """Below the archive's folder."""
+    """Relative to the archive's folder."""
     messages: int
     bytes: int
     first_id: int
@@ -57,7 +62,7 @@ class Manifest:
 
     number: int
     staged: str
-    """The folder that its files were written to."""
+    """The folder below ``_staging`` that its files were written to."""
     written_ms: int
     files: tuple[File, ...]
 
@@ -67,7 +72,7 @@ class Manifest:
 
 
 class Archive:
-    """The files of one folder. Reading needs no lock: what is read was complete when it was committed."""
+    """An archive in a folder. Reading needs no lock, because committed files never change."""
 
     def __init__(self, folder: str | Path) -> None:
         refuse_url(folder)
@@ -77,42 +82,42 @@ class Archive:
 
     @staticmethod
     def is_one(folder: Path) -> bool:
-        """Whether there is an archive in this folder."""
+        """Whether this folder contains an archive."""
         refuse_url(folder)
         return (folder / "_manifest").is_dir()
 
     def manifests(self) -> list[Manifest]:
-        """The batches that are in the archive, the oldest first.
+        """The batches of the archive, oldest first.
 
-        :raises ConfigurationError: a later version wrote them
+        :raises ConfigurationError: a later version of jdbcstore wrote them
         """
         return [_read(path) for path in sorted(self._manifests.glob("*.json"))]
 
     def path_of(self, manifest: Manifest, file: File) -> Path:
-        """Where the file is now.
+        """The current location of a file.
 
-        :raises StoresDiffer: it is gone
+        :raises StoresDiffer: the file is missing
         """
         for path in (self.folder / file.path, self._staging / manifest.staged / file.path):
             if path.exists():
                 return path
-        raise StoresDiffer(f"{self.folder / file.path} is in the manifest and not there; restore the file")
+        raise StoresDiffer(f"{self.folder / file.path} is in the manifest but missing; restore the file")
 
     def check(self, manifest: Manifest, file: File) -> Path:
-        """Where the file is, whose bytes are those that were written.
+        """The current location of a file, with its checksum verified.
 
-        :raises StoresDiffer: they are not
+        :raises StoresDiffer: the file is missing or damaged
         """
         path = self.path_of(manifest, file)
         if checksum(path) != file.sha256:
-            raise StoresDiffer(f"{path} is not what was written; restore the file from a backup")
+            raise StoresDiffer(f"{path} differs from what was written; restore the file from a backup")
         return path
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Within the block nobody else writes here. What a killed process left is finished first.
+        """Lock the archive for writing in this block, after completing the batches of a killed process.
 
-        :raises NotMaster: another process writes here now
+        :raises NotMaster: another process is writing to the archive
         """
         try:
             self._manifests.mkdir(parents=True, exist_ok=True)
@@ -125,7 +130,9 @@ class Archive:
             self._finish()
             yield
         except BlockingIOError as error:
-            raise NotMaster(f"another process writes to {self.folder}; wait until it has ended") from error
+            raise NotMaster(
+                f"another process is writing to {self.folder}; wait until it has finished"
+            ) from error
         finally:
             os.close(lock)
 
@@ -135,18 +142,17 @@ class Archive:
             if folder.name in manifests:
                 self.publish(manifests[folder.name])
             else:
-                # A Spark that has outlived its killed driver may still be writing there.
+                # A Spark worker that has outlived its killed driver may still be writing there.
                 shutil.rmtree(folder, ignore_errors=True)
 
     def stage(self) -> Path:
-        """A new folder to write a batch to."""
-        # What an earlier process left running may still write to its own.
+        """Choose a new folder for a batch: workers of an earlier process may still write to theirs."""
         return self._staging / uuid.uuid4().hex
 
     def commit(self, staged: Path, written: int) -> Manifest | None:
-        """Take in what was written there, all of it or nothing; None if there are no messages.
+        """Add a batch to the archive, all of it or nothing; returns None if it has no messages.
 
-        :raises ConfigurationError: it is fewer messages than were written
+        :raises ConfigurationError: the folder has fewer messages than Spark wrote
         """
         paths = [path for path in sorted(staged.rglob("*.parquet")) if not path.name.startswith((".", "_"))]
         files = tuple(file for file in (_described(staged, path) for path in paths) if file.messages)
@@ -154,8 +160,8 @@ class Archive:
         if seen < written:
             shutil.rmtree(staged, ignore_errors=True)
             raise ConfigurationError(
-                f"Spark wrote {written} messages to {self.folder}, and {seen} of them are there: its workers"
-                " have folders of their own under that name; give one that all machines share. Nothing was"
+                f"Spark wrote {written} messages to {self.folder}, but only {seen} of them are there: each"
+                " worker has its own folder of that name; choose one that all machines share. Nothing was"
                 " archived"
             )
         if not files:
@@ -170,7 +176,7 @@ class Archive:
         return manifest
 
     def publish(self, manifest: Manifest) -> None:
-        """Move the files of a batch to their places; those that are there already are left."""
+        """Move the files of a batch to their places, unless they are already there."""
         staged = self._staging / manifest.staged
         for file in manifest.files:
             source, target = staged / file.path, self.folder / file.path
@@ -184,33 +190,31 @@ class Archive:
         shutil.rmtree(staged)
 
     def is_removed(self, manifest: Manifest) -> bool:
-        """Whether nothing of this batch is left in the store."""
+        """Whether the store has nothing left of this batch."""
         return (self._manifests / f"{manifest.number:06}.removed").exists()
 
     def note_removed(self, manifest: Manifest) -> None:
-        """Nothing of this batch is left in the store."""
+        """Record that the store has nothing left of this batch."""
         self._write(f"{manifest.number:06}.removed", {"removed_ms": time.time_ns() // 1_000_000})
 
     def _write(self, name: str, facts: dict[str, Any]) -> None:
-        """A file of the manifest: there with all that is in it, or not there."""
+        """Write a file of the manifest atomically."""
         replace_file(self._manifests / name, json.dumps(facts, indent=1).encode(), mode=0o644)
 
 
 def refuse_url(folder: str | Path) -> None:
-    """A URL as a path would be a folder of an odd name below the working directory.
+    """Refuse a URL, which as a path would be a strange folder below the working directory.
 
-    :raises ConfigurationError: it is one
+    :raises ConfigurationError: ``folder`` is a URL
     """
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(folder)):
-        raise ConfigurationError(
-            f"{folder} is a URL, and files go to a folder of this machine, or one that it mounts; name that"
-        )
+        raise ConfigurationError(f"{folder} is a URL; name a local or mounted folder instead")
 
 
 def _read(path: Path) -> Manifest:
     facts = json.loads(path.read_text(encoding="utf-8"))
     if facts.pop("format", None) != _FORMAT:
-        raise ConfigurationError(f"{path} is of another version of jdbcstore; use that one")
+        raise ConfigurationError(f"{path} was written by another version of jdbcstore; use that one")
     files = tuple(File(**file) for file in facts.pop("files"))
     return Manifest(**facts, files=files)
 
@@ -235,3 +239,78 @@ def checksum(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+class ArchivedName(NamedTuple):
+    """The identity of an archived message, and the checksum of its bytes."""
+
+    id: int
+    container: str
+    msgid_prod: str | None
+    msgid_seq: int | None
+    msg_sha256: str
+    message_size: int
+    time_ms: int | None
+
+    @property
+    def name(self) -> tuple[object, ...]:
+        return self[:4]
+
+
+class ArchivedMessage(NamedTuple):
+    """An archived message, with the columns of its row in the store."""
+
+    id: int
+    container: str
+    msgid_prod: str | None
+    msgid_seq: int | None
+    expiration: int | None
+    msg: bytes
+    priority: int | None
+    time_ms: int | None
+    message_size: int
+
+
+R = TypeVar("R", ArchivedName, ArchivedMessage)
+
+
+def name_pages(path: Path) -> Iterator[list[ArchivedName]]:
+    """The names in a file, ordered by ID, in pages of messages of bounded size."""
+    with pq.ParquetFile(path) as file:
+        yield from _pages(map(ArchivedName._make, _tuples(file, ArchivedName._fields, _PAGE)))
+
+
+def message_pages(path: Path) -> Iterator[list[ArchivedMessage]]:
+    """The messages in a file, ordered by ID, in pages of bounded size."""
+    yield from _pages(messages(path))
+
+
+def messages(path: Path) -> Iterator[ArchivedMessage]:
+    """The messages in a file, ordered by ID."""
+    with pq.ParquetFile(path) as file:
+        yield from map(ArchivedMessage._make, _tuples(file, ArchivedMessage._fields, _READ_AT_ONCE))
+
+
+def container_of(path: Path) -> str:
+    """The destination of the messages in a file, which is the same for all of them."""
+    with pq.ParquetFile(path) as file:
+        batch = next(file.iter_batches(1, row_groups=[0], columns=["container"]))
+    return str(batch.column("container")[0].as_py())
+
+
+def _tuples(file: pq.ParquetFile, columns: Iterable[str], at_once: int) -> Iterator[tuple[Any, ...]]:
+    for batch in file.iter_batches(at_once, columns=[*columns]):
+        yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+
+
+def _pages(rows: Iterator[R]) -> Iterator[list[R]]:
+    page: list[R] = []
+    size = 0
+    for row in rows:
+        if page and (len(page) == _PAGE or size + row.message_size > _PAGE_BYTES):
+            yield page
+            page, size = [], 0
+        page.append(row)
+        size += row.message_size
+    if page:
+        yield page

@@ -1,0 +1,519 @@
+"""Copying a store to another database and comparing two stores, row by row.
+
+>>> from jdbcstore import Configuration
+>>> from jdbcstore.config import DataSourceConfig
+>>> from jdbcstore.tools import transfer
+>>> old, new = (Configuration(data_source=DataSourceConfig(url=url)) for url in (old_url, new_url))
+>>> assert transfer.copy(old, new).comparison.same
+
+A copy writes messages first, one transaction per page, and all subscriptions last in one transaction: a copy
+that was killed has only messages, and continues where it stopped. Rows are never overwritten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple, Self, TypeVar
+
+from jdbcstore.abc import Progress
+from jdbcstore.config import Configuration
+from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.schema import SEQUENCE_ROW
+from jdbcstore.database.session import Session
+from jdbcstore.database.statements.rows import RowStatements
+from jdbcstore.errors import InvalidMessage, StoresDiffer
+from jdbcstore.lockers import Mastership, make_locker
+from jdbcstore.stores.jdbc.checkpoint import refuse_pending
+from jdbcstore.util.clock import SystemClock
+
+PAGE = 1000
+_PAGE_BYTES = 8 * 1024 * 1024
+_LAST_ID = 2**63 - 1
+
+Subscription = tuple[str, str, str]
+"""Container, client id and name."""
+
+
+class MessageRow(NamedTuple):
+    """A row of ACTIVEMQ_MSGS."""
+
+    id: int
+    container: str
+    msgid_prod: str | None
+    msgid_seq: int | None
+    expiration: int | None
+    msg: bytes
+    priority: int | None
+    xid: str | None
+
+    @property
+    def name(self) -> Row:
+        """The columns that identify the message."""
+        return self[:4]
+
+
+class MarkRow(NamedTuple):
+    """A row of ACTIVEMQ_ACKS."""
+
+    container: str
+    sub_dest: str | None
+    client_id: str
+    sub_name: str
+    selector: str | None
+    last_acked_id: int | None
+    priority: int
+    xid: str | None
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.client_id, self.sub_name, self.priority
+
+
+class AheadRow(NamedTuple):
+    """A row of JDBCSTORE_ACKS."""
+
+    container: str
+    client_id: str
+    sub_name: str
+    id: int
+    msgid_prod: str | None
+    msgid_seq: int | None
+    xid: str | None
+
+
+class StoreTables:
+    """The tables of a store, read in pages of bounded size. Not thread-safe; close it after use.
+
+    :raises JournalPending: a journal has messages that are not in the tables yet
+    """
+
+    def __init__(self, configuration: Configuration, *, read_only: bool = True) -> None:
+        with configuration.locating_errors():
+            url, user, password = configuration.login()
+            self.session = Session(
+                url, configuration.store, user=user, password=password, read_only=read_only
+            )
+        session = self.session
+        try:
+            refuse_pending(session)
+        except BaseException:
+            session.close()
+            raise
+        self.rows = RowStatements(
+            session.tables, session.adapter, session.engine.dialect, ours=session.has_own_tables
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.session.close()
+
+    @property
+    def place(self) -> str:
+        """The URL without secrets."""
+        return self.session.place
+
+    def message_count(self) -> int:
+        """The number of messages, including those of prepared transactions."""
+        return int(self.session.fetch(self.rows.count_messages)[0][0])
+
+    def messages(self) -> Iterator[list[MessageRow]]:
+        """All messages in pages, ordered by ID."""
+        after = -1
+        while True:
+            sizes = self.session.fetch(self.rows.find_sizes, after=after, limit=PAGE)
+            if not sizes:
+                return
+            up_to = _fitting(sizes)
+            found = self.session.fetch(self.rows.find_messages, after=after, up_to=up_to)
+            if found:
+                yield [MessageRow(*row) for row in found]
+            after = up_to
+
+    def containers(self) -> set[str]:
+        """Destinations with rows in ACTIVEMQ_ACKS."""
+        return {name for (name,) in self.session.fetch(self.session.statements.find_subscribed_destinations)}
+
+    def marks(self, container: str) -> list[MarkRow]:
+        """The rows of ACTIVEMQ_ACKS of a destination, ordered by key."""
+        found = self.session.fetch(self.rows.find_marks, container=container)
+        return sorted((MarkRow(*row) for row in found), key=lambda mark: mark.key)
+
+    def subscriptions_ahead(self) -> set[Subscription]:
+        """Subscriptions with acknowledgements ahead of their marks."""
+        if not self.session.has_own_tables:
+            return set()
+        found = self.session.fetch(self.rows.find_subscriptions_ahead)
+        return {(container, client_id, sub_name) for container, client_id, sub_name in found}
+
+    def ahead(self, subscription: Subscription) -> Iterator[AheadRow]:
+        """The acknowledgements ahead of the mark of a subscription, ordered by ID."""
+        if not self.session.has_own_tables:
+            return
+        container, client_id, sub_name = subscription
+        after: int | None = -1
+        while after is not None:
+            sub = {"container": container, "client_id": client_id, "sub_name": sub_name}
+            found = self.session.fetch(self.rows.find_ahead, after=after, limit=PAGE, **sub)
+            rows = [AheadRow(*row) for row in found]
+            yield from rows
+            after = rows[-1].id if len(rows) == PAGE else None
+
+    def reserved(self) -> int:
+        """The highest sequence that was reserved; 0 if the store does not record it."""
+        session = self.session
+        if not session.has_own_tables:
+            return 0
+        found = session.fetch(session.statements.find_number, name_=SEQUENCE_ROW)
+        return int(found[0][0]) if found else 0
+
+
+class Target(StoreTables):
+    """The store that is written to. Missing tables are created, and a configured lock is acquired.
+
+    :raises NotMaster: another process holds the lock
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        super().__init__(configuration, read_only=False)
+        self._mastership: Mastership | None = None
+        self._connection: Connection | None = None
+        try:
+            tenure = None
+            if configuration.locker is not None:
+                locker = make_locker(configuration.locker, configuration.broker_name, None)
+                self._mastership = Mastership(self.session, locker, SystemClock())
+                tenure = self._mastership.acquire(0.0).guard
+            self._connection = self.session.connect()
+            self._connection.tenure = tenure
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        if self._mastership is not None:
+            self._mastership.release()
+        super().close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A transaction that is committed at the end of the block.
+
+        :raises LockLost: another process has become the master
+        """
+        assert self._connection is not None  # noqa: S101
+        with self.session.translated(), self._connection.transaction():
+            yield self._connection
+
+    def add(self, rows: Sequence[MessageRow]) -> None:
+        """Insert messages with their IDs, all or none.
+
+        :raises InvalidMessage: a message is too large for this database
+        """
+        for row in rows:
+            size = self.session.adapter.sent_size(row.msg)
+            if size > self.session.max_message_size:
+                raise InvalidMessage(
+                    f"the message with ID {row.id} has {size} bytes, and {self.place} accepts at most"
+                    f" {self.session.max_message_size}; raise its limit"
+                )
+        if rows:
+            with self.transaction() as connection:
+                connection.add_messages(rows)
+
+    def reserve(self, connection: Connection, sequence: int) -> None:
+        """Reserve the sequences up to this one, so that none of them is used again."""
+        sql = self.session.statements
+        if sql.lock_number is not None:
+            connection.execute(sql.lock_number, name_=SEQUENCE_ROW)
+        [(reserved,)] = connection.fetch(sql.find_number_for_update, name_=SEQUENCE_ROW)
+        if reserved < sequence:
+            connection.execute(sql.update_number, name_=SEQUENCE_ROW, new=sequence)
+
+    def names(self, after: int, up_to: int, limit: int) -> list[Row]:
+        """ID, container, producer and producer sequence of at most ``limit`` messages with IDs in a range."""
+        return self.session.fetch(self.rows.find_names, after=after, up_to=up_to, limit=limit)
+
+    def all_names(self, after: int, up_to: int) -> Iterator[Row]:
+        """The same for all messages in the range."""
+        while after < up_to:
+            found = self.names(after, up_to, PAGE)
+            yield from found
+            after = found[-1][0] if len(found) == PAGE else up_to
+
+
+def _fitting(sizes: Sequence[Row]) -> int:
+    """The last ID of a page of bounded size, with one message at least."""
+    total = 0
+    last: int = sizes[0][0]
+    for id_, size in sizes:
+        total += int(size)
+        if total > _PAGE_BYTES:
+            break
+        last = id_
+    return last
+
+
+T = TypeVar("T", MessageRow, MarkRow, AheadRow)
+
+_WHAT = {MessageRow: "message", MarkRow: "subscription", AheadRow: "acknowledgement"}
+
+
+class Difference(NamedTuple):
+    """A row that only one side has, or that differs."""
+
+    difference: str
+    """``missing`` on the right side, ``extra`` on the right side, or ``different``."""
+    what: str
+    """``message``, ``subscription`` (one of its marks) or ``acknowledgement`` (ahead of the mark)."""
+    destination: str
+    id: int | None = None
+    client_id: str | None = None
+    subscription_name: str | None = None
+    priority: int | None = None
+    columns: tuple[str, ...] = ()
+    """The columns that differ."""
+
+
+@dataclass(slots=True)
+class Side:
+    """Totals of one store."""
+
+    place: str
+    messages: int = 0
+    message_bytes: int = 0
+    marks: int = 0
+    """Rows of ACTIVEMQ_ACKS: one per subscription, or ten if the topic is prioritised."""
+    acknowledged_ahead: int = 0
+    checksum: str = ""
+    """SHA-256 of all rows, in an order that does not depend on the database."""
+    _hash: Any = field(default_factory=hashlib.sha256, repr=False)
+
+    def count(self, row: MessageRow | MarkRow | AheadRow) -> None:
+        """Add a row."""
+        if isinstance(row, MessageRow):
+            self.messages += 1
+            self.message_bytes += len(row.msg)
+        elif isinstance(row, MarkRow):
+            self.marks += 1
+        else:
+            self.acknowledged_ahead += 1
+        for value in row:
+            self._hash.update(_encoded(value))
+
+    def seal(self) -> None:
+        self.checksum = self._hash.hexdigest()
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Result of a comparison; ``missing``, ``extra`` and ``different`` count rows."""
+
+    left: Side
+    right: Side
+    missing: int = 0
+    extra: int = 0
+    different: int = 0
+
+    @property
+    def same(self) -> bool:
+        return not (self.missing or self.extra or self.different)
+
+
+def compare(
+    left: Configuration,
+    right: Configuration,
+    progress: Progress | None = None,
+    on_difference: Callable[[Difference], None] | None = None,
+) -> Comparison:
+    """Compare the messages, marks and acknowledgements ahead of marks of two stores.
+
+    The lock, the epoch and the next sequence may differ. Both stores are only read, in pages, so that
+    concurrent changes may appear as differences.
+
+    :raises SchemaError: one of the stores has no tables
+    """
+    with StoreTables(left) as one, StoreTables(right) as other:
+        return compare_ends(one, other, progress, on_difference)
+
+
+def compare_ends(
+    left: StoreTables,
+    right: StoreTables,
+    progress: Progress | None = None,
+    on_difference: Callable[[Difference], None] | None = None,
+) -> Comparison:
+    result = Comparison(Side(left.place), Side(right.place))
+    for pair in _pairs(left, right):
+        for side, row in zip((result.left, result.right), pair, strict=True):
+            if row is not None:
+                side.count(row)
+        if progress is not None and isinstance(pair[0] or pair[1], MessageRow):
+            progress(1)
+        if pair[0] != pair[1]:
+            found = _difference(*pair)
+            setattr(result, found.difference, getattr(result, found.difference) + 1)
+            if on_difference is not None:
+                on_difference(found)
+    result.left.seal()
+    result.right.seal()
+    return result
+
+
+def _pairs(left: StoreTables, right: StoreTables) -> Iterator[tuple[Any, Any]]:
+    """Every row of either side, paired with the row of the same key on the other."""
+    yield from _merged(_flat(left.messages()), _flat(right.messages()), lambda row: row.id)
+    for container in sorted(left.containers() | right.containers()):
+        yield from _merged(left.marks(container), right.marks(container), lambda mark: mark.key)
+    for subscription in sorted(left.subscriptions_ahead() | right.subscriptions_ahead()):
+        yield from _merged(left.ahead(subscription), right.ahead(subscription), lambda row: row.id)
+
+
+_flat = chain.from_iterable
+
+
+def _merged(
+    left: Iterable[T], right: Iterable[T], key: Callable[[T], Any]
+) -> Iterator[tuple[T | None, T | None]]:
+    """Merge the rows of two sides, both ordered by key."""
+    lefts, rights = iter(left), iter(right)
+    one, other = next(lefts, None), next(rights, None)
+    while one is not None or other is not None:
+        if other is None or (one is not None and key(one) < key(other)):
+            yield one, None
+            one = next(lefts, None)
+        elif one is None or key(other) < key(one):
+            yield None, other
+            other = next(rights, None)
+        else:
+            yield one, other
+            one, other = next(lefts, None), next(rights, None)
+
+
+def _difference(left: Any, right: Any) -> Difference:
+    row = left or right
+    kind = "missing" if right is None else "extra" if left is None else "different"
+    columns: tuple[str, ...] = ()
+    if kind == "different":
+        columns = tuple(name for name in row._fields if getattr(left, name) != getattr(right, name))
+    return Difference(
+        kind,
+        _WHAT[type(row)],
+        row.container,
+        getattr(row, "id", None),
+        getattr(row, "client_id", None),
+        getattr(row, "sub_name", None),
+        row.priority if isinstance(row, MarkRow) else None,
+        columns,
+    )
+
+
+def _encoded(value: int | str | bytes | None) -> bytes:
+    """An encoding that is different for different values, and for different sequences of them."""
+    if value is None:
+        return b"N"
+    if isinstance(value, int):
+        return b"I%d;" % value
+    raw = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+    return b"%c%d:%b" % (b"S" if isinstance(value, str) else b"B", len(raw), raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """Result of a copy, with the comparison of both stores afterwards."""
+
+    messages: int
+    """Written now, without those of an interrupted copy."""
+    comparison: Comparison
+
+
+def copy(source: Configuration, target: Configuration, progress: Progress | None = None) -> Copied:
+    """Copy every row of a store to an empty database, or continue an interrupted copy.
+
+    Messages keep their IDs, bytes and prepared transactions, subscriptions their marks and their
+    acknowledgements ahead of marks; sequences continue after the source's. Then both stores are read again
+    and compared. Nothing may write to either store in the meantime.
+
+    :param progress: called with numbers of messages; each message counts twice, copied and compared
+    :raises StoresDiffer: the target has a message that the source does not have; no row was overwritten
+    :raises NotMaster: another process holds the lock of the target
+    """
+    with StoreTables(source) as origin, Target(target) as goal:
+        if origin.place == goal.place:
+            raise StoresDiffer(f"{origin.place} is both source and target; name two stores")
+        copied = _copy_messages(origin, goal, progress)
+        _copy_subscriptions(origin, goal)
+        return Copied(copied, compare_ends(origin, goal, progress))
+
+
+def _copy_messages(origin: StoreTables, goal: Target, progress: Progress | None) -> int:
+    copied, after = 0, -1
+    for page in origin.messages():
+        missing = _missing(goal, page, after)
+        goal.add(missing)
+        copied += len(missing)
+        after = page[-1].id
+        if progress is not None:
+            progress(len(page))
+    _missing(goal, [], after)
+    return copied
+
+
+def _missing(goal: Target, page: list[MessageRow], after: int) -> list[MessageRow]:
+    """The messages of a page that the target lacks; fails if it has others in this range of IDs."""
+    up_to = page[-1].id if page else _LAST_ID
+    there = goal.names(after, up_to, len(page) + 1)
+    names = {row.name for row in page}
+    for name in there:
+        if tuple(name) not in names:
+            raise StoresDiffer(
+                f"{goal.place} has a message with ID {name[0]} in {name[1]} that the source does not have;"
+                " copy into an empty database, or see jdbcstore audit"
+            )
+    found = {name[0] for name in there}
+    return [row for row in page if row.id not in found]
+
+
+def _copy_subscriptions(origin: StoreTables, goal: Target) -> None:
+    marks = [
+        mark for container in sorted(origin.containers()) for mark in _missing_marks(origin, goal, container)
+    ]
+    if any(0 < mark.priority < 10 for mark in marks):
+        goal.session.widen_acks_key()
+    with goal.transaction() as connection:
+        for mark in marks:
+            connection.execute(goal.rows.add_mark, **mark._asdict())
+        for subscription in sorted(origin.subscriptions_ahead()):
+            _copy_ahead(connection, origin, goal, subscription)
+        goal.reserve(connection, origin.reserved())
+
+
+def _missing_marks(origin: StoreTables, goal: Target, container: str) -> list[MarkRow]:
+    there = {mark.key for mark in goal.marks(container)}
+    return [mark for mark in origin.marks(container) if mark.key not in there]
+
+
+def _copy_ahead(
+    connection: Connection, origin: StoreTables, goal: Target, subscription: Subscription
+) -> None:
+    # A subscription's were written with its marks, all or none.
+    if next(goal.ahead(subscription), None) is not None:
+        return
+    add, rows = goal.rows.add_ahead, []
+    for row in origin.ahead(subscription):
+        rows.append(add.row(**row._asdict()))
+        if len(rows) == 1000:
+            connection.execute_many(add, rows)
+            rows = []
+    connection.execute_many(add, rows)
