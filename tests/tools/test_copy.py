@@ -168,7 +168,7 @@ def test_what_is_there_is_not_written_over(new: NewDatabase) -> None:
         store.queue("MINE").add_message(Message("mine"))
     before = rows(target)
 
-    with pytest.raises(StoresDiffer, match="queue://MINE that the source has not"):
+    with pytest.raises(StoresDiffer, match="queue://MINE that the source does not have"):
         transfer.copy(place(source), place(target))
 
     assert rows(target) == before
@@ -195,7 +195,7 @@ def test_what_the_target_cannot_hold_is_named(new: NewDatabase, monkeypatch: pyt
         id_ = store.queue("Q").add_message(Message(b"x" * 20_000)).sequence
     monkeypatch.setattr(target_adapter(), "max_message_size", lambda *_: 10_000)
 
-    with pytest.raises(InvalidMessage, match=f"the message with ID {id_} takes"):
+    with pytest.raises(InvalidMessage, match=f"the message with ID {id_} has"):
         transfer.copy(place(source), place(target))
 
 

@@ -118,12 +118,12 @@ def test_a_selector_chooses_and_damage_is_told_of(store: Store) -> None:
 CHILD = """
 import os, signal, sys
 import jdbcstore
-from jdbcstore.stores.jdbc import transaction
+from jdbcstore.stores.shared.transaction import BufferedTransaction
 import jdbcstore.tools.replay as module
 from tests.support.tools.replayed import AGAIN, past
 
 when, at, url = sys.argv[1:]
-module._PAGE, commit, calls = 10, transaction.JdbcTransaction.commit, []
+module._PAGE, commit, calls = 10, BufferedTransaction.commit, []
 
 def dying(self):
     calls.append(self)
@@ -134,7 +134,7 @@ def dying(self):
         os.kill(os.getpid(), signal.SIGKILL)
     return references
 
-transaction.JdbcTransaction.commit = dying
+BufferedTransaction.commit = dying
 module.replay(past(100), jdbcstore.open(url, cleanup_period=0.0), AGAIN)
 """
 
