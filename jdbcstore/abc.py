@@ -1,18 +1,24 @@
-"""The contract between a broker and its store.
+"""The contract between a message broker and its store.
 
-A :class:`Store` hands out one :class:`MessageStore` per queue, one :class:`TopicMessageStore` per
-topic, and transactions over any of them. Every implementation keeps every promise written here,
-and one conformance suite proves it of each.
+A :class:`Store` provides one :class:`MessageStore` per queue, one :class:`TopicMessageStore` per topic, and
+transactions over any of them. Every implementation keeps every promise made here; one contract test suite
+runs against all of them.
 
-**Durability.** When a blocking method returns, or a future completes, the change is committed.
-When it raises, nothing of the call was written, except for
-:class:`~jdbcstore.errors.OutcomeUnknown`, which says that this could not be found out.
+**Durability.** When a blocking method returns, or a future completes, the change is committed. When it
+raises, nothing was written; the only exception is :class:`~jdbcstore.errors.OutcomeUnknown`, after a commit
+whose outcome could not be determined.
 
-**Order.** Messages get their store sequence (the ID column) in the order in which they commit. A
-reader that has seen a sequence has seen every lower one that will ever be committed.
+**Ordering.** Messages get their sequence (the ID column) in the order in which they are committed: a reader
+that has seen a sequence has seen every lower one that will ever be committed.
 
-**Threads.** Every object here may be used from any number of threads. Futures complete on a thread
-of the store's; a callback on one must not block.
+**Threads.** Every object here may be used by any number of threads at once. Futures complete on a thread of
+the store; their callbacks must not block.
+
+**Units.** Durations are seconds; times of messages are epoch milliseconds, in names that end in ``_ms``.
+
+**Errors.** Every method may raise :class:`~jdbcstore.errors.StoreUnavailable` (nothing was written; retry),
+:class:`~jdbcstore.errors.StoreClosed`, and in a store with a lock :class:`~jdbcstore.errors.LockLost` (open
+it again). Docstrings name the others.
 """
 
 from __future__ import annotations
@@ -29,38 +35,38 @@ from jdbcstore.message.message import Message
 from jdbcstore.util.futures import StoreFuture
 
 Progress = Callable[[int], None]
-"""Called now and then with the number of messages done since the last call."""
+"""A callback that receives the number of messages processed since its last call."""
 
 
 class MessageReference(NamedTuple):
-    """Where a stored message is: its place in the store, and the name its producer gave it."""
+    """The identity of a stored message: its sequence in the store, and its producer's message id."""
 
     sequence: int
     message_id: MessageId
 
 
 Outcome = MessageReference | StoreError
-"""Of a message that was to be stored: where it is, or why it is not."""
+"""The result of storing one message: its reference, or the error."""
 
 Reference = Message | MessageReference | MessageId | int
-"""What names a stored message: the message itself, what adding it returned, its id, or its sequence."""
+"""A way to identify a stored message: itself, its reference, its message id, or its sequence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place between two messages in delivery order: the last sequence seen, one per priority.
+    """A position between two messages in delivery order: the last sequence seen.
 
-    One position where the destination is not prioritised, else ten (index = priority).
+    One number for a destination without priorities, otherwise ten, one per priority.
     """
 
     positions: tuple[int, ...]
 
 
 class Page(Sequence[Message]):
-    """Some messages in delivery order, and where the next page starts.
+    """Consecutive messages in delivery order, and the cursor from which the next page starts.
 
-    ``corrupt`` holds the rows between them that did not decode: they stay stored, and the page goes
-    on behind them. ``at_end`` says that nothing more was stored when the page was read.
+    ``corrupt`` has an error for each row among them that cannot be decoded; such rows stay stored and are
+    skipped. ``at_end`` is true if no more messages were stored when the page was read.
     """
 
     __slots__ = ("at_end", "corrupt", "cursor", "messages")
@@ -93,7 +99,7 @@ class Page(Sequence[Message]):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What a destination holds now. ``oldest_timestamp_ms`` is the JMS timestamp of its first message."""
+    """The size of a destination. ``oldest_timestamp_ms`` is the JMS timestamp of its first message."""
 
     message_count: int
     message_bytes: int
@@ -102,9 +108,9 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionInfo:
-    """A durable subscription. ``subscribed_destination`` is the pattern behind a wildcard subscription.
+    """A durable subscription. ``subscribed_destination`` is the pattern of a wildcard subscription.
 
-    An empty selector is none, as JMS has it; Oracle could not tell them apart.
+    An empty selector means none, as in JMS; Oracle cannot distinguish them.
     """
 
     client_id: str
@@ -119,20 +125,20 @@ class SubscriptionInfo:
 
 @runtime_checkable
 class Recoverable(Protocol):
-    """Whatever is read in pages: a queue, a topic, a durable subscription."""
+    """A source of messages that is read in pages: a queue, a topic, a durable subscription."""
 
     def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        """Up to ``limit`` unacknowledged messages in delivery order behind ``after``.
+        """Read up to ``limit`` unacknowledged messages in delivery order, after the cursor ``after``.
 
-        Delivery order is by sequence, or by priority (9 first) and then sequence where the
-        destination is prioritised. Recovering hides nothing: the same page comes again until its
-        messages are acknowledged. Messages of prepared XA transactions are left out.
+        Delivery order is by sequence, or by priority (9 first) and then sequence if the destination is
+        prioritized. Reading does not hide messages: the same page is returned until its messages are
+        acknowledged. Messages of prepared XA transactions are excluded.
         """
         ...
 
 
 def pages(source: Recoverable, limit: int = 500, after: Cursor | None = None) -> Iterator[Page]:
-    """Every page of ``source``, one at a time in bounded memory, up to the end as it then is."""
+    """Read ``source`` page by page in bounded memory, up to its end at that time."""
     while True:
         page = source.recover(limit, after)
         yield page
@@ -142,17 +148,21 @@ def pages(source: Recoverable, limit: int = 500, after: Cursor | None = None) ->
 
 
 class MessageWriter(Protocol):
-    """The writes that a destination takes, inside a transaction and outside."""
+    """The writes of a destination that are possible inside and outside of a transaction."""
 
     @property
     def destination(self) -> Destination: ...
 
     def acknowledge(self, *messages: Reference) -> None:
-        """Remove messages. One that is already gone is no error: acknowledging is idempotent."""
+        """Remove messages. Idempotent: a message that was already removed is not an error."""
         ...
 
     def update_message(self, message: Message) -> None:
-        """Store a message anew under its id, in its place; :class:`MessageNotFound` if it is gone."""
+        """Replace the stored message with the same id; its sequence stays.
+
+        :raises MessageNotFound: it was acknowledged
+        :raises InvalidMessage: it cannot be stored
+        """
         ...
 
 
@@ -161,30 +171,32 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
 
     @property
     def prioritized(self) -> bool:
-        """Whether messages are delivered by priority; fixed when the destination is first used."""
+        """Whether messages are delivered by priority; set when the destination is first used."""
         ...
 
     def add_message(self, message: Message) -> MessageReference:
-        """Store a message durably; the message gets an id, this destination and a timestamp if it has none.
+        """Store a message durably. It gets a message id, this destination and a timestamp if it has none.
 
-        With ``enable_audit``, a message id seen before is not stored again, and the reference has
+        With ``enable_audit``, a message whose id was seen before is not stored again, and the reference has
         the sequence -1.
 
-        :raises InvalidMessage: it cannot be stored (a name too long, beyond the packet limit)
-        :raises StoreUnavailable: the database does not answer
+        :raises InvalidMessage: it cannot be stored: a name is too long, the packet limit is exceeded
         """
         ...
 
     def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
-        """As :meth:`add_message`; blocks only while the store's queue of waiting work is full.
+        """As :meth:`add_message`, not waiting for the commit; blocks only while the store's queue is full.
 
-        The future, as that of every ``..._async``, can be cancelled until the write has begun. When its
-        ``cancel`` returns True, nothing was written, and nothing will be. A task may await it.
+        This future, like that of every ``..._async`` method, can be awaited, and cancelled until the write
+        has begun: if its ``cancel`` returns True, nothing was or will be written.
         """
         ...
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
-        """Store many messages, all or none, with consecutive sequences."""
+        """Store messages atomically, with consecutive sequences; the references are in their order.
+
+        :raises InvalidMessage: one of them cannot be stored, so none is
+        """
         ...
 
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
@@ -192,39 +204,45 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         ...
 
     def get_message(self, message: MessageId | int) -> Message:
-        """One message by its id or sequence; :class:`MessageNotFound` if it is not here."""
+        """Read one message by its message id or sequence.
+
+        :raises MessageNotFound: this destination does not have it
+        :raises CorruptMessage: it cannot be decoded
+        """
         ...
 
     def message_count(self) -> int:
-        """How many messages a consumer could still get."""
+        """The number of messages that a consumer could still receive."""
         ...
 
-    def statistics(self) -> Statistics: ...
+    def statistics(self) -> Statistics:
+        """The number and size of the messages stored now."""
+        ...
 
     def remove_all_messages(self, progress: Progress | None = None) -> int:
-        """Purge: remove every message, in bounded transactions; subscriptions stay. Returns how many.
+        """Purge the destination, in transactions of limited size; returns the number of messages removed.
 
-        Messages added meanwhile stay.
+        Messages added in the meantime and durable subscriptions stay.
         """
         ...
 
     def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        """Messages whose expiration has passed, by sequence, for a broker that handles them itself."""
+        """Read expired messages by sequence, for a broker that handles expiry itself."""
         ...
 
     def remove_expired(self, progress: Progress | None = None) -> int:
-        """Remove messages whose expiration has passed, in bounded transactions. Returns how many."""
+        """Remove expired messages, in transactions of limited size; returns their number."""
         ...
 
 
 class DurableSubscription(Recoverable, Protocol):
-    """One durable subscription's view of its topic; acknowledges like a queue, in any order."""
+    """The messages of a topic for one durable subscription."""
 
     @property
     def info(self) -> SubscriptionInfo: ...
 
     def acknowledge(self, *messages: Reference) -> None:
-        """This subscription has consumed the messages; idempotent, in any order."""
+        """Mark messages as consumed by this subscription. Idempotent, in any order."""
         ...
 
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
@@ -232,14 +250,14 @@ class DurableSubscription(Recoverable, Protocol):
         ...
 
     def message_count(self) -> int:
-        """How many messages this subscription has not acknowledged; its selector is not applied."""
+        """The number of messages not acknowledged by this subscription; its selector is not applied."""
         ...
 
 
 class TopicMessageStore(MessageStore, Protocol):
     """The messages of one topic, and its durable subscriptions.
 
-    ``recover`` shows every stored message; ``acknowledge`` removes one for all subscriptions.
+    ``recover`` reads every stored message, and ``acknowledge`` removes a message for all subscriptions.
     Messages that every subscription has acknowledged are removed by :meth:`Store.cleanup`.
     """
 
@@ -252,44 +270,59 @@ class TopicMessageStore(MessageStore, Protocol):
         retroactive: bool = False,
         subscribed_destination: Destination | None = None,
     ) -> DurableSubscription:
-        """Create a durable subscription, or take up the existing one where it was left.
+        """Create a durable subscription, or resume the existing one where it was left.
 
-        A new one starts behind the last message stored, or with ``retroactive`` at the first one
-        still stored. The selector is stored, not applied: that is the broker's part.
+        A new one starts after the last stored message, or if ``retroactive`` at the first message still
+        stored. The selector is only stored; applying it is up to the broker.
 
         :raises SubscriptionExists: it exists with another selector or destination
+        :raises InvalidSubscription: the tables cannot hold a name or the selector
         """
         ...
 
     def subscription(self, client_id: str, subscription_name: str) -> DurableSubscription:
-        """The existing subscription; :class:`SubscriptionNotFound` if there is none."""
+        """The existing subscription.
+
+        :raises SubscriptionNotFound: there is none of these names
+        """
         ...
 
-    def subscriptions(self) -> list[SubscriptionInfo]: ...
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        """Every durable subscription of this topic."""
+        ...
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> None:
-        """Delete the subscription and its acknowledgements; :class:`SubscriptionNotFound` if absent."""
+        """Delete the subscription and its acknowledgements.
+
+        :raises SubscriptionNotFound: there is none of these names
+        """
         ...
 
 
 class TransactionalStore(MessageWriter, Protocol):
-    """A destination inside a transaction: writes are kept until the commit and checked as they come."""
+    """A destination inside a transaction: writes are validated at once, and kept until the commit."""
 
     def add_message(self, message: Message) -> None:
-        """Store this message when the transaction commits; its sequence is given then."""
+        """Store the message when the transaction commits, which sets its sequence.
+
+        :raises InvalidMessage: it cannot be stored
+        """
         ...
 
 
 class TransactionalTopic(TransactionalStore, Protocol):
+    """A topic inside a transaction."""
+
     def acknowledge_subscription(self, client_id: str, subscription_name: str, *messages: Reference) -> None:
         """As :meth:`DurableSubscription.acknowledge`, when the transaction commits."""
         ...
 
 
 class Transaction(Protocol):
-    """A local transaction over any number of destinations: all of it commits, or nothing.
+    """A local transaction over any number of destinations, committed atomically.
 
-    As a context manager it commits at the end of the block, and rolls back when the block raises.
+    As a context manager it commits at the end of the block, and rolls back if the block raises. Once it has
+    ended, every method raises :class:`~jdbcstore.errors.TransactionError`.
     """
 
     def queue(self, name: str | Destination) -> TransactionalStore: ...
@@ -297,15 +330,15 @@ class Transaction(Protocol):
     def topic(self, name: str | Destination) -> TransactionalTopic: ...
 
     def commit(self) -> list[MessageReference]:
-        """Write everything in one database transaction; the added messages' references, in order."""
+        """Write everything in one database transaction; returns the added messages' references, in order."""
         ...
 
     def commit_async(self) -> StoreFuture[list[MessageReference]]:
-        """As :meth:`commit`, without waiting."""
+        """As :meth:`commit`, without waiting for it."""
         ...
 
     def rollback(self) -> None:
-        """Drop everything."""
+        """Discard all writes of the transaction."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -320,75 +353,75 @@ class Transaction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PreparedWrites:
-    """What a prepared XA transaction does in one place: to a destination, or for one subscription of it."""
+    """The writes of a prepared XA transaction to one destination, or for one durable subscription of it."""
 
     destination: Destination
     added: int = 0
-    """Messages that its commit adds."""
+    """Number of messages that the commit adds."""
     acknowledged: int = 0
-    """Messages that its commit acknowledges."""
+    """Number of messages that the commit acknowledges."""
     client_id: str | None = None
     subscription_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedTransaction:
-    """An XA transaction that is in doubt: prepared, and neither committed nor rolled back."""
+    """An XA transaction in doubt: prepared, but neither committed nor rolled back."""
 
     xid: XATransactionId
     writes: tuple[PreparedWrites, ...]
 
 
 class XATransaction(Transaction, Protocol):
-    """A branch of a distributed transaction that is not prepared yet; its messages carry its id.
+    """A branch of a distributed transaction, not prepared yet; its messages carry the branch's id.
 
-    Its ``commit`` is JTA's in one phase. It takes no ``update_message``, and on a topic no
-    ``acknowledge`` for all subscriptions: these are a :class:`TransactionError`.
+    ``commit`` is JTA's one-phase commit. ``update_message``, and on a topic ``acknowledge`` for all
+    subscriptions, raise :class:`~jdbcstore.errors.TransactionError`.
     """
 
     @property
     def xid(self) -> XATransactionId: ...
 
     def prepare(self) -> bool:
-        """The first phase: keep everything durably, and hide it until its outcome is known.
+        """Phase one: store the writes durably, hidden until the transaction is committed or rolled back.
 
-        Messages added are not seen; those acknowledged are not seen either, by nobody or by none of
-        the subscription's consumers. The outcome is for :attr:`Store.xa`. False, JTA's XA_RDONLY:
-        there was nothing to keep, and the transaction is over. When it raises, too.
+        Neither added nor acknowledged messages are visible until then; messages acknowledged for a durable
+        subscription are hidden from that subscription only. Complete the transaction with :attr:`Store.xa`.
+        False is JTA's XA_RDONLY: there was nothing to write. Then, or if this raises, the branch has ended.
 
-        :raises TransactionError: a branch of this id is prepared already
+        :raises TransactionError: a branch with this id is already prepared
         """
         ...
 
 
 class XAResource(Protocol):
-    """The part of a store in distributed transactions, under JTA's names.
+    """A store as a resource manager of distributed transactions, with JTA's names.
 
-    Prepared transactions are durable as messages are, and belong to nobody: any process may decide
-    one, also of those that an ActiveMQ left in the tables. Until then nothing else touches what they
-    hold: pages, counts, purges, expiry, cleanup and acknowledgements leave it out.
+    Prepared transactions are as durable as messages, and not bound to a process: any may complete one, also
+    one that ActiveMQ left in the tables. Until then their messages are excluded from pages, counts, purges,
+    expiry, cleanup and acknowledgements.
     """
 
     def start(self, xid: XATransactionId) -> XATransaction:
-        """Begin a branch. Nothing is written before it is prepared or committed.
+        """Begin a branch. Nothing is written until it is prepared or committed.
 
-        :raises TransactionError: no column can hold this id
+        :raises TransactionError: the tables cannot hold this id
         """
         ...
 
     def recover(self) -> list[PreparedTransaction]:
-        """Every transaction that is prepared, in the order of their ids."""
+        """Every prepared transaction, sorted by id."""
         ...
 
     def commit(self, xid: XATransactionId) -> None:
-        """The second phase: do it all at once. Messages added get new sequences, behind all others.
+        """Phase two: commit atomically. Added messages get new sequences, after all others.
 
         :raises TransactionNotFound: it is not prepared
         """
         ...
 
     def rollback(self, xid: XATransactionId) -> None:
-        """Drop what was added, and give back what was acknowledged, in its place.
+        """Discard the added messages, and restore the acknowledged ones at their position.
 
         :raises TransactionNotFound: it is not prepared
         """
@@ -396,69 +429,78 @@ class XAResource(Protocol):
 
 
 class Store(Protocol):
-    """Where a broker keeps its messages. A context manager that closes at the end of the block."""
+    """The durable storage of a broker's messages. A context manager that closes at the end of the block."""
 
     def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> MessageStore:
-        """The queue of this name; it need not exist yet.
+        """The queue of this name, which is created by its first message.
 
-        ``prioritized`` says whether messages are delivered by priority; without it, as the stored
-        rows show, and else by sequence. It can be said only when the destination is first used.
+        ``prioritized`` selects delivery by priority; by default the stored rows decide, and without any,
+        delivery is by sequence.
+
+        :raises InvalidDestination: the tables cannot hold the name
+        :raises SchemaError: the destination is already used with other ``prioritized``
         """
         ...
 
-    def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> TopicMessageStore: ...
+    def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> TopicMessageStore:
+        """The topic of this name, as :meth:`queue`."""
+        ...
 
-    def transaction(self) -> Transaction: ...
+    def transaction(self) -> Transaction:
+        """Begin a local transaction. Nothing is written until it is committed."""
+        ...
 
     @property
     def commits_in_order(self) -> bool:
-        """Whether what is handed over behind a transaction's ``commit_async`` is written behind it."""
+        """Whether writes submitted after a transaction's ``commit_async`` are committed after it."""
         ...
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
-        """Store messages, each in its own destination and by itself, in their order; does not wait.
+        """Store messages in their order, each in its own destination, without waiting for the commit.
 
-        They share commits, as those of many :meth:`MessageStore.add_message_async` do, at the cost of one.
-        One that is refused fails alone, and what was handed over later does not overtake the others: the
-        result has its error in its place. The future itself fails where the same befell all of them.
+        The messages share commits, like those of many :meth:`MessageStore.add_message_async`, at the cost of
+        one call. They are not atomic: a rejected message has its error in the result and the others are
+        stored, still before any later write. The future itself fails only if all fail with the same error.
         """
         ...
 
     @property
-    def xa(self) -> XAResource: ...
+    def xa(self) -> XAResource:
+        """The XA transactions of this store."""
+        ...
 
     def destinations(self) -> list[Destination]:
         """Every destination with a message or a durable subscription, sorted by qualified name."""
         ...
 
     def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
-        """Remove its messages, and for a topic its subscriptions. Returns how many messages went.
+        """Remove its messages, and the subscriptions of a topic; returns the number of messages removed.
 
-        What a prepared transaction holds stays, and so does a subscription for which it acknowledges.
+        Messages of prepared transactions stay, and so do subscriptions for which these acknowledge.
         """
         ...
 
     def last_sequence(self) -> int:
-        """The highest sequence given so far, 0 if none (ActiveMQ's last broker sequence id)."""
+        """The highest sequence assigned so far, 0 if none (ActiveMQ's last broker sequence id)."""
         ...
 
     def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
-        """The highest producer sequence stored of this producer, for brokers that resume one."""
+        """The highest stored sequence of this producer, for a broker that resumes it; None if none."""
         ...
 
     def cleanup(self, progress: Progress | None = None) -> int:
-        """Remove topic messages that every durable subscription has acknowledged. Returns how many.
+        """Remove topic messages that every durable subscription has acknowledged; returns their number.
 
-        All priorities in one run, in bounded transactions between which other writers go on;
-        a run that was interrupted is taken up by the next. Topics without a subscription are left.
+        One run covers all priorities, in transactions of limited size between which other writers proceed;
+        the next run continues an interrupted one. Topics without a durable subscription are skipped.
         """
         ...
 
     def close(self, timeout: float | None = None) -> None:
-        """Write what is waiting, then close. No operation is accepted any more.
+        """Write all pending operations, then close. New operations are refused from now on.
 
-        :raises StoreClosed: after ``timeout`` seconds; ``unwritten`` says how many operations were
-            given up, and their futures have failed
+        :raises StoreClosed: ``timeout`` seconds were not enough; ``unwritten`` is the number of operations
+            that were cancelled, whose futures have failed
         """
         ...
 

@@ -1,42 +1,42 @@
-"""Every error this library raises.
+"""The errors of this library, all derived from :class:`StoreError`.
 
 ::
 
     StoreError
-    ├── ConfigurationError          a URL, option or name that cannot work
+    ├── ConfigurationError          a URL, option or name that is not valid
     │   ├── UnknownDatabase         no adapter for the URL's scheme
     │   └── MissingDriver           the adapter's driver is not installed
-    ├── SchemaError                 tables absent, or not ActiveMQ's
-    ├── StoreUnavailable            the database does not answer: try again
-    │   ├── AuthenticationFailed    it answered, and refused the login
-    │   ├── OutcomeUnknown          the connection died in a commit and could not be asked again
-    │   ├── JournalFailed           the journal cannot be written: open the store anew
-    │   └── JournalInUse            another process has the journal's directory
-    ├── JournalPending              a journal holds what the database has not: open them together
+    ├── SchemaError                 tables are missing, or are not ActiveMQ's
+    ├── StoreUnavailable            the database does not answer: retry
+    │   ├── AuthenticationFailed    the database refused the login
+    │   ├── OutcomeUnknown          the connection was lost during a commit: check before retrying
+    │   ├── JournalFailed           the journal cannot be written: open the store again
+    │   └── JournalInUse            another process has locked the journal's directory
+    ├── JournalPending              a journal has messages that the database does not have: open both
     ├── CorruptJournal              the journal is damaged before its end
-    ├── StoreClosed                 the store was closed before, or while, this was asked
-    ├── NotMaster                   another holds the lock, and is waited for no longer
-    ├── LockLost                    the lock went to another, and this store writes no more
-    ├── ReplySuppressed             close the client's connection, and answer nothing
-    ├── InvalidMessage              this message cannot be stored as it is
-    │   └── MessageTooLarge         beyond what the database takes in one row
-    ├── InvalidDestination          not a destination name
-    ├── InvalidSelector             not a JMS selector
+    ├── StoreClosed                 the store was closed before or during the operation
+    ├── NotMaster                   another process holds the lock, and the wait for it has ended
+    ├── LockLost                    another process has the lock now, and this store cannot write any more
+    ├── ReplySuppressed             the broker is stopping: close the connection without a reply
+    ├── InvalidMessage              this message cannot be stored
+    │   └── MessageTooLarge         it exceeds what the database accepts in a row
+    ├── InvalidDestination          not a valid destination name
+    ├── InvalidSelector             not a valid JMS selector
     ├── InvalidSubscription         a client id, name or selector that the tables cannot hold
-    ├── CorruptMessage              a MSG column that does not decode
-    │   └── BodyInJournal           the message itself is in the files of a journal
-    ├── TransactionError            a transaction that has ended, or cannot be done in this way
+    ├── CorruptMessage              a MSG column that cannot be decoded
+    │   └── BodyInJournal           the body is in the files of a journal
+    ├── TransactionError            the transaction has ended, or does not support the operation
     │   └── TransactionNotFound     no such XA transaction is prepared
-    ├── ProtocolError               what a client of the broker sent is not of its protocol
-    ├── NotAuthorized               this user may not do this, or the login is wrong
-    ├── DestinationFull             there is no room for a message, and it is not waited for
-    ├── SpillFailed                 a temporary file for messages that wait in a broker
+    ├── ProtocolError               a client of the broker violated its protocol
+    ├── NotAuthorized               a wrong login, or the user lacks the permission
+    ├── DestinationFull             no room for a message, and the sender does not wait for it
+    ├── SpillFailed                 a temporary file of pending messages cannot be written or read
     ├── MessageNotFound
     ├── SubscriptionNotFound
     ├── SubscriptionExists          same name, other selector or destination
-    ├── SubscriptionInUse           somebody consumes the durable subscription
-    ├── StoresDiffer                what was to be copied or restored does not fit to what is there
-    └── QueryFailed                 Spark refused a query, or could not answer it
+    ├── SubscriptionInUse           the durable subscription has an active consumer
+    ├── StoresDiffer                the target of a copy or restore has other content
+    └── QueryFailed                 Spark rejected or failed a query
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from difflib import get_close_matches
 
 
 class StoreError(Exception):
-    """Base of all errors of this library; a driver's own error is its ``__cause__``."""
+    """Base class of all errors of this library. The driver's error, if any, is the ``__cause__``."""
 
 
 class ConfigurationError(StoreError, ValueError):
-    """An option, URL or name that cannot work, found before anything is written.
+    """An option, URL or name that is not valid; raised before anything is written.
 
-    ``option`` names the option where one is to blame, ``place`` is where it was given: a line of a
-    file, an environment variable.
+    ``option`` is the name of the option, if it is about one; ``place`` says where the option was set: a line
+    of a file, an environment variable.
     """
 
     def __init__(self, message: str, *, option: str | None = None, place: str | None = None) -> None:
@@ -66,7 +66,7 @@ class ConfigurationError(StoreError, ValueError):
 
 
 _LISTED = 6
-"""Databases that an error lists: those that have servers and drivers today."""
+"""The number of databases that the error lists: those with servers and drivers today."""
 
 
 class UnknownDatabase(ConfigurationError):
@@ -79,8 +79,8 @@ class UnknownDatabase(ConfigurationError):
         super().__init__(
             f"no adapter for database {scheme!r}; {f'did you mean {near[0]}? ' if near else ''}"
             f"use one of {', '.join(known[:_LISTED])} or another that jdbcstore doctor lists, in a SQLAlchemy"
-            " URL (postgresql://user@host/db) or a JDBC URL (jdbc:postgresql://host/db); for a database that"
-            " has no adapter, set the option adapter to default, blob, bytes or image",
+            " URL (postgresql://user@host/db) or a JDBC URL (jdbc:postgresql://host/db); for a database"
+            " without an adapter, set the option adapter to default, blob, bytes or image",
             option="url",
         )
 
@@ -97,7 +97,7 @@ class MissingDriver(ConfigurationError):
 
 
 class SchemaError(StoreError):
-    """The tables are absent, or are not the ones this store can use."""
+    """The tables are missing, or this store cannot use them. ``found`` and ``expected`` differ."""
 
     def __init__(self, message: str, *, found: str | None = None, expected: str | None = None) -> None:
         self.found = found
@@ -106,7 +106,7 @@ class SchemaError(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The database does not answer; nothing of this operation was written. Try again later."""
+    """The database does not answer. Nothing was written; retry the operation later."""
 
 
 class AuthenticationFailed(StoreUnavailable):
@@ -114,22 +114,22 @@ class AuthenticationFailed(StoreUnavailable):
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """The connection died during a commit and the database could not be asked afterwards.
+    """The connection was lost during a commit, and the database could not be asked for the outcome.
 
-    The write either happened completely or not at all. Adding the same message again may
-    store it twice; acknowledging again is harmless.
+    The write took effect completely or not at all. Adding the same message again may store it twice;
+    acknowledging again is harmless.
     """
 
     def __init__(
         self,
-        message: str = "the connection died during a commit, and the database could not be asked since;"
-        " it was written completely or not at all: look before adding it again",
+        message: str = "the connection was lost during a commit, and the database could not be asked for"
+        " the outcome: all or nothing was written; check before adding it again",
     ) -> None:
         super().__init__(message)
 
 
 class StoreClosed(StoreError):
-    """The store is closed. ``unwritten`` counts the operations that a close gave up on."""
+    """The store is closed. ``unwritten`` counts the operations that a close with a timeout cancelled."""
 
     def __init__(self, message: str = "the store is closed; open it again", *, unwritten: int = 0) -> None:
         self.unwritten = unwritten
@@ -137,7 +137,7 @@ class StoreClosed(StoreError):
 
 
 class NotMaster(StoreError):
-    """Another broker or store holds the lock. ``holder`` is who, where the lock says so."""
+    """Another broker or store holds the lock. ``holder`` is its name, where the lock stores one."""
 
     def __init__(self, message: str, *, holder: str | None = None) -> None:
         self.holder = holder
@@ -145,25 +145,25 @@ class NotMaster(StoreError):
 
 
 class LockLost(StoreError):
-    """This store is not the master any more, and nothing of this operation was written.
+    """This store is no longer the master, and nothing of this operation was written.
 
-    Open the store again: that waits until it may be the master. Only when ``in_doubt`` may this
-    operation have been written before: look for it.
+    Open the store again to wait for the lock. Only if ``in_doubt`` is true, the operation may have been
+    written before the lock was lost: check for it.
     """
 
     def __init__(self, message: str, *, in_doubt: bool = False, refused: bool = False) -> None:
         self.in_doubt = in_doubt
         self.refused = refused
-        """Whether the database said so, which then takes nothing more of this store."""
-        doubt = "; it went while this was being written: look for it" if in_doubt else ""
+        """Whether the database refused the write; it then accepts no further write of this store."""
+        doubt = "; it was lost during this write: check whether it was written" if in_doubt else ""
         super().__init__(message + doubt)
 
 
 class ReplySuppressed(StoreError):
-    """The broker, or its connectors, are being stopped because of the error that is the ``__cause__``.
+    """The broker or its connectors are stopping because of the error that is the ``__cause__``.
 
-    Whoever asked gets no answer, not even that it failed: its connection is closed, and it comes back to
-    the broker that then is the master. What it asked for may have been done if that error says so.
+    The client gets no reply, not even an error: its connection is closed, so that it reconnects to the next
+    master. Its request may have been executed if the cause says so.
     """
 
 
@@ -172,21 +172,21 @@ class InvalidMessage(StoreError, ValueError):
 
 
 class MessageTooLarge(InvalidMessage):
-    """The encoded message is beyond what the database accepts."""
+    """The encoded message exceeds what the database accepts. ``limit`` is None if that is not known."""
 
     def __init__(self, size: int, limit: int | None, advice: str) -> None:
         self.size = size
         self.limit = limit
-        at_most = "" if limit is None else f", and the database takes at most {limit}"
+        at_most = "" if limit is None else f", and the database accepts at most {limit}"
         super().__init__(f"the message takes {size} bytes{at_most}; {advice}")
 
 
 class InvalidDestination(StoreError, ValueError):
-    """Not a destination name that ActiveMQ's tables can hold."""
+    """A destination name that ActiveMQ's tables cannot hold."""
 
 
 class InvalidSelector(StoreError, ValueError):
-    """Not a JMS selector. ``position`` is where it stops making sense, counted from 0; None if all of it."""
+    """Not a valid JMS selector. ``position`` is the offset of the error, from 0; None if it has none."""
 
     def __init__(self, selector: str, reason: str, *, position: int | None = None) -> None:
         self.selector = selector
@@ -198,9 +198,9 @@ class InvalidSelector(StoreError, ValueError):
 
 
 class ProtocolError(StoreError):
-    """What a client sent to the broker is not of its protocol, or beyond its limits.
+    """A client of the broker violated its protocol or exceeded a limit.
 
-    ``fatal``: nothing that follows can be understood, or trusted, and the connection is closed.
+    If ``fatal``, nothing that follows on the connection can be parsed or trusted, and it is closed.
     """
 
     def __init__(self, message: str, *, fatal: bool = False) -> None:
@@ -209,82 +209,84 @@ class ProtocolError(StoreError):
 
 
 class NotAuthorized(StoreError):
-    """The login is wrong, or the user may not do what was asked."""
+    """The login is wrong, or the user does not have the permission."""
 
 
 class DestinationFull(StoreError):
-    """A destination, or the broker, has no room for a message, and is not to wait until there is."""
+    """A destination, or the broker, has no room for a message, and is configured not to wait for it."""
 
 
 class SpillFailed(StoreError):
-    """A temporary file for messages that wait for consumers cannot be written, or not be read back."""
+    """A temporary file of pending messages in ``folder`` cannot be written or read."""
 
     def __init__(self, folder: str, what: str) -> None:
         self.folder = folder
         super().__init__(
-            f"a temporary file in {folder} for messages that wait for consumers {what}; make room there, or"
-            " name another folder: tmp_data_directory"
+            f"a temporary file of pending messages in {folder} {what}; free space there, or set"
+            " tmp_data_directory to another folder"
         )
 
 
 class JournalFailed(StoreUnavailable):
-    """The journal's files cannot be written any more; what was acknowledged is in them or in the database.
+    """The journal's files cannot be written any more. All that was confirmed is in them or in the database.
 
-    After a failed sync nobody knows what the disk holds, so nothing is tried again: open the store anew.
+    After a failed sync the content of the disk is unknown, so nothing is retried: open the store again.
     """
 
 
 class CorruptJournal(StoreError):
-    """A file of the journal is damaged or gone, where there are records that were acknowledged.
+    """A file of the journal is damaged or missing where it has confirmed records. Nothing was changed.
 
-    ``segment`` is its number and ``offset`` the place in it. Nothing was changed.
+    ``segment`` is the number of the file and ``offset`` the position in it.
     """
 
     def __init__(self, reason: str, *, segment: int, offset: int = 0) -> None:
         self.segment = segment
         self.offset = offset
         super().__init__(
-            f"the journal is damaged in segment {segment} at {offset}: {reason}; look at it with"
-            " jdbcstore journal check, and save what can be saved with jdbcstore journal repair"
+            f"the journal is damaged in segment {segment} at {offset}: {reason}; inspect it with"
+            " jdbcstore journal check, and recover what is readable with jdbcstore journal repair"
         )
 
 
 class JournalPending(StoreError):
-    """A journal holds what is not in the database yet: open the store with that journal, or not at all.
+    """A journal has messages that are not in the database yet: the store must be opened with that journal.
 
-    ``journal`` is its number, as it stands in its files.
+    ``journal`` is its number, as stored in its files.
     """
 
     def __init__(self, journal: int, place: str, *, directory: str | None = None) -> None:
         self.journal = journal
         self.directory = directory
-        """The one that is named, and has another journal or none; None if none is named."""
+        """The configured directory, which has another journal or none; None if none is configured."""
         advice = (
             "use the configuration that names the journal's directory, with use_journal=false"
-            " if there is to be none from then on, or run jdbcstore journal replay with it"
+            " to stop using the journal, or run jdbcstore journal replay with it"
         )
         if directory is not None:
             advice = (
-                f"its files are not in {directory}: put them back there, or name the directory that has them;"
-                " if they are lost, ignore_missing_journalfiles=true goes on without what was in them"
+                f"its files are not in {directory}: move them there, or configure the right directory;"
+                " if they are lost, ignore_missing_journalfiles=true opens the store without their messages"
             )
         super().__init__(
-            f"the journal number {journal} has messages that are not in {place} yet, and nothing else may"
+            f"the journal number {journal} has messages that are not in {place} yet, and only it may"
             f" write there; {advice}"
         )
 
 
-IN_JOURNAL = "a journal may have messages that are not in this database yet, and are not shown"
-"""What somebody who only reads is told where a :class:`JournalPending` keeps others out."""
+IN_JOURNAL = "a journal may have messages that are not in this database yet; they are not shown"
+"""The warning for a reader, in the case in which a writer gets :class:`JournalPending`."""
 
 
 class JournalInUse(StoreUnavailable):
-    """Another process has the directory of the journal. ``directory`` is which."""
+    """Another process has locked the journal's directory, ``directory``."""
 
     def __init__(self, directory: str, holder: str | None = None) -> None:
         self.directory = directory
         who = holder or "another process"
-        super().__init__(f"{who} has the journal in {directory}; stop it, or name another directory")
+        super().__init__(
+            f"{who} has the journal in {directory} open; stop it, or configure another directory"
+        )
 
 
 class InvalidSubscription(StoreError, ValueError):
@@ -292,9 +294,9 @@ class InvalidSubscription(StoreError, ValueError):
 
 
 class CorruptMessage(StoreError, ValueError):
-    """A MSG column that cannot be decoded. The row is untouched and its bytes are in ``blob``.
+    """A MSG column that cannot be decoded. The row is unchanged, and ``blob`` has its bytes.
 
-    ``sequence`` (the ID column) and ``container`` name the row where they are known.
+    ``sequence`` (the ID column) and ``container`` identify the row, where they are known.
     """
 
     def __init__(
@@ -316,9 +318,9 @@ class CorruptMessage(StoreError, ValueError):
 
 
 class BodyInJournal(CorruptMessage):
-    """The row refers to a message that is in the files of a journal (``use_quick_journal``).
+    """The row refers to a message in the files of a journal (``use_quick_journal``).
 
-    ``journal`` is its number, as it stands in its files. Nothing is lost while those are there.
+    ``journal`` is its number, as stored in its files. Nothing is lost while these exist.
     """
 
     def __init__(
@@ -334,13 +336,13 @@ class BodyInJournal(CorruptMessage):
         super().__init__(reason, blob=blob, sequence=sequence, container=container)
 
     _advice = (
-        "open the store with the configuration that names the journal's directory; when it is closed, the"
-        " database has the message"
+        "open the store with the configuration that names the journal's directory, and close it; the"
+        " database then has the message"
     )
 
 
 class MessageNotFound(StoreError, LookupError):
-    """No such message in this destination; it may have been acknowledged meanwhile."""
+    """No such message in this destination; another consumer may have acknowledged it."""
 
 
 class SubscriptionNotFound(StoreError, LookupError):
@@ -352,20 +354,20 @@ class SubscriptionExists(StoreError):
 
 
 class SubscriptionInUse(StoreError):
-    """A durable subscription has one consumer at a time, and is not deleted while it has one."""
+    """The durable subscription has an active consumer: it can have one at a time, and is not deleted then."""
 
 
 class TransactionError(StoreError):
-    """The transaction has ended, or what is asked of it cannot be done in this way."""
+    """The transaction has ended, or does not support the operation."""
 
 
 class TransactionNotFound(TransactionError, LookupError):
-    """No such XA transaction is prepared: it was decided before, or it never was (XAER_NOTA)."""
+    """No such XA transaction is prepared: it was completed before, or never existed (XAER_NOTA)."""
 
 
 class StoresDiffer(StoreError):
-    """A store, or an archive, has something else than what was to be put there; nothing was written over."""
+    """The target of a copy or restore already has other content, which was not overwritten."""
 
 
 class QueryFailed(StoreError):
-    """Spark refused a query, or could not answer it; Spark's own error is its ``__cause__``."""
+    """Spark rejected or failed a query; Spark's own error is the ``__cause__``."""

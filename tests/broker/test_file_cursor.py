@@ -255,8 +255,8 @@ def test_a_full_disk_is_told_once_and_loses_nothing(tmp_path: Path, caplog: pyte
     [record] = caplog.records
     assert record.levelno == logging.ERROR
     assert "HERE waits in memory" in record.message
-    assert f"{tmp_path} for messages that wait for consumers cannot be written" in record.message
-    assert "make room there" in record.message
+    assert f"of pending messages in {tmp_path} cannot be written" in record.message
+    assert "free space there" in record.message
 
     assert not cursor.is_full  # the disk has room again
     assert [one.sequence for one in drained(cursor)] == [*range(400)]
