@@ -117,7 +117,7 @@ def open(  # noqa: A001
     *,
     clock: Clock | None = None,
     lock_timeout: float | None = None,
-    give_up: threading.Event | None = None,
+    cancel: threading.Event | None = None,
     progress: _Progress | None = None,
     **options: Any,
 ) -> Store:
@@ -127,15 +127,15 @@ def open(  # noqa: A001
     they are absent, unless ``create_tables_on_startup`` is false. ``memory:`` opens a
     :class:`MemoryStore`. An option given here wins over that of ``config`` or of the configuration.
 
-    A configuration with a locker opens a store once it is the master, for which it waits at most
-    ``lock_timeout`` seconds, or as long as it takes, and not once ``give_up`` is set. ``progress`` hears of
-    the records that are read of a journal: how many more, each time.
+    A configuration with a locker opens the store as master: it waits for the lock up to ``lock_timeout``
+    seconds, by default without limit, and stops waiting when the event ``cancel`` is set. ``progress`` is
+    called with the number of further records read while a journal is recovered.
 
     :raises ConfigurationError: the URL or an option cannot work
     :raises StoreUnavailable: the database does not answer
     :raises SchemaError: the tables are absent, or are not ActiveMQ's
-    :raises NotMaster: another holds the lock, and is waited for no longer
-    :raises StoreClosed: another held it when the wait was given up
+    :raises NotMaster: another process still holds the lock after ``lock_timeout``
+    :raises StoreClosed: the wait for the lock was cancelled
     """
     from dataclasses import replace
 
@@ -144,9 +144,7 @@ def open(  # noqa: A001
 
     if isinstance(where, Configuration):
         where = replace(where, store=(config or where.store).replace(**options))
-        return Opening(
-            where, clock=clock, lock_timeout=lock_timeout, give_up=give_up, progress=progress
-        ).open()
+        return Opening(where, clock=clock, lock_timeout=lock_timeout, cancel=cancel, progress=progress).open()
     config = (config or StoreConfig()).replace(**options)
     if where == MEMORY:
         from jdbcstore.stores.memory import MemoryStore

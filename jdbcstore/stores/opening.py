@@ -40,14 +40,14 @@ class Opening:
         clock: Clock | None = None,
         read_only: bool = False,
         lock_timeout: float | None = None,
-        give_up: threading.Event | None = None,
+        cancel: threading.Event | None = None,
         progress: Progress | None = None,
     ) -> None:
         self._configuration = configuration
         self._clock = clock
         self._read_only = read_only
         self._lock_timeout = lock_timeout
-        self._give_up = give_up
+        self._cancel = cancel
         self._tenancies = Tenancies()
         self._progress = progress
 
@@ -129,7 +129,7 @@ class Opening:
             read_only=self._read_only,
             journaled=journaled,
             lock_timeout=self._lock_timeout,
-            give_up=self._give_up,
+            cancel=self._cancel,
         )
 
     def _open_several(self) -> FilteredStore:

@@ -96,7 +96,7 @@ class Opening:
                         self._configuration,
                         clock=self._clock,
                         lock_timeout=lock_timeout,
-                        give_up=self._cancel,
+                        cancel=self._cancel,
                         progress=progress,
                     )
             except BaseException as error:

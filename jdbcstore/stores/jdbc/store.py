@@ -47,7 +47,7 @@ class JdbcStore:
 
     Several processes may write to a set of tables: sequences commit in order all the same. With a ``locker``,
     opening waits until this store is the master, for ``lock_timeout`` seconds if that is given, or until
-    ``give_up`` is set, and no write passes once another is: each is then :class:`LockLost`. Without, nothing
+    ``cancel`` is set, and no write passes once another is: each is then :class:`LockLost`. Without, nothing
     keeps a second writer away, which may give a message to a consumer that the first has given to another.
 
     ``user`` and ``password`` are used in place of the URL's. With ``read_only``, nothing is created or
@@ -60,7 +60,7 @@ class JdbcStore:
     :raises SchemaError: the tables are absent and are not to be created, or are not ActiveMQ's
     :raises JournalPending: a journal has what is not in the tables yet
     :raises NotMaster: another holds the lock, and is waited for no longer
-    :raises StoreClosed: another held it when the wait was given up
+    :raises StoreClosed: another held it when the wait was cancelled
     """
 
     commits_in_order = True
@@ -77,7 +77,7 @@ class JdbcStore:
         journaled: bool = False,
         locker: AbstractLocker | None = None,
         lock_timeout: float | None = None,
-        give_up: threading.Event | None = None,
+        cancel: threading.Event | None = None,
     ) -> None:
         self.config = config or StoreConfig()
         self._clock = clock or SystemClock()
@@ -90,7 +90,7 @@ class JdbcStore:
             if locker is not None:
                 self._mastership = Mastership(self._session, locker, self._clock)
             if self._mastership is not None and not read_only:
-                self.fence = self._mastership.acquire(lock_timeout, give_up)
+                self.fence = self._mastership.acquire(lock_timeout, cancel)
             if not (journaled or read_only):
                 refuse_pending(self._session)
             self._writer = self._make_writer(read_only)
@@ -123,7 +123,7 @@ class JdbcStore:
         read_only: bool = False,
         journaled: bool = False,
         lock_timeout: float | None = None,
-        give_up: threading.Event | None = None,
+        cancel: threading.Event | None = None,
     ) -> Self:
         """The store of a configuration's database; :func:`jdbcstore.open` opens all that it describes.
 
@@ -144,7 +144,7 @@ class JdbcStore:
                 journaled=journaled,
                 locker=make_locker(locker, configuration.broker_name, clock) if locker else None,
                 lock_timeout=lock_timeout,
-                give_up=give_up,
+                cancel=cancel,
             )
 
     @property
