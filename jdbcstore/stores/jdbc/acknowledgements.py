@@ -1,9 +1,9 @@
-"""Acknowledgements of a durable subscription, in any order, on ActiveMQ's one mark.
+"""Acknowledgements of a durable subscription, in any order, on top of ActiveMQ's single mark.
 
-ActiveMQ keeps LAST_ACKED_ID per subscription (one for each priority where the topic is
-prioritised): everything up to it is acknowledged. What is acknowledged ahead of a gap is kept in
-JDBCSTORE_ACKS and folded into the mark when the gap closes. An ActiveMQ that takes the tables reads
-only the mark: it delivers again what was ahead of it, and loses nothing.
+ActiveMQ keeps LAST_ACKED_ID per subscription (one for each priority where the topic is prioritised):
+everything up to it is acknowledged. Messages acknowledged ahead of a gap are kept in JDBCSTORE_ACKS, and
+folded into the mark when the gap closes. An ActiveMQ that takes over the tables reads only the mark: it
+redelivers the messages ahead of it, and loses none.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from jdbcstore.stores.shared.subscriptions import subscription_not_found
 
 _CHUNK = 1_000
 _WINDOW = 10_000
-"""Messages behind the mark that are remembered; acknowledgements beyond go straight to the table."""
+"""Messages cached after the mark; acknowledgements beyond them are written without a look at the cache."""
 
 
 @dataclass(slots=True)
 class Plan:
-    """The writes that a batch's acknowledgements come to, and what to remember once they commit."""
+    """The writes for a batch's acknowledgements, and the changes of the cache once they commit."""
 
     writes: dict[Sql, list[Row]] = field(default_factory=dict)
     moves: list[_Move] = field(default_factory=list)
@@ -44,11 +44,11 @@ class Plan:
 
 
 class Reach(NamedTuple):
-    """One row of a subscription, and what acknowledging some messages would do to its mark."""
+    """One row of a subscription, and the effect of some acknowledgements on its mark."""
 
     row_priority: int
     up_to: int | None
-    """Where the mark would go, if anywhere."""
+    """The new mark, if it moves."""
     is_only_row: bool
     ids: list[int]
     """The messages that were not acknowledged before."""
@@ -56,7 +56,7 @@ class Reach(NamedTuple):
 
 @dataclass(slots=True)
 class _Lane:
-    """One mark and what is known of the messages behind it, up to the horizon."""
+    """One mark, and the cached messages after it up to the horizon."""
 
     row_priority: int
     mark: int
@@ -66,7 +66,7 @@ class _Lane:
     """Message ID -> acknowledged ahead of the mark, in the order of IDs; None while that is in doubt."""
 
     def pending(self, ids: set[int]) -> list[int]:
-        """Those that are not acknowledged, or not known."""
+        """Those that are not acknowledged, as far as is known."""
         return [
             id_ for id_ in sorted(ids)
             if id_ > self.mark and (id_ > self.horizon or self.window.get(id_) is False)
@@ -90,7 +90,7 @@ class _Move:
 
 
 class AcknowledgementTracker:
-    """One subscription's acknowledgements. Only the writer's thread uses it."""
+    """One subscription's acknowledgements, for the thread that has the writer's turn."""
 
     def __init__(self, statements: Statements, container: str, client_id: str, sub_name: str) -> None:
         self._sql = statements
@@ -105,11 +105,11 @@ class AcknowledgementTracker:
         return self._sub
 
     def reset(self) -> None:
-        """Forget what is known: messages were removed, or the outcome of a commit was found out."""
+        """Discard the cache: messages were removed, or a commit may or may not have taken effect."""
         self._lanes = None
 
     def plan(self, connection: Connection, messages: Iterable[tuple[int, int]], plan: Plan) -> None:
-        """Plan the acknowledgement of ``(ID, priority)``; ones unknown or done before change nothing.
+        """Plan the acknowledgement of ``(ID, priority)``; unknown and repeated ones have no effect.
 
         :raises SubscriptionNotFound: it was unsubscribed
         """
@@ -117,7 +117,7 @@ class AcknowledgementTracker:
             self._plan_lane(connection, lane, ids, plan)
 
     def reach(self, connection: Connection, messages: Iterable[tuple[int, int]]) -> list[Reach]:
-        """What acknowledging ``(ID, priority)`` would come to; nothing is planned.
+        """The effect of acknowledging ``(ID, priority)``; nothing is planned.
 
         :raises SubscriptionNotFound: it was unsubscribed
         """
@@ -139,7 +139,7 @@ class AcknowledgementTracker:
         return [(lanes[key], ids) for key, ids in wanted.items() if key in lanes]
 
     def _key_of(self, connection: Connection, lanes: dict[int, _Lane], id_: int, priority: int) -> int:
-        """The priority that a message is stored with; the message may say another one by now."""
+        """The priority that a message is stored with; the message object may have been changed."""
         lane = lanes.get(priority)
         if lane is not None:
             while id_ > lane.horizon and len(lane.window) < _WINDOW and not self._extend(connection, lane):
@@ -170,7 +170,7 @@ class AcknowledgementTracker:
         return self._lanes
 
     def _sweep(self, connection: Connection) -> None:
-        """Drop what an ActiveMQ has removed meanwhile: it may have given the ID to another message."""
+        """Drop rows of messages that an ActiveMQ has removed: it may have reused their IDs."""
         after = -1
         while rows := connection.fetch(self._sql.find_acknowledged, **self._sub, after=after, limit=_CHUNK):
             last = rows[-1][0]
@@ -178,7 +178,7 @@ class AcknowledgementTracker:
             after = last
 
     def _fold_far(self, connection: Connection, lane: _Lane, ids: set[int]) -> list[int]:
-        """As :meth:`_fold`, with all that must be looked at to know."""
+        """As :meth:`_fold`, after reading all messages that matter."""
         complete = False
         while not complete and max(ids) > lane.horizon and len(lane.window) < _WINDOW:
             complete = self._extend(connection, lane)
@@ -216,7 +216,7 @@ class AcknowledgementTracker:
         return passed, False
 
     def _extend(self, connection: Connection, lane: _Lane) -> bool:
-        """Look at the next messages behind the horizon; whether these are all there are."""
+        """Read the next messages after the horizon; True if there are no more."""
         values = {**self._sub, "after": lane.horizon, "limit": _CHUNK}
         if lane.only_priority is None:
             rows = connection.fetch(self._sql.find_window, **values)
@@ -239,7 +239,7 @@ class Acknowledgement:
 
 
 def plan_all(connection: Connection, acknowledgements: list[Acknowledgement]) -> Plan:
-    """One plan for all of a batch's acknowledgements, each subscription's taken together."""
+    """One plan for all acknowledgements of a batch."""
     plan = Plan()
     for tracker, messages in by_subscription(acknowledgements).items():
         tracker.plan(connection, messages, plan)
@@ -249,7 +249,7 @@ def plan_all(connection: Connection, acknowledgements: list[Acknowledgement]) ->
 def by_subscription(
     acknowledgements: list[Acknowledgement],
 ) -> dict[AcknowledgementTracker, list[tuple[int, int]]]:
-    """Each subscription's messages, taken together."""
+    """The acknowledged messages of each subscription."""
     together: dict[AcknowledgementTracker, list[tuple[int, int]]] = {}
     for acknowledgement in acknowledgements:
         together.setdefault(acknowledgement.tracker, []).extend(acknowledgement.messages)

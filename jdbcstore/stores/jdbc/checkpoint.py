@@ -1,33 +1,36 @@
-"""What a journal in front of the tables does to them: its mark, and the transactions of its checkpoints."""
+"""A journal in front of the tables: its mark, its checkpoints, and references to bodies that it keeps."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import JOURNAL_LEFT, JOURNAL_ROWS
 from jdbcstore.database.session import Session
-from jdbcstore.errors import JournalPending, SubscriptionNotFound
+from jdbcstore.errors import CorruptMessage, JournalPending, SubscriptionNotFound
+from jdbcstore.message.openwire import REFERENCE_SIZE, is_reference, read_reference
 from jdbcstore.stores.jdbc.acknowledgements import AcknowledgementTracker, Plan
-from jdbcstore.stores.jdbc.queue import update_of
 from jdbcstore.stores.jdbc.sequence import retire_blocks
-from jdbcstore.stores.shared.checkpoint import Changes, JournalMark
+from jdbcstore.stores.jdbc.writer.units import update_of
+from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
+from jdbcstore.stores.shared.paging import Complete, RowChanged
 
 Acknowledged = Sequence[tuple[AcknowledgementTracker, Sequence[tuple[int, int]]]]
-"""(sequence, priority) of what each subscription has consumed."""
+"""(sequence, priority) of the messages that each subscription has consumed."""
 
 
 def find_mark(session: Session) -> JournalMark | None:
-    """The mark in the tables, if there ever was a journal."""
+    """The mark in the tables; None if there never was a journal."""
     if not session.has_own_tables:
         return None
     return _mark_of(session.fetch(session.statements.find_journal))
 
 
 def find_left(session: Session, journal: int) -> int | None:
-    """The mark of a journal when it was left."""
+    """The last record that was applied of a journal when it was detached."""
     if not session.has_own_tables:
         return None
     rows = session.fetch(session.statements.find_number, name_=JOURNAL_LEFT.format(journal))
@@ -35,9 +38,9 @@ def find_left(session: Session, journal: int) -> int | None:
 
 
 def refuse_pending(session: Session) -> None:
-    """Make sure that the tables have all there is.
+    """Check that no journal has records that the tables lack.
 
-    :raises JournalPending: a journal has more
+    :raises JournalPending: one has
     """
     mark = find_mark(session)
     if mark is not None and mark.journal:
@@ -54,8 +57,8 @@ def _mark_of(rows: Sequence[Row]) -> JournalMark | None:
 class Application:
     """One transaction of a checkpoint.
 
-    It may run again after a lost connection, its commit done or not: what was stored is not stored a second
-    time, because the mark says so, and all else comes to the same.
+    It may run again after a lost connection, whether its commit took effect or not: the mark shows which
+    messages were stored, and everything else is idempotent.
     """
 
     def __init__(
@@ -66,15 +69,15 @@ class Application:
         self._changes = changes
         self._acknowledged = acknowledged
         self._forget = forget
-        """Drops what is remembered of the acknowledgements of all topics."""
+        """Discards the cached acknowledgements of all topics."""
 
     @property
     def rows(self) -> int:
-        """How many it adds and removes."""
+        """How many rows it adds and removes."""
         return len(self._changes.adds) + len(self._changes.removes)
 
     def run(self, connection: Connection) -> None:
-        """On the writer's thread, in a transaction."""
+        """Run on the writer's thread, in a transaction."""
         found = connection.fetch(self._sql.find_journal)
         stored = _mark_of(found) or JournalMark(0, 0, 0)
         changes = self._changes
@@ -82,8 +85,8 @@ class Application:
             raise JournalPending(stored.journal, self._place)
         begins = changes.mark.journal and changes.mark.journal != stored.journal
         if begins and not changes.mark.written:
-            # Whoever wrote without the journal finds its sequences taken, and then the mark. Where the
-            # journal has written before, a block behind that has been reserved for this, and did the same.
+            # A writer without the journal now finds its sequences taken, and then the mark. Where the
+            # journal has written before, reserving a block for it had the same effect.
             retire_blocks(connection, self._sql)
         fresh = [add.row(sequence) for sequence, add in changes.adds if sequence > stored.written]
         connection.add_messages(fresh)
@@ -94,7 +97,7 @@ class Application:
         self._acknowledge(connection)
         self._move(connection, dict(found), max(changes.mark.written, stored.written))
         if stored.journal and not changes.mark.journal:
-            self._leave(connection, stored.journal)
+            self._detach(connection, stored.journal)
 
     def _update(self, connection: Connection) -> None:
         contents = [(sequence, message.blob_for(sequence)) for sequence, message in self._changes.updates]
@@ -111,7 +114,7 @@ class Application:
     def _acknowledge(self, connection: Connection) -> None:
         plan = Plan()
         for tracker, messages in self._acknowledged:
-            # What it knew may be of a try that was rolled back, and what it learns now may become that.
+            # Its cache may stem from an attempt that was rolled back, as this one may be.
             tracker.reset()
             try:
                 with contextlib.suppress(SubscriptionNotFound):
@@ -127,18 +130,18 @@ class Application:
         numbers = (mark.journal, mark.applied, written, mark.referred, mark.store)
         for name, number in zip(JOURNAL_ROWS, numbers, strict=True):
             if name == JOURNAL_ROWS[-1] and not number:
-                continue  # an identity stays
+                continue  # the identity is kept
             if name not in stored:
                 if name == JOURNAL_ROWS[-2] and not number:
-                    continue  # only who uses references has its row
+                    continue  # only a journal that uses references has this row
                 add.append(self._sql.add_number.row(name=name, number=number))
             elif stored[name] != number:
                 update.append(self._sql.update_number.row(name_=name, new=number))
         connection.execute_many(self._sql.add_number, add)
         connection.execute_many(self._sql.update_number, update)
 
-    def _leave(self, connection: Connection, journal: int) -> None:
-        """Remember where the journal was left: its folder may be used again."""
+    def _detach(self, connection: Connection, journal: int) -> None:
+        """Store how far the detached journal was applied: its directory may be used again."""
         name, applied = JOURNAL_LEFT.format(journal), self._changes.mark.applied
         if connection.fetch(self._sql.find_number, name_=name):
             connection.execute(self._sql.update_number, name_=name, new=applied)
@@ -146,3 +149,37 @@ class Application:
             connection.execute_many(
                 self._sql.add_number, [self._sql.add_number.row(name=name, number=applied)]
             )
+
+
+def find_referring(session: Session, after: int, up_to: int, limit: int) -> list[Referring]:
+    """The next messages after a sequence, up to another, of which the tables have only a reference."""
+    find = session.statements.find_messages_of_size
+    while True:
+        rows = session.fetch(find, after=after, up_to=up_to, size=REFERENCE_SIZE, limit=limit)
+        found = [Referring(id_, name, bytes(blob)) for id_, name, blob in rows if is_reference(blob)]
+        if found or len(rows) < limit:
+            return found
+        after = rows[-1][0]
+
+
+class Bodies:
+    """Reads the message bodies to which rows have only references."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.find: FindBody | None = None
+        """Reads a body from the journal; None if no row has a reference."""
+
+    def complete(self, container: str) -> Complete | None:
+        """Replaces references in the rows of a destination; None if there are none."""
+        return None if self.find is None else partial(self._completed, self.find, container)
+
+    def _completed(self, find: FindBody, container: str, id_: int, blob: bytes) -> bytes:
+        try:
+            return find(bytes(blob), id_, container)
+        except CorruptMessage:
+            read_reference(blob, id_, container)  # raises if the row itself is damaged
+            # The journal may have released the file after the row was read.
+            if find_referring(self._session, id_ - 1, id_, 1):
+                raise
+            raise RowChanged from None

@@ -1,8 +1,8 @@
-"""Removing topic messages that every durable subscription has acknowledged.
+"""Cleanup: the removal of topic messages that every durable subscription has acknowledged.
 
 ActiveMQ sweeps one priority in ten at each run, with a DELETE of any size. Here each run sweeps all
-of them, a batch at a time, between other writers' batches. What was removed stays removed, so an
-interrupted run needs no taking up: the next one finds the rest.
+priorities, in bounded batches between the batches of other writers. The next run continues one that was
+interrupted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jdbcstore.stores.shared.paging import PRIORITIES, REMOVE_BATCH, id_pages
 
 
 def clean(session: Session, writer: Writer, progress: Progress | None) -> int:
-    """Remove the messages of all topics that nobody waits for; topics without subscriptions are left."""
+    """Clean all topics; those without durable subscriptions keep their messages."""
     total = 0
     for (name,) in session.fetch(session.statements.find_subscribed_destinations):
         if Destination.parse(name).is_topic:
@@ -34,8 +34,11 @@ def clean(session: Session, writer: Writer, progress: Progress | None) -> int:
 
 
 class _Topic:
-    """One topic's messages. Each batch looks again at what is acknowledged, in its own transaction:
-    a subscription made meanwhile may want all that is still there."""
+    """The cleanup of one topic.
+
+    Each batch reads the acknowledgements again, in its own transaction: a retroactive subscription made
+    meanwhile wants all messages that are still stored.
+    """
 
     def __init__(self, session: Session, writer: Writer, container: str) -> None:
         self._session = session
@@ -44,7 +47,7 @@ class _Topic:
         self._container = container
 
     def clean(self) -> Iterator[int]:
-        """How many messages each batch removed."""
+        """The number of messages that each batch removed."""
         rows = self._session.fetch(self._sql.find_all_marks, container=self._container)
         floors = _floors(rows)
         if len(set(floors)) == 1:
@@ -56,7 +59,7 @@ class _Topic:
             yield from self._remove_ahead(*sub)
 
     def _remove_passed(self, priority: int | None, floor: int) -> Iterator[int]:
-        """Remove what is behind every subscription's mark."""
+        """Remove messages up to the mark of every subscription."""
         values: dict[str, Any] = {"container": self._container}
         find: Statement = self._sql.find_ids
         if priority is not None:
@@ -72,7 +75,7 @@ class _Topic:
             yield self._writer.call(remove)
 
     def _remove_ahead(self, client_id: str, name: str) -> Iterator[int]:
-        """Remove what this subscription has acknowledged ahead of its mark, and nobody else waits for."""
+        """Remove messages acknowledged ahead of this subscription's mark that no other one waits for."""
         sub = {"container": self._container, "client_id": client_id, "sub_name": name}
         after = -1
         while True:
@@ -102,7 +105,7 @@ def _floors(rows: Iterable[Row]) -> list[int]:
         marks.setdefault((client_id, name), {})[priority] = mark or 0
     floors = []
     for priority in range(PRIORITIES):
-        # A subscription's only row is its mark for every priority.
+        # A single row is the mark for every priority.
         of_each = [
             next(iter(lanes.values())) if len(lanes) == 1 else lanes.get(priority, 0)
             for lanes in marks.values()

@@ -1,4 +1,9 @@
-"""A queue on the tables, and what a topic has in common with it."""
+"""A queue in the database: the rows of ACTIVEMQ_MSGS that belong to one destination.
+
+Reads run in the caller's thread on the session's pool, each in a transaction of its own. Writes go to the
+store's one writer, which gives each message its sequence (the ID column) and commits them in that order.
+Topics share all of this, and add durable subscriptions.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
-from typing import Any, Protocol
+from typing import Any
 
 from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
 from jdbcstore.config.store import NameLengths
@@ -14,13 +19,13 @@ from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
 from jdbcstore.database.statements.builder import Statement
-from jdbcstore.database.statements.store import LISTED, Statements
+from jdbcstore.database.statements.store import LISTED
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
-from jdbcstore.stores.jdbc.references import Bodies
-from jdbcstore.stores.jdbc.writer.units import Unit, Write
+from jdbcstore.stores.jdbc.checkpoint import Bodies
+from jdbcstore.stores.jdbc.writer.units import Unit, Write, update_of
 from jdbcstore.stores.jdbc.writer.writer import Writer
 from jdbcstore.stores.shared.checks import MAX_SEQUENCE, message_not_found, name_of
 from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, fits, nothing, only
@@ -29,12 +34,12 @@ from jdbcstore.util.clock import Clock
 from jdbcstore.util.futures import StoreFuture
 
 _SAMPLE = 1_000
-"""Rows whose priorities tell whether a destination is prioritised."""
+"""Rows whose priorities decide whether a destination is prioritised."""
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What the destinations of one store share."""
+class StoreContext:
+    """The collaborators that all destinations of one store use."""
 
     session: Session
     writer: Writer
@@ -45,18 +50,20 @@ class Parts:
 
 
 class JdbcMessageStore:
-    """One destination's rows of ACTIVEMQ_MSGS; see :class:`jdbcstore.abc.MessageStore`."""
+    """One destination; see :class:`jdbcstore.abc.MessageStore` for its promises. Thread-safe.
 
-    def __init__(self, parts: Parts, destination: Destination, prioritized: bool | None) -> None:
-        self._parts = parts
-        self._session = parts.session
-        self._sql = parts.session.statements
+    Without ``prioritized`` the rows that are stored decide: by priority if any has one above 0.
+    """
+
+    def __init__(self, context: StoreContext, destination: Destination, prioritized: bool | None) -> None:
+        self._context = context
+        self._session = context.session
+        self._sql = context.session.statements
         self._destination = destination
         self._container = destination.qualified_name
         self._prioritized = self._looks_prioritized() if prioritized is None else prioritized
 
     def _looks_prioritized(self) -> bool:
-        """As the stored rows show."""
         rows = self._fetch(self._sql.find_priorities, limit=_SAMPLE)
         return any(priority for (priority,) in rows)
 
@@ -69,20 +76,23 @@ class JdbcMessageStore:
         return self._prioritized
 
     def add_message(self, message: Message) -> MessageReference:
-        reference: MessageReference = self._parts.writer.execute(Unit(only, adds=[self.encode(message)]))
+        reference: MessageReference = self._context.writer.execute(Unit(only, adds=[self.encode(message)]))
         return reference
 
     def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
-        return self._parts.writer.submit(Unit(only, adds=[self.encode(message)]))
+        return self._context.writer.submit(Unit(only, adds=[self.encode(message)]))
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
         unit = Unit(adds=[self.encode(message) for message in messages])
-        references: list[MessageReference] = self._parts.writer.execute(unit)
+        references: list[MessageReference] = self._context.writer.execute(unit)
         return references
 
     def encode(self, message: Message) -> EncodedMessage:
-        """The message's row, checked; for the writers of this package."""
-        return self._parts.encoder.encode(message, self._destination, prioritized=self._prioritized)
+        """The message's row without its ID.
+
+        :raises InvalidMessage: it does not fit the columns, or exceeds what the database accepts
+        """
+        return self._context.encoder.encode(message, self._destination, prioritized=self._prioritized)
 
     def get_message(self, message: MessageId | int) -> Message:
         for id_, _ in self.resolve(message):
@@ -98,14 +108,14 @@ class JdbcMessageStore:
 
     @property
     def complete(self) -> Complete | None:
-        """Makes whole what rows only refer to; None if nothing does. For the readers of this package."""
-        return self._parts.bodies.complete(self._container)
+        """Replaces a reference in MSG by the message body in the journal; None if no row has one."""
+        return self._context.bodies.complete(self._container)
 
     def acknowledge(self, *messages: Reference) -> None:
-        self._parts.writer.execute(self._removal(messages))
+        self._context.writer.execute(self._removal(messages))
 
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        return self._parts.writer.submit(self._removal(messages))
+        return self._context.writer.submit(self._removal(messages))
 
     def _removal(self, messages: Sequence[Reference]) -> Unit:
         unit = Unit(nothing)
@@ -113,7 +123,7 @@ class JdbcMessageStore:
         return unit
 
     def update_message(self, message: Message) -> None:
-        self._parts.writer.execute(Unit(nothing, updates=[self._encode_update(message)]))
+        self._context.writer.execute(Unit(nothing, updates=[self._encode_update(message)]))
 
     def add_in(self, writes: Unit, message: Message) -> None:
         """Add a message in a transaction."""
@@ -137,12 +147,15 @@ class JdbcMessageStore:
         raise message_not_found(name_of(message), self._destination)
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
-        """(ID, priority) of every row that is meant; the priority is 0 unless asked for."""
+        """(ID, priority) of every row that a reference identifies; the priority is 0 unless asked for.
+
+        A sequence is not looked up unless the priority is needed: removing a row that is gone has no effect.
+        """
         name = name_of(message)
         if isinstance(name, int):
             if not 0 <= name <= MAX_SEQUENCE:
                 return []
-            # The user's statement removes whatever has this ID, also what is in doubt.
+            # The user's own statement removes any row with this ID, even one that is in doubt.
             known = not self._sql.removes_singly
             if known and isinstance(message, Message) and message.destination == self._destination:
                 return [(name, message.priority)]
@@ -150,7 +163,7 @@ class JdbcMessageStore:
                 return [(name, 0)]
             found = self._fetch(self._sql.find_priority_by_id, id_=name)
             return [(id_, priority or 0) for id_, priority in found]
-        if name.producer_id is None or not fits(str(name.producer_id), self._parts.lengths.message_id):
+        if name.producer_id is None or not fits(str(name.producer_id), self._context.lengths.message_id):
             return []
         rows = self._fetch(
             self._sql.find_message_sequence_id,
@@ -160,7 +173,7 @@ class JdbcMessageStore:
         return [(id_, priority or 0) for id_, priority in rows]
 
     def present(self, sequences: Sequence[int]) -> dict[int, int]:
-        """Of these, those that are stored here and not in doubt, and the bytes of each."""
+        """The size in bytes of each of these messages that is stored here and not in doubt."""
         found: dict[int, int] = {}
         for start in range(0, len(sequences), LISTED):
             ids = list(islice(cycle(sequences[start : start + LISTED]), LISTED))
@@ -179,7 +192,7 @@ class JdbcMessageStore:
         return read_page(fetch, self._container, limit, after, marks, self.complete)
 
     def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        now_ms = self._parts.clock.now_ms()
+        now_ms = self._context.clock.now_ms()
 
         def fetch(_priority: int | None, behind: int, count: int) -> list[Row]:
             return self._fetch(self._sql.find_expired_messages, now_ms=now_ms, after=behind, limit=count)
@@ -187,7 +200,7 @@ class JdbcMessageStore:
         return read_page(fetch, self._container, limit, after, [-1], self.complete)
 
     def recover_in_doubt(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        """Messages, by sequence, that a prepared XA transaction adds or removes once it is decided."""
+        """Messages, by sequence, that a prepared XA transaction will add or remove."""
 
         def fetch(_priority: int | None, behind: int, count: int) -> list[Row]:
             return self._fetch(self._sql.find_in_doubt_messages, after=behind, limit=count)
@@ -212,7 +225,7 @@ class JdbcMessageStore:
         return self._remove_found(self._sql.find_ids, progress, self._last_sequence())
 
     def remove_expired(self, progress: Progress | None = None) -> int:
-        now_ms = self._parts.clock.now_ms()
+        now_ms = self._context.clock.now_ms()
         return self._remove_found(self._sql.find_expired_ids, progress, self._last_sequence(), now_ms=now_ms)
 
     def _last_sequence(self) -> int:
@@ -220,36 +233,18 @@ class JdbcMessageStore:
         return last or 0
 
     def _remove_found(self, find: Sql, progress: Progress | None, up_to: int, **values: Any) -> int:
-        """Remove what a paged query of IDs finds, each page in a transaction of its own."""
+        """Remove the rows up to an ID that a paged query finds, each page in a transaction of its own."""
         total = 0
         for ids in id_pages(lambda **place: self._fetch(find, **place, **values), up_to):
-            removed: int = self._parts.writer.call(partial(self.remove_rows, ids=ids))
+            removed: int = self._context.writer.call(partial(self.remove_rows, ids=ids))
             total += removed
             if progress is not None and removed:
                 progress(removed)
         return total
 
     def remove_rows(self, connection: Connection, ids: Sequence[int]) -> int:
-        """Delete rows on the writer's connection; how many."""
+        """Delete rows on the writer's connection; returns how many."""
         return connection.remove_messages([(self._container, id_) for id_ in ids])
 
     def _fetch(self, sql: Statement, **values: Any) -> list[Row]:
         return self._session.fetch(sql, container=self._container, **values)
-
-
-class Reader(Protocol):
-    """A session, or one connection of it."""
-
-    def fetch(self, sql: Statement, **values: Any) -> list[Row]: ...
-
-
-def update_of(reader: Reader, sql: Statements, id_: int, blob: bytes) -> Write:
-    """The statement that gives the row of this ID another blob; it finds none that is gone."""
-    update, by_name = sql.update_message, sql.update_message_by_name
-    if by_name is not None:
-        for producer, sequence, container in reader.fetch(sql.find_id_owner, id_=id_):
-            name = {"msgid_prod": producer, "msgid_seq": sequence, "container": container}
-            # Where several have that name, it would change them all.
-            if len(reader.fetch(sql.find_message_sequence_id, **name)) == 1:
-                return Write(by_name, by_name.row(blob=blob, **name))
-    return Write(update, update.row(blob=blob, id_=id_))

@@ -1,13 +1,13 @@
-"""The store's sequence: one counter for all destinations, reserved in blocks.
+"""The sequence of a store: one counter for all destinations, reserved in blocks.
 
-Sequences commit in order, however many processes write: the mark of a durable subscription, and a
-page's cursor, stand for everything below. Only the block that was reserved last may be written from.
-Each transaction that adds messages finds under a shared lock that its block still is that one, and
-reserving another waits for those under way. A writer whose block is not the last leaves what is left.
+Sequences commit in order, however many processes write: the mark of a durable subscription and the cursor of
+a page cover everything below them. Only the block that was reserved last may be used. Each transaction that
+adds messages checks under a shared lock that its block is still that one; reserving another waits for those
+transactions. A writer whose block is no longer the last abandons the rest of it.
 
-ActiveMQ restarts at the highest ID present, so that a drained table gives old IDs to new messages,
-and an acknowledgement that comes late removes the wrong one. Here the highest sequence ever
-reserved is kept in a row of our own, and no sequence is given twice, whatever was killed when.
+ActiveMQ restarts at the highest ID present, so that after a drained table new messages get old IDs, and a
+late acknowledgement removes the wrong one. Here the highest sequence ever reserved is stored in a row of
+JDBCSTORE_STATE, and no sequence is given twice, even after a kill.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ BLOCK = 10_000
 
 
 def last_stored(session: Session, given: int) -> int:
-    """The last sequence there is; ``given`` is the last that this store gave, 0 if none yet."""
+    """The last sequence in use; ``given`` is the last that this store assigned, 0 if none yet."""
     sql = session.statements
     highest = [given]
     if not given and session.has_own_tables:
-        # Drained tables no longer show where the store before this one stopped.
+        # Drained tables do not show which sequence was assigned last.
         highest += [number for (number,) in session.fetch(sql.find_number, name_=SEQUENCE_ROW)]
     for query in (sql.find_last_sequence_id_in_msgs, sql.find_last_sequence_id_in_acks):
         highest.append(session.fetch(query)[0][0] or 0)
@@ -36,14 +36,14 @@ def last_stored(session: Session, given: int) -> int:
 
 
 def retire_blocks(connection: Connection, sql: Statements) -> None:
-    """Let nobody add from sequences reserved before; in the transaction that says why."""
+    """Invalidate all blocks reserved so far, in the transaction that gives the reason for it."""
     reserved = fetch_reserved(connection, sql)
     if reserved:
         connection.execute(sql.update_number, name_=SEQUENCE_ROW, new=reserved + 1)
 
 
 def fetch_reserved(connection: Connection, sql: Statements) -> int:
-    """The highest sequence reserved, which nobody else can change until the transaction ends.
+    """The highest sequence reserved, locked until the transaction ends.
 
     :raises SchemaError: there is no such row
     """
@@ -60,35 +60,35 @@ def _fetch_locked(connection: Connection, sql: Statements) -> list[Row]:
 
 
 class SequencesTaken(StoreUnavailable):
-    """Another writer has reserved sequences behind ours; this was not written, and is to get later ones."""
+    """Another writer has reserved sequences after ours; this was not written, and needs later ones."""
 
     def __init__(self) -> None:
         super().__init__("another process took the next sequences at each attempt; try again")
 
 
 class SequenceAllocator:
-    """Hands out sequences to one writer, in order. Two processes get disjoint blocks.
+    """Assigns sequences to one writer, in order. Two processes get disjoint blocks.
 
-    Where the session is of a store without a journal, it gives none while there is one.
+    For a store without a journal it reserves none while the tables have the mark of one.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._statements = session.statements
         self.last = 0
-        """The last sequence given."""
+        """The last sequence assigned."""
         self._reserved = 0
         self._block: tuple[int, Guard] | None = None
 
     def reserve(self, connection: Connection, count: int) -> int:
-        """Make sure of ``count`` consecutive sequences; the first of them. :meth:`use` gives them."""
+        """The first of ``count`` consecutive sequences, reserved if need be; :meth:`use` assigns them."""
         if self.last + count > self._reserved:
             self._reserve_block(connection, count)
         return self.last + 1
 
     @property
     def block(self) -> Guard:
-        """That nobody has reserved sequences behind the ones reserved here."""
+        """The condition that no other writer has reserved sequences after ours."""
         if self._block is None or self._block[0] != self._reserved:
             sql = self._statements.hold_number
             row = sql.row(name_=SEQUENCE_ROW, number_=self._reserved)
@@ -97,14 +97,14 @@ class SequenceAllocator:
         return self._block[1]
 
     def use(self, count: int) -> None:
-        """The reserved sequences are taken."""
+        """Assign reserved sequences."""
         self.last += count
 
     def pass_over(self, connection: Connection, last: int) -> None:
-        """Give no sequence up to ``last`` any more, nor let anybody else."""
+        """Assign no sequence up to ``last`` from now on, here or in another process."""
         if last > self._reserved:
             with connection.transaction():
-                # Beyond it, this may be a block of somebody else.
+                # Beyond it, another process may have a block.
                 taken = max(fetch_reserved(connection, self._statements), last)
                 reserved = min(taken + BLOCK, MAX_SEQUENCE)
                 connection.execute(self._statements.update_number, name_=SEQUENCE_ROW, new=reserved)
@@ -112,7 +112,7 @@ class SequenceAllocator:
         self.last = max(self.last, last)
 
     def forget(self) -> None:
-        """Another writer was met: take the next sequence from a block behind every row there is."""
+        """After a conflict with another writer: use a new block, after every row there is."""
         self.last = self._reserved = 0
 
     def _reserve_block(self, connection: Connection, count: int) -> None:
@@ -125,7 +125,7 @@ class SequenceAllocator:
                 connection.fetch(sql.find_last_sequence_id_in_msgs)[0][0] or 0,
                 connection.fetch(sql.find_last_sequence_id_in_acks)[0][0] or 0,
             )
-            # Someone reserved or wrote beyond our block, or this is our first one.
+            # Another writer has reserved or written beyond our block, or this is our first one.
             last = self.last if 0 < self._reserved == highest else highest
             reserved = min(last + max(count, BLOCK), MAX_SEQUENCE)
             if reserved - last < count:
@@ -142,7 +142,7 @@ class SequenceAllocator:
             raise JournalPending(journal, self._session.place)
 
     def give_back(self, connection: Connection) -> None:
-        """On a clean close, return what is left of the block, unless others reserved behind it."""
+        """On a clean close, return the rest of the block, unless another one was reserved after it."""
         if self._reserved == self.last:
             return
         with connection.transaction():

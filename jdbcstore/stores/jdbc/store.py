@@ -18,16 +18,21 @@ from jdbcstore.lockers import AbstractLocker, Fence, LockView, Mastership, look,
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message
-from jdbcstore.stores.jdbc.checkpoint import Application, find_left, find_mark, refuse_pending
+from jdbcstore.stores.jdbc.checkpoint import (
+    Application,
+    Bodies,
+    find_left,
+    find_mark,
+    find_referring,
+    refuse_pending,
+)
 from jdbcstore.stores.jdbc.cleanup import clean
-from jdbcstore.stores.jdbc.queue import JdbcMessageStore, Parts
-from jdbcstore.stores.jdbc.references import Bodies, find_referring
+from jdbcstore.stores.jdbc.queue import JdbcMessageStore, StoreContext
 from jdbcstore.stores.jdbc.sequence import last_stored
 from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
 from jdbcstore.stores.jdbc.writer.audited import recovered_audit
-from jdbcstore.stores.jdbc.writer.read_only import ReadOnlyWriter
 from jdbcstore.stores.jdbc.writer.units import Unit
-from jdbcstore.stores.jdbc.writer.writer import Writer, is_writing
+from jdbcstore.stores.jdbc.writer.writer import ReadOnlyWriter, Writer, is_writing
 from jdbcstore.stores.jdbc.xa.prepared import take_over
 from jdbcstore.stores.jdbc.xa.resource import JdbcXAResource
 from jdbcstore.stores.shared.audit import DuplicateAudit
@@ -102,7 +107,7 @@ class JdbcStore:
             self._clock, self._session.max_message_size, lengths.message_id, self._session.adapter.sent_size
         )
         bodies = Bodies(self._session)
-        self._parts = Parts(self._session, self._writer, encoder, self._clock, lengths, bodies)
+        self._context = StoreContext(self._session, self._writer, encoder, self._clock, lengths, bodies)
         self._lock = threading.Lock()
         self._queues: dict[Destination, JdbcMessageStore] = {}
         self._topics: dict[Destination, JdbcTopicMessageStore] = {}
@@ -162,21 +167,21 @@ class JdbcStore:
         return self._session.present_tables()
 
     def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> JdbcMessageStore:
-        destination = queue_named(name, self._parts.lengths)
+        destination = queue_named(name, self._context.lengths)
         with self._lock:
             found = self._queues.get(destination) or self._taken_up(destination, self._queues)
         if found is None:
-            made = JdbcMessageStore(self._parts, destination, prioritized)
+            made = JdbcMessageStore(self._context, destination, prioritized)
             with self._lock:
                 found = self._queues.setdefault(destination, made)
         return agreed(found, prioritized)
 
     def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> JdbcTopicMessageStore:
-        destination = topic_named(name, self._parts.lengths)
+        destination = topic_named(name, self._context.lengths)
         with self._lock:
             found = self._topics.get(destination) or self._taken_up(destination, self._topics)
         if found is None:
-            made = JdbcTopicMessageStore(self._parts, destination, prioritized)
+            made = JdbcTopicMessageStore(self._context, destination, prioritized)
             with self._lock:
                 found = self._topics.setdefault(destination, made)
         return agreed(found, prioritized)
@@ -226,7 +231,7 @@ class JdbcStore:
         return None
 
     def find_bodies(self, find: FindBody) -> None:
-        self._parts.bodies.find = find
+        self._context.bodies.find = find
 
     def referring(self, after: int, up_to: int, limit: int) -> list[Referring]:
         return find_referring(self._session, after, up_to, limit)
@@ -269,7 +274,7 @@ class JdbcStore:
         return last_stored(self._session, self._writer.last_sequence)
 
     def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
-        if not fits(str(producer_id), self._parts.lengths.message_id):
+        if not fits(str(producer_id), self._context.lengths.message_id):
             return None
         query = self._session.statements.last_producer_sequence_id
         last: int | None = self._session.fetch(query, msgid_prod=str(producer_id))[0][0]

@@ -1,4 +1,4 @@
-"""A topic on the tables, and its durable subscriptions."""
+"""A topic in the database: messages in ACTIVEMQ_MSGS, durable subscriptions in ACTIVEMQ_ACKS."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jdbcstore.database.connection import Connection
 from jdbcstore.errors import SchemaError
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.jdbc.acknowledgements import Acknowledgement, AcknowledgementTracker
-from jdbcstore.stores.jdbc.queue import JdbcMessageStore, Parts
+from jdbcstore.stores.jdbc.queue import JdbcMessageStore, StoreContext
 from jdbcstore.stores.jdbc.writer.units import Unit
 from jdbcstore.stores.shared.encoding import fits, nothing
 from jdbcstore.stores.shared.paging import PRIORITIES, read_page
@@ -28,11 +28,12 @@ from jdbcstore.util.futures import StoreFuture
 class JdbcTopicMessageStore(JdbcMessageStore):
     """See :class:`jdbcstore.abc.TopicMessageStore`."""
 
-    def __init__(self, parts: Parts, destination: Destination, prioritized: bool | None) -> None:
-        super().__init__(parts, destination, prioritized)
+    def __init__(self, context: StoreContext, destination: Destination, prioritized: bool | None) -> None:
+        super().__init__(context, destination, prioritized)
         self._trackers: dict[tuple[str, str], AcknowledgementTracker] = {}
         self._doubted: WeakValueDictionary[tuple[str, str], AcknowledgementTracker] = WeakValueDictionary()
-        """Of subscriptions that may be deleted, as long as a write has it: there are never two of one."""
+        """Trackers of subscriptions that may have been deleted, while a write uses them: a subscription never
+        has two."""
         self._lock = threading.Lock()
 
     def _looks_prioritized(self) -> bool:
@@ -52,10 +53,10 @@ class JdbcTopicMessageStore(JdbcMessageStore):
     ) -> TopicSubscription:
         pattern = subscribed_destination or self._destination
         info = SubscriptionInfo(client_id, subscription_name, self._destination, pattern, selector)
-        check_subscription(info, self._parts.lengths)
+        check_subscription(info, self._context.lengths)
         if self._prioritized:
             self._session.widen_acks_key()
-        self._parts.writer.call(lambda connection: self._create(connection, info, retroactive))
+        self._context.writer.call(lambda connection: self._create(connection, info, retroactive))
         return TopicSubscription(self, info)
 
     def _create(self, connection: Connection, info: SubscriptionInfo, retroactive: bool) -> None:
@@ -69,7 +70,7 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         for container, client_id, name in connection.fetch(
             self._sql.find_taken_for_it, container=self._container, **sub
         ):
-            # Not by this statement's comparison, but by that of the key.
+            # Equal by the comparison of the primary key, not by that of this statement.
             raise _taken_for(info, container, client_id, name, str(self._session.tables.acks.name))
         last = connection.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0] or 0
         for priority in range(PRIORITIES if self._prioritized else 1):
@@ -100,10 +101,10 @@ class JdbcTopicMessageStore(JdbcMessageStore):
             connection.execute(self._sql.remove_all_acknowledged, container=self._container, **sub)
             self._doubt_subscriptions()
 
-        self._parts.writer.call(delete)
+        self._context.writer.call(delete)
 
     def remove_all_subscriptions(self) -> None:
-        """Delete every subscription of this topic for which nothing is in doubt."""
+        """Delete every subscription of this topic, except those of prepared transactions."""
 
         def delete(connection: Connection) -> None:
             if connection.fetch(self._sql.find_acknowledged_in_doubt, container=self._container):
@@ -113,7 +114,7 @@ class JdbcTopicMessageStore(JdbcMessageStore):
                 connection.execute(self._sql.remove_destination_acknowledged, container=self._container)
             self._doubt_subscriptions()
 
-        self._parts.writer.call(delete)
+        self._context.writer.call(delete)
 
     def _delete_decided(self, connection: Connection) -> None:
         rows = connection.fetch(self._sql.find_all_marks, container=self._container)
@@ -130,7 +131,7 @@ class JdbcTopicMessageStore(JdbcMessageStore):
     def marks(self, client_id: str, subscription_name: str) -> list[Row]:
         """The subscription's rows of ACTIVEMQ_ACKS, by priority."""
         rows = []
-        length = self._parts.lengths.string_id
+        length = self._context.lengths.string_id
         if fits(client_id, length) and fits(subscription_name, length):
             rows = self._fetch(self._sql.find_durable_sub, **_key(client_id, subscription_name))
         if not rows:
@@ -138,9 +139,9 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         return rows
 
     def tracker(self, client_id: str, subscription_name: str) -> AcknowledgementTracker:
-        """What is known of one subscription's acknowledgements, for the writers of this package.
+        """The tracker of one subscription's acknowledgements.
 
-        Whether there is such a subscription is seen when it is used.
+        Whether the subscription exists is checked when the tracker is used.
         """
         name = (client_id, subscription_name)
         with self._lock:
@@ -151,14 +152,14 @@ class JdbcTopicMessageStore(JdbcMessageStore):
             return found
 
     def acknowledge_for(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> None:
-        """One subscription has consumed these, and it is committed."""
-        self._parts.writer.execute(self._acknowledgement(info, messages))
+        """One subscription has consumed these messages; returns once that is committed."""
+        self._context.writer.execute(self._acknowledgement(info, messages))
 
     def acknowledge_for_async(
         self, info: SubscriptionInfo, messages: Sequence[Reference]
     ) -> StoreFuture[None]:
         """As :meth:`acknowledge_for`, without waiting."""
-        return self._parts.writer.submit(self._acknowledgement(info, messages))
+        return self._context.writer.submit(self._acknowledgement(info, messages))
 
     def _acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> Unit:
         unit = Unit(nothing)
@@ -231,14 +232,14 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         return removed
 
     def reset_trackers(self) -> None:
-        """Forget what is known of acknowledgements: messages were removed for everybody, for one."""
+        """Discard cached acknowledgements, for example after messages were removed."""
         with self._lock:
             every = [*self._trackers.values(), *self._doubted.values()]
         for tracker in every:
             tracker.reset()
 
     def _doubt_subscriptions(self) -> None:
-        """Whether they are there is looked up when they are used next."""
+        """Check that subscriptions exist when they are next used."""
         self.reset_trackers()
         with self._lock:
             self._doubted.update(self._trackers)
@@ -256,10 +257,10 @@ def _key(client_id: str, subscription_name: str) -> dict[str, str]:
 
 
 def _taken_for(info: SubscriptionInfo, container: str, client_id: str, name: str, table: str) -> SchemaError:
-    """A database whose key compares without regard to case, say, has room for one of two only."""
+    """The primary key has room for one of two names that its collation holds equal, say without case."""
     return SchemaError(
         f"the key of {table} takes the subscription {info.subscription_name!r} of client"
         f" {info.client_id!r} on {info.destination} for {name!r} of {client_id!r} on {container}, which"
-        " exists: its collation knows no difference. Choose another name, or give the columns CONTAINER,"
-        " CLIENT_ID and SUB_NAME a binary collation, there and in JDBCSTORE_ACKS",
+        " exists: its collation does not distinguish them. Choose another name, or give the columns"
+        " CONTAINER, CLIENT_ID and SUB_NAME a binary collation, there and in JDBCSTORE_ACKS",
     )

@@ -1,1 +1,1 @@
-"""Group commit: the thread that writes what callers queue."""
+"""The writer of a store in a database, and the group commit behind it."""

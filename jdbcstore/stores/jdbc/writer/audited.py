@@ -1,8 +1,8 @@
-"""Committing in a store with ``enable_audit``: what is stored is not stored again.
+"""The commit of a store with ``enable_audit``: a message id that is stored is not stored again.
 
-Whether a message is a duplicate is decided when it is its turn to be written: behind whatever was to be
-written before it, and by what came of that. Only what is committed counts as seen. Where nobody knows whether
-it was, the table is looked into before anything else is written, which might remove it again.
+A message is judged in its turn to be written, after the outcome of everything queued before it is known: only
+committed messages count as seen. If the outcome of a commit is unknown, the table is read before anything
+else is written, because that might remove the message again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def recovered_audit(session: Session) -> DuplicateAudit:
-    """An audit that has seen what was stored last."""
+    """An audit that has seen the messages stored last."""
     config = session.config
     audit = DuplicateAudit(config.max_producers_to_audit, config.max_audit_depth)
     recent = session.fetch(session.statements.find_all_message_ids, limit=config.audit_recovery_depth)
@@ -36,16 +36,15 @@ def recovered_audit(session: Session) -> DuplicateAudit:
 
 
 class AuditedCommitter(Committer):
-    """Leaves duplicates out; their references have the sequence -1."""
+    """Omits duplicates; their references have the sequence -1."""
 
     def __init__(self, session: Session, audit: DuplicateAudit, fence: Fence | None = None) -> None:
         super().__init__(session, fence)
         self._audit = audit
         self._doubtful: set[Name] = set()
-        """Messages that may have been committed, or removed, and nobody knows."""
+        """Messages whose commit or removal has an unknown outcome."""
 
     def write(self, units: list[Unit]) -> list[list[MessageReference]]:
-        """Commit the units together; the references of each one's messages."""
         self._find_doubtful()
         names: set[Name] = set()
         fresh = [self._fresh(unit.adds, names) for unit in units]
@@ -59,7 +58,6 @@ class AuditedCommitter(Committer):
         ]
 
     def call(self, call: Call) -> Any:
-        """Run a function in a transaction; what it returns."""
         self._find_doubtful()
         names: set[Name] = set()
         if call.adding is not None:
@@ -74,7 +72,7 @@ class AuditedCommitter(Committer):
         return result
 
     def _fresh(self, adds: list[EncodedMessage], names: set[Name]) -> list[bool]:
-        """Which of them were not stored before, and are not among these names; they are from now on."""
+        """Which of them are not duplicates, also not of ``names``, to which they are added."""
         fresh = []
         for add in adds:
             name = (add.producer, add.producer_sequence)
@@ -85,7 +83,7 @@ class AuditedCommitter(Committer):
         return fresh
 
     def _commit(self, names: set[Name], commit: Callable[[], T]) -> T:
-        """Commit messages of these names; whatever ends it, they are seen, or in doubt, or neither."""
+        """Commit messages of these names; they then count as seen, as in doubt, or as not stored."""
         self._doubtful |= names
         try:
             result = commit()
@@ -99,9 +97,9 @@ class AuditedCommitter(Committer):
         return result
 
     def _find_doubtful(self) -> None:
-        """Look for what is in doubt.
+        """Read from the table which doubtful messages are stored.
 
-        :raises StoreError: it cannot be looked for; nothing was written
+        :raises StoreError: it cannot be read; nothing was written
         """
         find = self.session.statements.find_ids_by_name
         for name in [*self._doubtful]:
@@ -114,7 +112,7 @@ class AuditedCommitter(Committer):
 
 
 def _is_undone(error: StoreError) -> bool:
-    """Whether nothing was committed, for certain."""
+    """Whether certainly nothing was committed."""
     if isinstance(error, LockLost):
         return not error.in_doubt
     return not isinstance(error, OutcomeUnknown)

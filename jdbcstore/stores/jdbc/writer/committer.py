@@ -1,4 +1,8 @@
-"""Committing one piece of work, tried until it is committed or known not to be."""
+"""The commit of one batch: tried until it is committed, or known not to be.
+
+A commit whose answer was lost with the connection may have taken effect. Before anything else is written, the
+server is made to end the lost connection; then the rows show whether the batch is there.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +34,11 @@ _TRANSIENT_RETRIES = 8
 _FOREIGN_RETRIES = 4
 _LONGEST_PAUSE = 1.0
 _END_PATIENCE = 1.0
-"""Seconds in which a connection that is ended is gone, unless something is wrong."""
+"""Seconds after which a connection that was told to end should be gone."""
 
 
 class _NotConnected(Exception):
-    """There is no connection, for another reason than that the database does not answer."""
+    """There is no connection, although the database answers."""
 
     def __init__(self, error: StoreError) -> None:
         super().__init__(str(error))
@@ -42,11 +46,11 @@ class _NotConnected(Exception):
 
 
 class Committer:
-    """The writer's connection and its sequences. For whoever has the turn to write, but for :meth:`give_up`.
+    """The writer's connection and its sequences. For the thread that has the turn, except :meth:`cancel`.
 
-    A connection that was lost may still be there for the server, and what it was sent last may be waiting:
-    for a lock, a disk, a standby, or on its way. It would be written behind whatever is written meanwhile. So
-    the server ends it, and is seen to have done so, before anything else is written or looked up.
+    A lost connection may still exist for the server, and its last request may be pending: waiting for a lock,
+    a disk or a standby, or still in the network. It would be committed after whatever is written meanwhile.
+    So the server ends that connection, and is seen to have done so, before anything else is written or read.
     """
 
     def __init__(self, session: Session, fence: Fence | None = None) -> None:
@@ -57,32 +61,33 @@ class Committer:
         self.sequence = SequenceAllocator(session)
         self._connection: Connection | None = None
         self._lost: list[Row] = []
-        """Connections that were given up, and are to be ended."""
-        self._given_up = threading.Event()
+        """Lost connections, which the server still has to end."""
+        self._cancelled = threading.Event()
 
     def write(self, units: list[Unit]) -> list[list[MessageReference]]:
-        """Commit the units together; the references of each one's messages.
+        """Commit the units together; returns the references of the messages of each.
 
-        :raises StoreError: none of them was committed; :class:`OutcomeUnknown`: all or none were
+        :raises StoreError: none of them was committed
+        :raises OutcomeUnknown: all of them were committed, or none
         """
         try:
             return _Attempts(self).write(units)
         except BaseException as error:
             if not isinstance(error, StoreError):
-                # Interrupted, or a bug: nobody knows what the connection has sent.
+                # Interrupted, or a defect: it is unknown what the connection has sent.
                 self.disconnect()
                 self.sequence.forget()
                 _reset_trackers(units)
                 for unit in units:
-                    _tell_committed(unit)
+                    _notify_committed(unit)
             raise
 
     def call(self, call: Call) -> Any:
-        """Run a function in a transaction; what it returns."""
+        """Run a function in a transaction; returns its result."""
         return _Attempts(self).call(call)
 
     def find(self, sql: Statement, **values: Any) -> list[Row]:
-        """The rows of a statement, behind everything that was written, tried until they are known."""
+        """The rows of a statement after everything written so far, tried until they are read."""
         return _Attempts(self).find(sql, values)
 
     def _abort(self) -> None:
@@ -90,14 +95,14 @@ class Committer:
         if connection is not None:
             connection.abort()
 
-    def give_up(self) -> None:
-        """End retries at once, with :class:`StoreClosed`."""
-        self._given_up.set()
+    def cancel(self) -> None:
+        """End retries at once, with :class:`StoreClosed`. For any thread."""
+        self._cancelled.set()
 
     def connection(self) -> Connection:
-        """The writer's connection, made anew if it was lost; nothing of that one is written any more.
+        """The writer's connection; a new one if it was lost, once the server has ended the lost one.
 
-        :raises StoreUnavailable: the database does not answer, or that one cannot be ended yet
+        :raises StoreUnavailable: the database does not answer, or cannot end the lost connection yet
         """
         try:
             if self._connection is None:
@@ -116,7 +121,7 @@ class Committer:
             with self.session.translated():
                 if self.fence is not None:
                     connection.tenure = self.fence.guard
-                    # Else what a master that has vanished was writing keeps the next one waiting.
+                    # Else the open transaction of a vanished master keeps the next one waiting.
                     connection.limit_silence(self.fence.silence)
                 connection.identify()
         except BaseException:
@@ -132,7 +137,7 @@ class Committer:
                     self._lost.remove(session)
                 connection.wait_replicated()
         except BaseException:
-            # This one has sent nothing that would have to be ended.
+            # This one has not sent anything that would have to be ended.
             connection.close()
             self._connection = None
             raise
@@ -146,12 +151,13 @@ class Committer:
                 try:
                     connection.end_session(session)
                 except self.session.driver_errors as error:
-                    # It may be over by now, or this user may not: it is waited for.
+                    # It may have ended by now, or this user lacks the right: wait for it.
                     log.warning("a lost connection, number %s, could not be ended: %s", session[0], error)
             elif backoff.is_over():
                 raise StoreUnavailable(
                     f"the server still has the connection that was lost, number {session[0]}, and does not"
-                    " end it: what it was sent may yet be written, so nothing else is; see what it waits for"
+                    " end it: its last request may yet be committed, so nothing else is written; see what it"
+                    " waits for"
                 )
             else:
                 self.pause(backoff.pause())
@@ -167,14 +173,14 @@ class Committer:
         self._connection = None
 
     def pause(self, seconds: float) -> None:
-        """Wait before a retry; a close that gives up ends it with :class:`StoreClosed`."""
-        if self._given_up.wait(seconds):
+        """Wait before a retry; :meth:`cancel` ends the wait with :class:`StoreClosed`."""
+        if self._cancelled.wait(seconds):
             raise StoreClosed("the store was closed before this was written")
 
     def close(self) -> None:
         """Return unused sequences and close the connection."""
         if self._lost:
-            # Once: who opens the store again knows nothing of it.
+            # Once: a store opened later does not know of these.
             with contextlib.suppress(StoreError, _NotConnected, *self.session.failures):
                 self.connection()
         if self._connection is None:
@@ -182,16 +188,16 @@ class Committer:
         try:
             self.sequence.give_back(self._connection)
         except LockLost:
-            log.info("unused sequences are not returned: another is the master")
+            log.info("unused sequences are not returned: another process is the master")
         except self.session.failures as error:
-            # Only a gap in the sequence is left behind.
+            # This only leaves a gap in the sequence.
             log.info("unused sequences were not returned: %s", error)
         self._connection.close()
         self._connection = None
 
 
 class _Attempts:
-    """One piece of work, tried until it is committed or known not to be."""
+    """The attempts at one batch, call or read."""
 
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
@@ -200,20 +206,19 @@ class _Attempts:
         self._transient = _TRANSIENT_RETRIES
         self._foreign = _FOREIGN_RETRIES
         self._sent = False
-        """A batch has gone out, and its answer has not come yet."""
+        """A batch was sent, and its answer has not arrived yet."""
         self._doubtful = False
-        """The connection was lost after a batch had gone out."""
+        """The connection was lost after a batch was sent."""
         self._taken = False
-        """The IDs of the last try exist, or others are reserved behind them."""
+        """Another writer has used the IDs of the last attempt, or reserved IDs behind them."""
         self._numbered = False
-        """A call was given IDs."""
+        """A call has been assigned IDs."""
 
     @cached_property
     def _backoff(self) -> Backoff:
         return Backoff(_LONGEST_PAUSE, patience=self._session.config.reconnect_timeout)
 
     def write(self, units: list[Unit]) -> list[list[MessageReference]]:
-        """Commit the units together; the references of each one's messages."""
         try:
             return self._retry(lambda: self._write_or_find(units))
         except LockLost as error:
@@ -223,7 +228,7 @@ class _Attempts:
             raise
 
     def _settle(self, units: list[Unit], error: LockLost) -> list[list[MessageReference]]:
-        """Another is the master, so that nothing of ours can be committed any more: what was is known now."""
+        """Another process is the master: nothing more can be committed here, so what was is now certain."""
         _reset_trackers(units)
         if not self._doubtful:
             raise error
@@ -233,7 +238,6 @@ class _Attempts:
         raise LockLost(str(error), in_doubt=True) from error
 
     def call(self, call: Call) -> Any:
-        """Run a function in a transaction; what it returns."""
         try:
             return self._retry(lambda: self._call_once(call))
         except LockLost as error:
@@ -242,7 +246,6 @@ class _Attempts:
             raise
 
     def find(self, sql: Statement, values: dict[str, Any]) -> list[Row]:
-        """The rows of a statement."""
         return self._retry(lambda: self._committer.connection().fetch(sql, **values))
 
     def _retry(self, attempt: Callable[[], T]) -> T:
@@ -278,7 +281,7 @@ class _Attempts:
             except StoreError:
                 raise
             except Exception as error:
-                # A value that the driver cannot even send: a transaction may be open.
+                # A value that the driver cannot send: a transaction may be open.
                 self._committer.disconnect()
                 raise StoreError(f"this cannot be written, and was not: {error}") from error
 
@@ -290,7 +293,7 @@ class _Attempts:
         if not isinstance(error, SequencesTaken):
             self._reconnect_later(error)
             return
-        # Another writer has reserved some: at once, for it does so again.
+        # Another writer has reserved sequences. Without a pause, for it will do so again.
         self._sent, self._taken = False, True
         if self._backoff.is_over():
             raise error
@@ -304,7 +307,7 @@ class _Attempts:
             sequence.pass_over(connection, call.behind)
         count = call.count(connection)
         first = sequence.reserve(connection, count) if count else 0
-        # Whatever becomes of the transaction, nobody else gets these.
+        # Whatever the outcome of the transaction, no other write gets these.
         sequence.use(count)
         self._numbered = count > 0
         with connection.transaction(sequence.block if count else None):
@@ -317,8 +320,8 @@ class _Attempts:
         if self._doubtful and self._was_committed(units):
             return self._accept(units)
         if self._taken:
-            # They are another writer's: a broker's on the same tables, or an ActiveMQ's.
-            # Ours were never committed, for a batch commits whole.
+            # They belong to another writer on the same tables, perhaps an ActiveMQ.
+            # Ours were never committed, because a batch commits as a whole.
             self._committer.sequence.forget()
             self._doubtful = self._taken = False
         return self._write_once(units)
@@ -348,32 +351,32 @@ class _Attempts:
         return self._accept(units)
 
     def _accept(self, units: list[Unit]) -> list[list[MessageReference]]:
-        """The batch is committed under the sequences it was sent with."""
+        """The batch is committed with the sequences it was sent with."""
         sequence = self._committer.sequence
         results = []
         for unit in units:
-            _tell_committed(unit)
+            _notify_committed(unit)
             adds = enumerate(unit.adds, sequence.last + 1)
             results.append([MessageReference(id_, add.message_id) for id_, add in adds])
             sequence.use(len(unit.adds))
         return results
 
     def _was_committed(self, units: list[Unit]) -> bool:
-        """Whether the commit whose answer was lost took place: any of its messages speaks for all.
+        """Whether the commit whose answer was lost took effect: one of its messages proves it for all.
 
-        A batch without messages is written again instead, for everything else is idempotent.
+        A batch without messages is written again instead, because everything else is idempotent.
         """
         connection, find = self._committer.connection(), self._session.statements.find_id_owner
         adds = (add for unit in units for add in unit.adds)
         for id_, add in enumerate(adds, self._committer.sequence.last + 1):
             owner = connection.fetch(find, id_=id_)
             if owner and tuple(owner[0]) == (add.producer, add.producer_sequence, add.container):
-                _reset_trackers(units)  # what was planned is in the tables now
+                _reset_trackers(units)  # the plan is in the tables now
                 return True
         return False
 
     def _recover(self, error: Exception) -> None:
-        """Make the next try possible, or raise what makes it useless."""
+        """Prepare the next attempt, or raise the error that makes it useless."""
         sent, self._sent = self._sent, False
         failure = self._session.classify(error)
         if failure in (Failure.DISCONNECTED, Failure.REFUSED):
@@ -384,7 +387,7 @@ class _Attempts:
         self._committer.connection().rollback()
         if failure is Failure.TRANSIENT and self._transient > 0 and not self._backoff.is_over():
             self._transient -= 1
-            log.info("other writers are in the way, trying again: %s", error)
+            log.info("conflict with another writer, trying again: %s", error)
             self._wait()
         elif failure is Failure.DUPLICATE and (sent or self._numbered) and self._foreign > 0:
             self._foreign -= 1
@@ -407,7 +410,7 @@ class _Attempts:
         self._committer.pause(self._backoff.pause())
 
 
-def _tell_committed(unit: Unit) -> None:
+def _notify_committed(unit: Unit) -> None:
     for committed in unit.committed:
         committed()
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from jdbcstore.database.adapters.sql import Key, Row, Sql
 from jdbcstore.database.connection import Connection
+from jdbcstore.database.statements.builder import Statement
+from jdbcstore.database.statements.store import Statements
 from jdbcstore.stores.jdbc.acknowledgements import Acknowledgement
 from jdbcstore.stores.shared.encoding import EncodedMessage, Name, Result, everything
 from jdbcstore.util.futures import Completion
@@ -68,3 +70,21 @@ class Call:
     """The messages it adds, for the audit, which removes duplicates before ``count`` runs."""
     removed: Callable[[], Iterable[Name]] = tuple
     """Names of messages that it removed and that may be sent again, for the audit."""
+
+
+class Reader(Protocol):
+    """A session or a connection."""
+
+    def fetch(self, sql: Statement, **values: Any) -> list[Row]: ...
+
+
+def update_of(reader: Reader, sql: Statements, id_: int, blob: bytes) -> Write:
+    """The statement that replaces the MSG of the row with this ID, if it still exists."""
+    update, by_name = sql.update_message, sql.update_message_by_name
+    if by_name is not None:
+        for producer, sequence, container in reader.fetch(sql.find_id_owner, id_=id_):
+            name = {"msgid_prod": producer, "msgid_seq": sequence, "container": container}
+            # It would change every row with that message id.
+            if len(reader.fetch(sql.find_message_sequence_id, **name)) == 1:
+                return Write(by_name, by_name.row(blob=blob, **name))
+    return Write(update, update.row(blob=blob, id_=id_))

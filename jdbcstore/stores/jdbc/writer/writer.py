@@ -1,8 +1,8 @@
-"""The group-commit writer: one thread, one connection, as many units in a commit as are waiting.
+"""The group-commit writer: one thread and one connection commit all units of work that are queued.
 
-Sequences are given in the order in which units are taken, and one transaction follows another, so
-they commit in order and a reader's page can never skip one. N waiting producers cost one commit; a
-lone one waits for nothing.
+Sequences are assigned in the order of the queue, and one transaction follows another, so messages commit in
+the order of their sequences and a reader's page never skips one. N waiting producers share one commit; a
+single producer waits for no other.
 """
 
 from __future__ import annotations
@@ -17,12 +17,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from queue import SimpleQueue
 from types import FrameType
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from jdbcstore.abc import MessageReference, Outcome
 from jdbcstore.database.connection import Connection, StatisticsRefresher
 from jdbcstore.database.session import Session
-from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.errors import (
+    ConfigurationError,
+    LockLost,
+    OutcomeUnknown,
+    StoreClosed,
+    StoreError,
+    StoreUnavailable,
+)
 from jdbcstore.lockers import Fence
 from jdbcstore.stores.jdbc.writer.audited import AuditedCommitter
 from jdbcstore.stores.jdbc.writer.committer import Committer
@@ -34,9 +41,9 @@ from jdbcstore.util.futures import Promise, StoreFuture, Waiter, burst
 log = logging.getLogger(__name__)
 
 _LOST = (LockLost, StoreClosed, StoreUnavailable)
-"""Errors that a write meets whatever is in it."""
+"""Errors of a write that do not depend on what is written."""
 _BATCH_UNITS = 256
-"""Few enough that a caller with a thousand futures under way fills one batch while another commits."""
+"""Few enough that a caller with a thousand pending futures fills one batch while another commits."""
 _HOLDING = {
     __name__,
     "jdbcstore.stores.shared.audit",
@@ -45,19 +52,24 @@ _HOLDING = {
     "jdbcstore.database.session",
 }
 _AT_EXIT = 10.0
-"""Seconds for which a program that ends waits for the database."""
+"""Seconds that a process waits for the database at its end."""
 _BATCH_BYTES = 8 * 1024 * 1024
 
 
 class Writer:
-    """Takes units from any thread, in order; completes each once, on its own thread.
+    """Commits units from any number of threads, in the order in which they are queued.
 
-    A signal handler may run, and raise, between any two steps of a caller's. So what a caller changes here is
-    whole after each step, and what it holds it has by a ``with`` of a lock, which no signal can come between.
+    A unit is durable when :meth:`execute` returns or the future of :meth:`submit` completes. After an error
+    it was not written, except for :class:`OutcomeUnknown`, or :class:`LockLost` with ``in_doubt``. Futures
+    complete on the writer's thread.
+
+    A signal handler may run, and raise, between any two bytecodes of a caller in the main thread. So the
+    state is consistent after each step that a caller makes, and a caller acquires locks only by ``with``,
+    which no signal can interrupt.
     """
 
     audit: DuplicateAudit | None = None
-    """What has seen the messages that are stored."""
+    """The message ids that were stored; None without ``enable_audit``."""
 
     def __init__(
         self, session: Session, fence: Fence | None = None, audit: DuplicateAudit | None = None
@@ -71,21 +83,21 @@ class Writer:
         self._statistics = StatisticsRefresher(session.refresh_statistics)
         self._queue: deque[Unit | Call] = deque()
         self._lock = threading.RLock()
-        """Of the queue; held for a moment."""
+        """Protects the queue; never held during I/O."""
         self._turn = threading.RLock()
-        """Held by whoever writes: the writer's own thread, or a caller for itself."""
+        """Held while writing, by the writer's thread or by a caller that writes its own unit."""
         self._busy = False
-        """Somebody probably has the turn."""
+        """A hint that the turn is taken."""
         self._pending_bytes = 0
-        self._held: list[threading.Lock] = []
-        """Each releases a caller that waits for room in the queue."""
-        self._in_hand: list[Unit | Call] = []
-        """Taken from the queue and not completed."""
+        self._waiting_for_room: list[threading.Lock] = []
+        """Locks that callers wait for while the queue is full."""
+        self._in_flight: list[Unit | Call] = []
+        """Units taken from the queue and not yet completed."""
         self._closed = False
         self._asleep = False
-        """The thread waits, or is about to, for something in :attr:`_wakes`."""
+        """The thread is waiting, or about to wait, for an item in :attr:`_wakes`."""
         self._wakes: SimpleQueue[None] = SimpleQueue()
-        self._given_up = False
+        self._cancelled = False
         self._process = os.getpid()
         _open.add(self)
         self._thread = threading.Thread(target=self._run, name="jdbcstore-writer", daemon=True)
@@ -93,11 +105,11 @@ class Writer:
 
     @property
     def last_sequence(self) -> int:
-        """The last sequence this writer gave, 0 if none yet."""
+        """The last sequence that this writer assigned; 0 if none yet."""
         return self._committer.sequence.last
 
     def submit(self, unit: Unit) -> StoreFuture[Any]:
-        """Queue a unit, waiting while the queue is full; the future has its result once committed.
+        """Queue a unit, waiting while the queue is full; the future completes after the commit.
 
         :raises StoreClosed: the store is closed
         """
@@ -106,7 +118,7 @@ class Writer:
         return result
 
     def withdraw(self, unit: Unit) -> bool:
-        """Take a unit back; whether its writing had not begun."""
+        """Cancel a queued unit; True if it will not be written."""
         with self._lock:
             unit.withdrawn = not unit.taken
             return unit.withdrawn
@@ -125,16 +137,15 @@ class Writer:
                     return
                 room = threading.Lock()
                 room.acquire()
-                self._held.append(room)
+                self._waiting_for_room.append(room)
             room.acquire()
 
     def _wake(self) -> None:
-        # In this order, or a signal between the two would leave it asleep.
+        # In this order: a signal between the two must not leave the thread asleep.
         self._wakes.put(None)
         self._asleep = False
 
     def _wait_written(self, unit: Unit | Call, waiter: Waiter[Any]) -> Any:
-        """Queue it, and wait until it is committed."""
         if _is_owned(self._turn) or _is_owned(self._lock):
             raise StoreError(
                 "this thread is in the middle of a write already: in a signal handler, or a callback of a"
@@ -146,10 +157,10 @@ class Writer:
     def execute(self, unit: Unit) -> Any:
         """Write a unit, wait until it is committed, and return its result.
 
-        A caller that finds nobody writing writes for itself: a lone producer then pays for no
-        change of threads, which costs as much as the commit.
+        A caller that finds the writer idle commits the unit in its own thread: a single producer then saves
+        the change of threads, which costs as much as the commit.
 
-        :raises StoreError: among others, when called by a thread that is writing
+        :raises StoreError: it was not written; also when the calling thread is in the middle of a write
         """
         if not (self._busy or self._queue):
             with self._turn:
@@ -159,11 +170,11 @@ class Writer:
         return self._wait_written(unit, waiter)
 
     def _is_next(self, unit: Unit) -> bool:
-        """Whether nothing is before it, for whoever has the turn."""
+        """Whether nothing is queued before it; the turn is held."""
         with self._lock:
             if self._busy or self._queue or self._closed:
                 return False
-            self._in_hand = [unit]
+            self._in_flight = [unit]
             return True
 
     def _write_alone(self, unit: Unit) -> Any:
@@ -172,14 +183,14 @@ class Writer:
             [references] = self._committer.write([unit])
         finally:
             self._busy = False
-            self._in_hand = []
+            self._in_flight = []
         self._statistics.count(len(unit.adds) + len(unit.removes))
         return unit.result(references)
 
     def call(self, function: Callable[[Connection], Any], *, behind: int = 0, rows: int = 0) -> Any:
-        """Run ``function(connection)`` between two batches and return what it returns; see :class:`Call`."""
+        """Run ``function(connection)`` between two batches and return its result; see :class:`Call`."""
         waiter: Waiter[Any] = Waiter()
-        run = Call(waiter, _none, lambda connection, _: function(connection), behind, rows)
+        run = Call(waiter, _no_sequences, lambda connection, _: function(connection), behind, rows)
         return self._wait_written(run, waiter)
 
     def call_numbered(
@@ -190,15 +201,15 @@ class Writer:
         adding: Unit | None = None,
         removed: Callable[[], Iterable[Name]] = tuple,
     ) -> Any:
-        """As :meth:`call`, with ``count(connection)`` sequences, of which the function gets the first."""
+        """As :meth:`call`, with ``count(connection)`` new sequences; the function gets the first."""
         waiter: Waiter[Any] = Waiter()
         call = Call(waiter, count, function, adding=adding, removed=removed)
         return self._wait_written(call, waiter)
 
     def close(self, timeout: float | None = None) -> None:
-        """Write what is queued, give unused sequences back, close the connection.
+        """Write everything queued, return unused sequences, and close the connection.
 
-        :raises StoreClosed: not done after ``timeout`` seconds; ``unwritten`` units have failed
+        :raises StoreClosed: it was not done after ``timeout`` seconds; ``unwritten`` units have failed
         """
         with self._lock:
             self._closed = True
@@ -207,9 +218,9 @@ class Writer:
         self._thread.join(timeout)
         if not self._thread.is_alive():
             return
-        self._given_up = True
-        self._committer.give_up()
-        doubtful = self._finish_in_hand()
+        self._cancelled = True
+        self._committer.cancel()
+        doubtful = self._take_in_flight()
         _fail(doubtful, OutcomeUnknown("the store was closed while this was being written: look for it"))
         abandoned = self._abandon(StoreClosed("the store was closed before this was written"))
         if doubtful or abandoned:
@@ -219,14 +230,14 @@ class Writer:
             )
 
     def end_with_process(self) -> None:
-        """Write what is still queued when the program ends, for so long as that may be waited for."""
+        """Write what is still queued when the process ends, for at most ``_AT_EXIT`` seconds."""
         with self._lock:
-            waiting = len(self._queue) + len(self._in_hand)
+            waiting = len(self._queue) + len(self._in_flight)
         if self._closed or not waiting or self._process != os.getpid():
             return
         log.warning(
             "the program ends with %d operations queued, and the store is open: they are written now;"
-            " close the store, which tells whoever waits",
+            " close the store, which reports errors to its callers",
             waiting,
         )
         try:
@@ -234,10 +245,10 @@ class Writer:
         except StoreClosed as error:
             log.error("the program has ended before all was written: %s", error)
 
-    def _finish_in_hand(self) -> list[Unit | Call]:
-        """Whoever gets the work in hand completes it: the writer, or a close that waited too long."""
+    def _take_in_flight(self) -> list[Unit | Call]:
+        """The units in flight, for whichever completes them: the writer, or a close that timed out."""
         with self._lock:
-            taken, self._in_hand = self._in_hand, []
+            taken, self._in_flight = self._in_flight, []
         return taken
 
     def _is_full(self) -> bool:
@@ -271,11 +282,11 @@ class Writer:
                 self._closed = True
             failure = StoreClosed("the writer stopped on an unexpected error; open the store again")
             failure.__cause__ = error
-            _fail(self._finish_in_hand(), failure)
+            _fail(self._take_in_flight(), failure)
             self._abandon(failure)
 
     def _wait_for_work(self) -> bool:
-        """Whether there is any; not when closed and all is taken."""
+        """Wait for a unit; False once the writer is closed and the queue is empty."""
         while True:
             with self._lock:
                 if self._queue:
@@ -288,23 +299,23 @@ class Writer:
     def _work(self) -> None:
         with self._lock:
             taken = self._take_queued()
-            self._in_hand = list(taken)
+            self._in_flight = list(taken)
         if not taken:
             return
         if isinstance(taken[0], Call):
             self._run_call(taken[0])
         else:
             self._write(taken)  # type: ignore[arg-type]
-        self._finish_in_hand()
+        self._take_in_flight()
 
     def _make_room(self) -> None:
-        """Let those try again who wait for room, under the lock."""
-        held, self._held = self._held, []
+        """Let callers that wait for room try again; the lock is held."""
+        held, self._waiting_for_room = self._waiting_for_room, []
         for room in held:
             room.release()
 
     def _take_queued(self) -> list[Unit | Call]:
-        """The next batch, or one call; nothing where all was withdrawn."""
+        """The next batch, or one call; empty if everything was cancelled."""
         queue, size = self._queue, 0
         taken: list[Unit | Call] = []
         while queue and len(taken) < _BATCH_UNITS and size < _BATCH_BYTES:
@@ -317,13 +328,13 @@ class Writer:
                 taken.append(unit)
             if alone:
                 break
-        # Who was interrupted may have counted what never came.
+        # An interrupted caller may have counted bytes that it never queued.
         self._pending_bytes = self._pending_bytes - size if queue else 0
         self._make_room()
         return taken
 
     def _write(self, units: list[Unit]) -> None:
-        """Commit the units, alone those that can only be committed alone, and complete each."""
+        """Commit the units, and complete each. Where one cannot be written, the others still are."""
         try:
             results = self._committer.write(units)
         except StoreError as error:
@@ -333,7 +344,7 @@ class Writer:
             if len(units) == 1:
                 self._write_apart(units[0], error)
                 return
-            # Somewhere in here is a unit that cannot be written: halve until it stands alone.
+            # One of these units cannot be written: halve until it is found.
             middle = len(units) // 2
             self._write(units[:middle])
             self._write(units[middle:])
@@ -355,12 +366,12 @@ class Writer:
         self._complete([call], [result])
 
     def _complete(self, units: Sequence[Unit | Call], results: Sequence[Any]) -> None:
-        """Tell the callers, outside the lock, unless a close has already told them."""
+        """Complete the units, outside the lock, unless a close that timed out has failed them already."""
         with self._lock:
-            if self._given_up:
+            if self._cancelled:
                 return
-            # A batch that was halved is completed from its front.
-            del self._in_hand[: len(units)]
+            # A batch that was halved is completed from the front.
+            del self._in_flight[: len(units)]
         with burst():
             for unit, result in zip(units, results, strict=True):
                 if unit.completion is None:
@@ -369,6 +380,33 @@ class Writer:
                     unit.completion.set_exception(result)
                 else:
                     unit.completion.set_result(result)
+
+
+class ReadOnlyWriter(Writer):
+    """The writer of a read-only store: it has no thread, and every write is a :class:`ConfigurationError`."""
+
+    def __init__(self) -> None:
+        """Start nothing."""
+
+    @property
+    def last_sequence(self) -> int:
+        return 0
+
+    def execute(self, unit: Unit) -> Any:  # noqa: ARG002
+        _refuse()
+
+    def _enqueue(self, unit: Unit | Call) -> None:  # noqa: ARG002
+        _refuse()
+
+    def _wait_written(self, unit: Unit | Call, waiter: Waiter[Any]) -> Any:  # noqa: ARG002
+        _refuse()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Nothing is queued."""
+
+
+def _refuse() -> NoReturn:
+    raise ConfigurationError("this store was opened with read_only; open it without to write")
 
 
 _open: weakref.WeakSet[Writer] = weakref.WeakSet()
@@ -381,7 +419,7 @@ def _end_with_process() -> None:
 
 
 def is_writing() -> bool:
-    """Whether this very thread is in the middle of a write or a read, and may hold what others wait for."""
+    """Whether this thread is in the middle of a write or a read, and may hold locks that others wait for."""
     frame: FrameType | None = sys._getframe()
     while (frame := frame.f_back if frame else None) is not None:
         module = frame.f_globals.get("__name__", "")
@@ -391,23 +429,23 @@ def is_writing() -> bool:
 
 
 def _is_owned(lock: threading.RLock) -> bool:
-    """Whether this very thread holds it."""
+    """Whether this thread holds it."""
     return bool(cast("Any", lock)._is_owned())
 
 
-def _none(_connection: Connection) -> int:
+def _no_sequences(_connection: Connection) -> int:
     return 0
 
 
 def _fail(units: Sequence[Unit | Call], error: Exception) -> None:
     with burst():
         for unit in units:
-            if unit.completion is not None:  # else its caller is writing it, and will see for itself
+            if unit.completion is not None:  # else its caller is writing it, and gets the outcome itself
                 unit.completion.set_exception(error)
 
 
 def _measured(unit: Unit | Call) -> int:
-    """The size of a unit that is complete, now set."""
+    """Set and return the size of a unit whose writes are complete."""
     if isinstance(unit, Unit):
         size = ROW_OVERHEAD
         for add in unit.adds:
@@ -419,7 +457,7 @@ def _measured(unit: Unit | Call) -> int:
 
 
 def _is_withdrawn(unit: Unit | Call) -> bool:
-    """Whether it was cancelled, which is no longer possible after this; the lock is held."""
+    """Whether it was cancelled; from now on it cannot be. The lock is held."""
     if isinstance(unit, Call):
         return False
     unit.taken = not unit.withdrawn
@@ -431,7 +469,7 @@ def _outcomes_apart(
     refusal: StoreError,
     write: Callable[[list[Unit]], list[list[MessageReference]]],
 ) -> list[Outcome]:
-    """The outcomes of messages that were refused together: written by halves, in their order."""
+    """The outcomes of messages that were refused together, written by halves until the bad ones are found."""
     if len(messages) == 1 or isinstance(refusal, _LOST):
         return [refusal] * len(messages)
     middle = len(messages) // 2

@@ -1,4 +1,4 @@
-"""What an XID column holds: base64 of what a row is to a prepared transaction, and of its id.
+"""The format of an XID column: base64 of the role of a row in a prepared transaction, and of its id.
 
 ::
 
@@ -21,13 +21,13 @@ from jdbcstore.message.ids import XATransactionId
 
 ADDED, ACKNOWLEDGED = b"+", b"-"
 OURS_ALONE = b"*"
-"""Acknowledged, in a row of our own: ACTIVEMQ_ACKS does not say so."""
+"""Acknowledged, in JDBCSTORE_ACKS only: ACTIVEMQ_ACKS does not record it."""
 
 _HEAD = struct.Struct(">cqbih")
 
 
 class Flag(NamedTuple):
-    """What an XID column says of its row."""
+    """The content of an XID column."""
 
     tag: bytes
     sequence: int
@@ -36,14 +36,14 @@ class Flag(NamedTuple):
 
 
 def encode_flag(tag: bytes, xid: XATransactionId, sequence: int = 0, priority: int = 0) -> str:
-    """The text of an XID column."""
+    """The value of an XID column."""
     globally = xid.global_transaction_id
     head = _HEAD.pack(tag, sequence, priority, xid.format_id, len(globally))
     return base64.b64encode(head + globally + xid.branch_qualifier).decode()
 
 
 def decode_flag(text: str) -> Flag | None:
-    """What the text says; None where no broker wrote it."""
+    """The content of an XID column; None if no broker wrote it."""
     try:
         raw = base64.b64decode(text, validate=True)
         tag, sequence, priority, format_id, length = _HEAD.unpack_from(raw)

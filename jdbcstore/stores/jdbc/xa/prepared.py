@@ -1,4 +1,4 @@
-"""Prepared transactions in the tables: what the XID columns say of them, and those that an ActiveMQ left."""
+"""Prepared transactions as the XID columns of the tables record them, also those of an ActiveMQ."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Mark:
     flag: Flag
 
     def pending(self, lanes: int) -> dict[str, Any]:
-        """What of this row is acknowledged by the transaction, as statements want it.
+        """The parameters for the messages that the transaction acknowledges in this row.
 
-        ``lanes`` is how many rows the subscription has: with one, it is for every priority.
+        ``lanes`` is the number of the subscription's rows: a single one is for every priority.
         """
         values = {**columns_of(self.subscription), "after": self.last_acked, "up_to": self.flag.sequence}
         return values if lanes == 1 else {**values, "priority": self.priority}
@@ -56,7 +56,7 @@ class Branch:
     """Subscription -> text -> how many messages are acknowledged for it."""
 
     def texts(self, tag: bytes) -> list[str]:
-        """The texts in ACTIVEMQ_MSGS with this tag."""
+        """The XID column values in ACTIVEMQ_MSGS with this tag."""
         return [text for found, text in self.messages if found == tag]
 
     def writes(self) -> Iterator[PreparedWrites]:
@@ -72,13 +72,13 @@ class Branch:
 
 @dataclass(slots=True)
 class Found:
-    """All prepared transactions, and where the rows of our own do not agree with ACTIVEMQ_ACKS."""
+    """All prepared transactions, and where JDBCSTORE_ACKS does not agree with ACTIVEMQ_ACKS."""
 
     branches: dict[XATransactionId, Branch] = field(default_factory=dict)
     unknown: list[tuple[Mark, int]] = field(default_factory=list)
-    """An ActiveMQ prepared these, and JDBCSTORE_ACKS has no row of them; with the subscription's lanes."""
+    """Prepared by an ActiveMQ, so JDBCSTORE_ACKS has no rows for them; with the subscription's lanes."""
     decided: list[tuple[Subscription, str]] = field(default_factory=list)
-    """An ActiveMQ committed or rolled back what these texts in JDBCSTORE_ACKS say."""
+    """Rows of JDBCSTORE_ACKS whose transactions an ActiveMQ has committed or rolled back."""
 
     def branch(self, flag: Flag) -> Branch:
         return self.branches.setdefault(flag.xid, Branch(flag.xid))
@@ -131,7 +131,7 @@ def columns_of(subscription: Subscription) -> dict[str, str]:
 def _read(text: str) -> Flag | None:
     flag = decode_flag(text)
     if flag is None:
-        log.warning("the XID %r is none that a broker wrote; its rows stay in doubt", text)
+        log.warning("the XID %r was not written by a broker; its rows stay in doubt", text)
     return flag
 
 

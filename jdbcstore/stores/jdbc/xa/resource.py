@@ -34,7 +34,7 @@ from jdbcstore.stores.shared.transaction import (
 class JdbcXAResource:
     """See :class:`jdbcstore.abc.XAResource`.
 
-    ``forget`` drops the acknowledgements that the store remembers of a topic.
+    ``forget`` discards the acknowledgements that the store caches of a topic.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class JdbcXAResource:
 
 
 class Prepare:
-    """The first phase. Whether there is something to decide."""
+    """The first phase; False if there is nothing to decide."""
 
     def __init__(self, session: Session, xid: XATransactionId, unit: Unit) -> None:
         self._session = session
@@ -118,7 +118,7 @@ class Prepare:
     ) -> None:
         sql, sub = self._sql, tracker.subscription
         for priority, up_to, alone, ids in tracker.reach(connection, messages):
-            # There is one XID for each row of a subscription, and room in it for how far, not for which.
+            # A row of a subscription has one XID, which records up to where, not which messages.
             text = encode_flag(OURS_ALONE, self._xid)
             [(_, taken)] = connection.fetch(sql.find_mark, **sub, priority_=priority)
             if up_to is not None and taken is None:
@@ -140,7 +140,7 @@ class _Outcome:
         self._sql = session.xa_statements
         self._branch = Branch(xid)
         self._forget = forget
-        """Drops what is remembered of the acknowledgements of a topic."""
+        """Discards the cached acknowledgements of a topic."""
         self._tried = False
         """A commit was sent."""
 
@@ -169,12 +169,12 @@ class _Outcome:
 
 
 class Commit(_Outcome):
-    """What was added is there, what was acknowledged is gone."""
+    """The second phase: added messages become visible, acknowledged ones are removed."""
 
     _added: list[int]
 
     def count(self, connection: Connection) -> int:
-        """How many messages get another sequence."""
+        """The number of messages that get a new sequence."""
         self._find(connection)
         self._added = [row[0] for row in self._flagged(connection, ADDED)]
         return len(self._added)
@@ -199,7 +199,7 @@ class Commit(_Outcome):
             messages += [(id_, priority or 0) for id_, priority in found]
             connection.execute(sql.acknowledge_prepared, **sub, xid_=text)
         plan = Plan()
-        # Unsubscribed meanwhile, there is nothing left to acknowledge.
+        # After an unsubscribe there is nothing to acknowledge.
         with contextlib.suppress(SubscriptionNotFound):
             tracker = AcknowledgementTracker(self._session.statements, *subscription)
             tracker.plan(connection, messages, plan)
@@ -208,13 +208,13 @@ class Commit(_Outcome):
 
 
 class Rollback(_Outcome):
-    """What was added is gone, what was acknowledged is there again."""
+    """The second phase: added messages are removed, acknowledged ones become visible again."""
 
     names: tuple[Name, ...] = ()
-    """What the producers call what was added, once it ran."""
+    """The message ids of the removed messages, after the run."""
 
     def count(self, connection: Connection) -> int:
-        """No message gets another sequence."""
+        """No message gets a new sequence."""
         self._find(connection)
         return 0
 
