@@ -1,4 +1,4 @@
-"""Destinations in several stores at once, ActiveMQ's mKahaDB idea."""
+"""Several stores used as one, each for some destinations, as in ActiveMQ's mKahaDB."""
 
 from jdbcstore.stores.filtered.each import StorePerDestination
 from jdbcstore.stores.filtered.routes import Route

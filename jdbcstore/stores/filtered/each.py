@@ -1,4 +1,4 @@
-"""A store for each destination, in a folder of its own; beyond a bound they share one."""
+"""A store for each destination, in a folder of its own; above a limit, further ones share a store."""
 
 from __future__ import annotations
 
@@ -16,22 +16,20 @@ from jdbcstore.util.files import make_directory, replace_file, sync
 log = logging.getLogger(__name__)
 
 _SHARED = "shared"
-"""The folder of the store that destinations share."""
+"""The folder of the shared store."""
 _KEPT = ("kept-*.log", "refused/*.message")
-"""Files of a journal that are kept for what is in them."""
+"""Files of a journal that must not be removed with a store."""
 _NAME = "destination"
-"""The file in each folder that says whose it is."""
-
-
+"""The file in each folder that names its destination."""
 MOST = 64
-"""Stores of their own in one folder."""
+"""Stores for single destinations in one folder."""
 
 
 class StorePerDestination:
-    """Opens the store of a destination in its folder, and knows after a restart which there are.
+    """Opens the store of a destination in its folder, and finds existing ones after a restart.
 
-    ``open_store`` is called with the folder. Who opens a store closes it. Nothing is made if it is
-    ``read_only``. Only ``most`` are to be made: clients invent names.
+    ``open_store`` is called with the folder; the caller of :meth:`open` closes the store. Nothing is created
+    if this is ``read_only``. At most ``most`` stores are created, because clients choose the names.
     """
 
     def __init__(self, folder: Path, open_store: Callable[[Path], Store], *, read_only: bool = False) -> None:
@@ -41,7 +39,7 @@ class StorePerDestination:
         self.most = MOST
 
     def found(self) -> Iterator[Destination]:
-        """The destinations that have a store there."""
+        """The destinations that have a store of their own."""
         for path in sorted(self._folder.glob(f"*/{_NAME}")):
             try:
                 yield Destination.parse(path.read_text(encoding="utf-8"))
@@ -57,23 +55,23 @@ class StorePerDestination:
 
     @property
     def has_shared(self) -> bool:
-        """Whether there is a store that destinations share."""
+        """Whether there is a shared store."""
         return (self._folder / _SHARED).is_dir()
 
     def open_shared(self) -> Store:
-        """The store of those that have none of their own.
+        """The shared store, for destinations without one of their own.
 
         :raises StoreError: it cannot be opened
         """
         return self._open_store(self._folder / _SHARED)
 
     def remove(self, destination: Destination) -> None:
-        """Remove what is left of a store that is closed and has nothing; what a journal keeps stays."""
+        """Remove the folder of a store that is closed and empty, unless its journal has files to keep."""
         folder = self._folder / folder_name(str(destination))
         if any(path for pattern in _KEPT for path in folder.rglob(pattern)):
             return
         try:
-            # First: a folder without it is nobody's, and an empty store for who uses the name again.
+            # First: a folder without it belongs to no destination, and is reused as an empty store.
             (folder / _NAME).unlink(missing_ok=True)
             sync(folder)
             shutil.rmtree(folder)
@@ -81,10 +79,10 @@ class StorePerDestination:
             log.warning("the folder of %s cannot be removed: %s", destination, error)
 
     def open(self, destination: Destination) -> Store:
-        """Its store, made when there is none, unless this is ``read_only``.
+        """The store of a destination, created if it does not exist, unless this is ``read_only``.
 
-        :raises ConfigurationError: its folder cannot be made
-        :raises InvalidDestination: there is none, and none is to be made
+        :raises ConfigurationError: its folder cannot be created
+        :raises InvalidDestination: it does not exist, and this is ``read_only``
         :raises StoreError: it cannot be opened
         """
         folder = self._folder / folder_name(str(destination))
@@ -94,13 +92,13 @@ class StorePerDestination:
             _name_folder(folder, str(destination))
         except OSError as error:
             raise ConfigurationError(
-                f"cannot make the folder {folder} for {destination}: {error.strerror}"
+                f"cannot create the folder {folder} for {destination}: {error.strerror}"
             ) from error
         return self._open_store(folder)
 
 
 def _name_folder(folder: Path, name: str) -> None:
-    """Write down whose folder it is, before anything is in it."""
+    """Store the name of the destination before anything else in its folder."""
     path = folder / _NAME
     if path.exists():
         return

@@ -1,9 +1,9 @@
-"""Transactions over several stores: two phases, and one outcome whatever ends in between.
+"""Two-phase commits over several stores, which reach one outcome even after a crash.
 
 The coordinator is one of the stores that take part. It prepares first, is the first to commit, and the last
-to roll back. So a branch that is prepared elsewhere and not with its coordinator was decided: the
-coordinator has committed. As long as the coordinator has it prepared it was not, and is rolled back. Nothing
-else has to be written down, and whoever finds a branch after a crash need not know who began it.
+to roll back. So if a branch is prepared elsewhere but not with its coordinator, the coordinator has
+committed; if it is still prepared with the coordinator, it was not decided, and is rolled back. Nothing else
+has to be recorded: after a crash the prepared branches alone show the outcome.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from jdbcstore.stores.memory import MemoryStore
 log = logging.getLogger(__name__)
 
 FORMAT = 0x4A4D4B44
-"""The format of XIDs made here: JMKD. Their branch qualifier is the coordinator's name."""
+"""The format id of XIDs made here: JMKD. Their branch qualifier names the coordinator."""
 
 Fill = Callable[[XATransaction], None]
-"""Does the part of the work that is one store's, in a branch."""
+"""Does one store's part of the work, in a branch."""
 
 
 class Outcomes:
-    """Commits over several stores. For any number of threads."""
+    """Commits transactions over several stores. Thread-safe."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
         self._turn = threading.Condition()
         self._committing = 0
-        """How many threads are."""
+        """The number of threads that are committing."""
         self._finishing = False
         self._unfinished = False
 
     def commit(self, work: Sequence[tuple[Store, Fill]]) -> XATransactionId:
-        """Do all the work, or none of it; the id that the messages have.
+        """Do all the work, or none of it; returns the transaction id that its messages carry.
 
-        :raises OutcomeUnknown: all or none of it is done, at the latest when every store answers again
+        :raises OutcomeUnknown: all of it will be done, or none, as soon as every store answers again
         :raises StoreError: none of it was done
         """
         if self._unfinished:
@@ -62,10 +62,10 @@ class Outcomes:
                 self._turn.notify_all()
 
     def _prepare(self, work: Sequence[tuple[Store, Fill]]) -> tuple[list[Store], XATransactionId]:
-        """Those that have something to decide, the coordinator first."""
+        """Prepare each branch; returns the stores with something to decide, the coordinator first."""
         global_id = secrets.token_bytes(16)
         prepared: list[Store] = []
-        # A store in memory ends with the process, so it decides nothing that others must know.
+        # A store in memory ends with the process, so it must not be the coordinator.
         for store, fill in sorted(work, key=lambda one: isinstance(one[0], MemoryStore)):
             if not prepared:
                 xid = XATransactionId(FORMAT, global_id, self._routes.name_of(store))
@@ -75,7 +75,7 @@ class Outcomes:
                 if branch.prepare():
                     prepared.append(store)
             except BaseException:
-                # It may be prepared all the same.
+                # It may have been prepared all the same.
                 self._roll_back([*prepared, store], xid)
                 raise
         return prepared, xid
@@ -96,19 +96,19 @@ class Outcomes:
         late = [failure for store in others if (failure := self._decide(store.xa.commit, xid)) is not None]
         if late:
             raise OutcomeUnknown(
-                "the transaction is to be committed, and one of its stores does not answer: its part is"
-                " done there as soon as it does; do not do it again"
+                "the transaction is committed, but one of its stores does not answer: its part is committed"
+                " there as soon as it does; do not repeat it"
             ) from late[0]
 
     def _roll_back(self, prepared: Sequence[Store], xid: XATransactionId) -> None:
-        """The coordinator last, and not before all others have rolled back."""
+        """Roll back every branch, the coordinator's last and only after all others."""
         coordinator, *others = prepared
         late = [error for store in others if (error := self._decide(store.xa.rollback, xid)) is not None]
         if not late:
             self._decide(coordinator.xa.rollback, xid)
 
     def _decide(self, decide: Callable[[XATransactionId], None], xid: XATransactionId) -> StoreError | None:
-        """Why it could not be done, and is left to :meth:`finish`."""
+        """Decide one branch; returns the error if that is left to :meth:`finish`."""
         try:
             decide(xid)
         except TransactionNotFound:
@@ -120,21 +120,21 @@ class Outcomes:
         return None
 
     def finish(self) -> None:
-        """Give each transaction that was left undecided the outcome that it has.
+        """Commit or roll back each transaction that was interrupted.
 
-        :raises StoreError: a store does not answer; it is to be called again
+        :raises StoreError: a store does not answer; call this again
         """
         with self.alone():
             pass
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """A while in which nothing is committed, after all that was left undecided is finished.
+        """Finish every interrupted transaction, and let none commit inside the block.
 
         :raises StoreError: a store does not answer
         """
         with self._turn:
-            # Else it would take one that is being decided for one that was left.
+            # Else a transaction that is being decided would look like an interrupted one.
             self._turn.wait_for(lambda: not self._finishing and not self._committing)
             self._finishing = True
         try:
@@ -156,8 +156,8 @@ class Outcomes:
             coordinator = self._routes.named(xid.branch_qualifier)
             if coordinator is None:
                 log.error(
-                    "%s was left undecided, and the store that knows its outcome is none of these; add the"
-                    " route that led there", xid,
+                    "%s was left undecided, and none of these stores was its coordinator; add the route that"
+                    " led there", xid,
                 )  # fmt: skip
             elif coordinator in stores:
                 log.info("%s was left undecided, and is rolled back", xid)
@@ -169,5 +169,5 @@ class Outcomes:
 
 
 def is_ours(xid: XATransactionId) -> bool:
-    """Whether it is of a transaction over several stores, and no transaction manager's."""
+    """Whether it is of a transaction over several stores, not of a transaction manager."""
     return xid.format_id == FORMAT

@@ -23,11 +23,11 @@ _NAME_BYTES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The store of all destinations that a pattern matches; None is all that no other route has.
+    """The store for all destinations that a pattern matches; None matches those without another route.
 
-    ``name`` tells the stores of unfinished transactions apart after a restart; without one it is the
-    pattern. A store that several routes lead to has the name of the first. With a
-    :class:`StorePerDestination` each destination has its own.
+    ``name`` identifies the store of an unfinished transaction after a restart; by default it is the pattern.
+    A store with several routes has the name of the first. With a :class:`StorePerDestination` each destination
+    has a store of its own.
     """
 
     store: Store | StorePerDestination
@@ -45,9 +45,9 @@ def destination_named(name: str | Destination, kind: DestinationKind) -> Destina
 
 
 class Routes:
-    """The routes of one filtered store. For any number of threads.
+    """The routes of one filtered store. Thread-safe.
 
-    :raises ConfigurationError: there is none, or two stores have one name
+    :raises ConfigurationError: there is no route, or two stores have the same name
     """
 
     def __init__(self, routes: Sequence[Route]) -> None:
@@ -56,18 +56,18 @@ class Routes:
         )
         self._others = next((route.store for route in routes if route.destination is None), None)
         if not routes:
-            raise ConfigurationError("a filtered store needs a route; give one without a destination")
+            raise ConfigurationError("a filtered store needs a route; add one without a destination")
         self._lock = threading.Lock()
         self._closed = False
         self._labels: dict[int, str] = {}
         self._by_name: dict[bytes, Store] = {}
         self._each: dict[tuple[int, Destination], Store] = {}
         self._own: Counter[int] = Counter()
-        """How many stores there are of one destination each."""
+        """The number of stores for a single destination."""
         self._shared: dict[int, Store] = {}
-        """What destinations share that have no store of their own, though each should."""
+        """The shared stores, for destinations above the limit."""
         self.stores: tuple[Store, ...] = ()
-        """Those that are open."""
+        """The open stores."""
         several: dict[int, StorePerDestination] = {}
         for route in routes:
             if id(route.store) in self._labels:
@@ -92,26 +92,28 @@ class Routes:
     def _add(self, store: Store, label: str) -> None:
         self._labels[id(store)] = label
         if self.name_of(store) in self._by_name:
-            raise ConfigurationError("two stores of a filtered store have one name; give each route another")
+            raise ConfigurationError(
+                "two stores of a filtered store have the same name; give each route another"
+            )
         self._by_name[self.name_of(store)] = store
         self.stores = (*self.stores, store)
 
     def store_of(self, destination: Destination) -> Store:
         """The store of a destination, by the most specific pattern.
 
-        :raises InvalidDestination: no route leads anywhere
+        :raises InvalidDestination: no route matches it
         """
         store = self._leading(destination)
         if isinstance(store, StorePerDestination):
             return self._store_of_its_own(store, destination)
         if store is None:
             raise InvalidDestination(
-                f"no store is there for {destination}; add a route for it, or one without a destination"
+                f"no route matches {destination}; add one for it, or one without a destination"
             )
         return store
 
     def leads_to(self, store: Store, destination: Destination) -> bool:
-        """Whether a destination that a store has is that store's, and not another's or nobody's."""
+        """Whether the route of a destination found in a store leads to that store."""
         leading = self._leading(destination)
         if isinstance(leading, StorePerDestination):
             leading = self._each.get((id(leading), destination))
@@ -133,12 +135,12 @@ class Routes:
             return self._each[key]
 
     def _opened(self, several: StorePerDestination, destination: Destination) -> Store:
-        """A store of its own, if it has one or there is room for one more."""
+        """The destination's own store, or the shared one above the limit."""
         if not several.has(destination) and self._own[id(several)] >= several.most:
             if id(several) not in self._shared:
                 log.warning(
-                    "there are %d stores for a destination each in one folder: others share one from now on;"
-                    " delete destinations that nobody needs, or route them",
+                    "%d destinations have a store of their own in one folder: others share one from now on;"
+                    " delete destinations that are not needed, or add routes for them",
                     several.most,
                 )
                 self._open_shared(several)
@@ -157,7 +159,7 @@ class Routes:
                 self._each[id(several), destination] = store
 
     def has_its_own(self, destination: Destination) -> bool:
-        """Whether a destination is alone in its store."""
+        """Whether a destination has a store of its own."""
         several = self._leading(destination)
         if not isinstance(several, StorePerDestination):
             return False
@@ -165,9 +167,9 @@ class Routes:
         return found is not None and found is not self._shared.get(id(several))
 
     def remove(self, destination: Destination) -> None:
-        """Close the store of a destination of its own, and remove it, if there is nothing in it.
+        """Close and remove the store of a single destination, if it is empty.
 
-        :raises StoreError: it cannot be looked into
+        :raises StoreError: it cannot be read
         """
         several = self._leading(destination)
         if isinstance(several, StorePerDestination):
@@ -180,7 +182,7 @@ class Routes:
         store = self._each.get(key)
         if store is None or store is self._shared.get(id(several)) or not _is_empty(store):
             return
-        # Closed first, so that nothing comes in between: whoever has it yet hears of that.
+        # Closed first, so that nothing is added meanwhile: its other users get StoreClosed.
         self._forget(store)
         del self._each[key]
         self._own[id(several)] -= 1
@@ -205,7 +207,7 @@ class Routes:
             self._closed = True
 
     def close_each(self) -> None:
-        """Close the stores that were opened here, for who cannot use them."""
+        """Close the stores that were opened here."""
         self.close()
         for store in {id(one): one for one in (*self._each.values(), *self._shared.values())}.values():
             with contextlib.suppress(StoreError):
@@ -222,5 +224,5 @@ class Routes:
 
 
 def _is_empty(store: Store) -> bool:
-    """Whether nothing would be lost with it."""
+    """Whether it has neither messages nor prepared transactions."""
     return not (store.destinations() or store.xa.recover())

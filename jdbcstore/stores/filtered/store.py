@@ -1,4 +1,4 @@
-"""FilteredStore: destinations in several stores, which look like one."""
+"""A store over several stores, with a route from each destination to one of them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from jdbcstore.util.futures import StoreFuture
 T = TypeVar("T")
 _THREADS = 4
 _LAST_WORDS = 1.0
-"""Seconds that a commit has to see that its stores were closed."""
+"""Seconds for a pending commit to notice that its stores were closed."""
 _PRODUCER_LENGTH = 250
-"""What MSGID_PROD holds by default."""
+"""The default length of MSGID_PROD."""
 
 
 class FilteredStore:
@@ -36,18 +36,18 @@ class FilteredStore:
     It keeps every promise of :class:`jdbcstore.abc.Store` that its stores keep, with three differences.
     Sequences are each store's own: they order the messages of one destination and of one store.
     A transaction over several stores is committed in two phases: if the process ends in between, it is
-    finished when a filtered store with the same routes is opened. And such a transaction takes no
-    ``update_message``, nor an ``acknowledge`` of a topic's message for all subscriptions.
+    finished when a filtered store with the same routes is opened. And such a transaction accepts neither
+    ``update_message`` nor an ``acknowledge`` of a topic's message for all subscriptions.
 
-    It owns its stores: closing it closes them. Opening finishes what an earlier process left, unless it is
-    ``read_only``, as its stores have to be then.
+    It owns its stores: closing it closes them. Opening finishes interrupted transactions, unless this and its
+    stores are ``read_only``.
 
-    :raises ConfigurationError: no route, or two stores of one name
+    :raises ConfigurationError: there is no route, or two stores have the same name
     :raises StoreUnavailable: a store does not answer
     """
 
     commits_in_order = False
-    """Those over several stores take a while, each in a thread."""
+    """Transactions over several stores run in threads, each for several commits."""
 
     def __init__(
         self, routes: Sequence[Route], *, clock: Clock | None = None, read_only: bool = False
@@ -129,7 +129,7 @@ class FilteredStore:
         return sorted(found, key=str)
 
     def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
-        """As the contract says. A store of its own is closed with it, and so is what was had of that."""
+        """As the contract says. A store of its own is closed and removed with the destination."""
         removed = self.routes.store_of(destination).delete_destination(destination, progress)
         if self.routes.has_its_own(destination):
             with self.outcomes.alone():
@@ -163,8 +163,7 @@ class FilteredStore:
         wait(late, _LAST_WORDS)
         if unwritten or late:
             raise StoreClosed(
-                f"closed after {timeout} seconds; what was not written by then was given up, and its callers"
-                " were told so",
+                f"closed after {timeout} seconds; what was not written by then has failed with StoreClosed",
                 unwritten=sum(one.unwritten for one in unwritten) or len(late),
             )
 

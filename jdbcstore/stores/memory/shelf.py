@@ -1,4 +1,4 @@
-"""The messages of one destination in memory. Nothing here locks: callers hold the store's lock."""
+"""The messages of one destination in memory, without locking: callers hold the store's lock."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from jdbcstore.message.message import Message
 
 
 class Sequences:
-    """Numbers in ascending order: added at the end, removed anywhere, read in pages."""
+    """Sequences in ascending order: appended at the end, removed anywhere, read in pages."""
 
     def __init__(self) -> None:
         self._present: set[int] = set()
         self._order: list[int] = []
         """Those present, and some that were removed."""
         self._first = 0
-        """What is removed at the head is not looked at again."""
+        """Where the first one may be: removed ones at the head are not visited again."""
 
     def __len__(self) -> int:
         return len(self._present)
@@ -44,7 +44,7 @@ class Sequences:
             self._first = 0
 
     def restore(self, sequence: int) -> None:
-        """Add one again that was removed, in its place."""
+        """Put a removed one back in its place."""
         at = bisect_left(self._order, sequence)
         if self._order[at : at + 1] != [sequence]:
             self._order.insert(at, sequence)
@@ -60,25 +60,25 @@ class Sequences:
 
 @dataclass(slots=True)
 class Stored:
-    """A message, and what a row has beside it; an update changes neither lane nor expiration."""
+    """A message with the other columns of its row; an update changes neither lane nor expiration."""
 
     message: Message | bytes
-    """Or the reference to it that a journal has stored."""
+    """The message, or a reference to its body in a journal."""
     size: int
     lane: int
     expiration_ms: int
     name: tuple[str, int]
-    """The producer's id and the number it counts."""
+    """The columns of the message id: producer and producer's sequence."""
 
 
 @dataclass(slots=True)
 class Subscription:
-    """A durable subscription and what it has not acknowledged."""
+    """A durable subscription and the messages that it has not acknowledged."""
 
     info: SubscriptionInfo
     lanes: list[Sequences]
     in_doubt: dict[int, Sequences] = field(default_factory=dict)
-    """What a prepared transaction acknowledges, and the lane where it was."""
+    """Messages that a prepared transaction acknowledges, with the lane of each."""
 
     def __len__(self) -> int:
         return sum(map(len, self.lanes))
@@ -88,7 +88,7 @@ class Subscription:
             lane.discard(sequence)
 
     def hold(self, sequence: int) -> bool:
-        """Hide what a prepared transaction acknowledges; whether it was there to be hidden."""
+        """Hide a message that a prepared transaction acknowledges; False if it is not pending."""
         for lane in self.lanes:
             if sequence in lane:
                 lane.discard(sequence)
@@ -108,7 +108,7 @@ class Subscription:
 
 @dataclass(slots=True)
 class Shelf:
-    """Everything that one destination holds."""
+    """The messages and durable subscriptions of one destination."""
 
     destination: Destination
     prioritized: bool
@@ -116,10 +116,10 @@ class Shelf:
     subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
     lanes: list[Sequences] = field(init=False)
     expiring: Sequences = field(default_factory=Sequences)
-    """Messages that expire some day."""
+    """Messages with an expiration."""
     named: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     in_doubt: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Names of messages that prepared transactions hold."""
+    """Message ids held by prepared transactions."""
     total_size: int = 0
 
     def __post_init__(self) -> None:
@@ -127,7 +127,7 @@ class Shelf:
 
     @property
     def is_used(self) -> bool:
-        """Whether there is a message, be it in doubt, or a durable subscription."""
+        """Whether it has a message, even in doubt, or a durable subscription."""
         return bool(self.stored or self.subscriptions or +self.in_doubt)
 
     def new_lanes(self) -> list[Sequences]:
@@ -145,7 +145,7 @@ class Shelf:
             subscription.lanes[stored.lane].append(sequence)
 
     def remove(self, sequence: int) -> bool:
-        """Whether it was still there, and not in doubt for a subscription."""
+        """Remove a message; False if it is gone, or in doubt for a subscription."""
         if any(sequence in subscription.in_doubt for subscription in self.subscriptions.values()):
             return False
         stored = self.stored.pop(sequence, None)
@@ -163,7 +163,7 @@ class Shelf:
         return True
 
     def restore(self, sequence: int, stored: Stored) -> None:
-        """Add a message again that was removed, in its place; subscriptions do not get it."""
+        """Put a removed message back in its place; subscriptions do not get it."""
         self.stored[sequence] = stored
         self.total_size += stored.size
         self.lanes[stored.lane].restore(sequence)
@@ -172,7 +172,7 @@ class Shelf:
             self.expiring.restore(sequence)
 
     def find(self, name: MessageId | int) -> list[int]:
-        """The sequences of what is stored under this name."""
+        """The sequences of stored messages with this id."""
         if isinstance(name, int):
             return [name] if name in self.stored else []
         if name.producer_id is None:
@@ -188,7 +188,7 @@ class Shelf:
         self.subscriptions[info.client_id, info.subscription_name] = Subscription(info, lanes)
 
     def expired(self, now_ms: int, after: int) -> Iterator[int]:
-        """The messages behind ``after`` whose expiration has passed."""
+        """The messages after ``after`` whose expiration has passed."""
         for sequence in self.expiring.behind(after):
             if self.stored[sequence].expiration_ms < now_ms:
                 yield sequence
@@ -201,5 +201,5 @@ class Shelf:
         )
 
     def oldest(self) -> int | None:
-        """The sequence of the message stored first."""
+        """The sequence of the message stored first; None if there is none."""
         return min((head for lane in self.lanes for head in islice(lane.behind(-1), 1)), default=None)

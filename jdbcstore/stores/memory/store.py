@@ -1,4 +1,4 @@
-"""MemoryStore: queues, topics and subscriptions that end with their process."""
+"""A store in memory: queues, topics and subscriptions that end with their process."""
 
 from __future__ import annotations
 
@@ -27,16 +27,15 @@ from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.futures import StoreFuture, done
 
 _LARGEST = 2**31 - 1
-"""What one MSG column can hold at most."""
+"""The limit of an MSG column."""
 
 
 class MemoryStore:
-    """Keeps every promise of :class:`jdbcstore.abc.Store` but one: it ends with its process.
+    """Keeps every promise of :class:`jdbcstore.abc.Store` except durability: it ends with its process.
 
-    ActiveMQ's ``persistent="false"``. Messages are encoded as they would be in a database, so sizes
-    and what is refused agree with it, and no reader shares an object with a writer. Of the
-    configuration, the audit, ``cleanup_period`` and the lengths of types count; the rest is about
-    databases.
+    ActiveMQ's ``persistent="false"``. Messages are encoded as for a database, so that sizes and refusals agree
+    with it, and no reader shares an object with a writer. Of the configuration, the audit options,
+    ``cleanup_period`` and the lengths of types apply.
     """
 
     commits_in_order = True
@@ -104,7 +103,7 @@ class MemoryStore:
 
     @property
     def place(self) -> str:
-        """What it is opened with."""
+        """The URL that opens it."""
         return "memory:"
 
     def journal_left(self, journal: int) -> int | None:

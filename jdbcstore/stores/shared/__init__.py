@@ -1,1 +1,1 @@
-"""What the stores have in common."""
+"""Parts that several stores are built from."""

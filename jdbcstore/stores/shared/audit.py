@@ -1,4 +1,4 @@
-"""The duplicate audit: which message ids have been seen lately, in bounded memory.
+"""The duplicate audit: the message ids seen recently, in bounded memory.
 
 ActiveMQ's ``enableAudit``: per producer a window of the last ``max_audit_depth`` sequences, for the
 ``max_producers_to_audit`` producers that sent last. It spans all destinations of a store, so a
@@ -18,14 +18,14 @@ from jdbcstore.stores.shared.encoding import EncodedMessage
 
 @dataclass(slots=True)
 class _Window:
-    """The bit ``n`` of ``seen`` stands for the sequence ``highest - n``."""
+    """Bit ``n`` of ``seen`` is the sequence ``highest - n``."""
 
     highest: int
     seen: int = 1
 
 
 class DuplicateAudit:
-    """Thread-safe. Ids below a producer's window count as new, as in ActiveMQ."""
+    """The ids seen of each producer. Thread-safe. Ids below its window count as new, as in ActiveMQ."""
 
     def __init__(self, max_producers: int, depth: int) -> None:
         self._max_producers = max_producers
@@ -34,7 +34,7 @@ class DuplicateAudit:
         self._windows: OrderedDict[str, _Window] = OrderedDict()
 
     def is_duplicate(self, producer: str, sequence: int) -> bool:
-        """Whether the id was seen; it is now."""
+        """Whether the id was seen before; from now on it was."""
         with self._lock:
             window = self._windows.get(producer)
             if window is None:
@@ -46,7 +46,7 @@ class DuplicateAudit:
             return self._see(window, sequence)
 
     def has_seen(self, producer: str, sequence: int) -> bool:
-        """Whether the id was seen; whether or not, its producer is the one that sent last."""
+        """Whether the id was seen; either way its producer counts as the one that sent last."""
         with self._lock:
             window = self._windows.get(producer)
             if window is None:
@@ -70,7 +70,7 @@ class DuplicateAudit:
         return duplicate
 
     def forget(self, producer: str, sequence: int) -> None:
-        """The message was not stored after all: it may come again."""
+        """The message was not stored after all, and may be sent again."""
         with self._lock:
             window = self._windows.get(producer)
             if window is not None and 0 <= window.highest - sequence <= self._depth:

@@ -1,8 +1,8 @@
-"""What a journal in front of a store needs of it: writes under sequences given before, and a mark.
+"""The contract between a journal and its backing store: checkpoints, and the mark that records their progress.
 
-A journal gives messages their sequences when they are written to it, and long before they are in the
-tables, if they ever are. A checkpoint writes what is left of them in several transactions, and may be cut
-short after any of them. The mark says how far it came; it is written in the transaction that it speaks of.
+A journal assigns sequences when messages are written to it, long before they are in the tables, if they ever
+are. A checkpoint writes the remaining messages in several transactions, and may be interrupted after any of
+them. The mark says how far it came, and is written in the same transaction as the changes it covers.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from jdbcstore.stores.shared.encoding import EncodedMessage
 
 @dataclass(frozen=True, slots=True)
 class JournalMark:
-    """How much of a journal is in the store behind it."""
+    """How much of a journal is in its backing store."""
 
     journal: int
-    """The journal's own number, positive; 0 when no journal has anything that the store has not."""
+    """The number of the journal, positive; 0 if no journal has records that the store lacks."""
     applied: int
-    """All its records up to this number are in the store."""
+    """All records of the journal up to this number are in the store."""
     written: int
-    """Its messages up to this sequence are in the store, if they are still wanted: those of a checkpoint that
-    was not finished, too."""
+    """Messages up to this sequence are in the store unless they were removed, including those of a checkpoint
+    that did not finish."""
     referred: int = 0
-    """From this sequence on the store may have references to messages in the journal's files; 0: none."""
+    """From this sequence on, the store may have references to bodies in the journal's files; 0: none."""
     store: int = 0
-    """The store's own identity, made by chance when first a journal is in front of it; 0: it has none yet, or
-    the one that it has stays."""
+    """The identity of the store, a random number chosen by its first journal; 0: it has none yet, or keeps the
+    one it has."""
 
 
 class SubscriptionKey(NamedTuple):
@@ -45,30 +45,30 @@ class SubscriptionKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What one transaction of a checkpoint does, together with its mark."""
+    """The changes of one transaction of a checkpoint, with its mark."""
 
     mark: JournalMark
     adds: Sequence[tuple[int, EncodedMessage]] = ()
     """Sequence and message, in the order of sequences, all higher than any in the store."""
     updates: Sequence[tuple[int, EncodedMessage]] = ()
-    """New contents of messages of the store, by their sequence; one that is gone is left out."""
+    """New contents of stored messages, by sequence; one that is gone is skipped."""
     removes: Sequence[tuple[str, int]] = ()
-    """Container and sequence of messages to remove; one that is gone, or elsewhere, is no error."""
+    """Container and sequence of messages to remove; one that is gone or elsewhere is skipped."""
     acknowledgements: Mapping[SubscriptionKey, Sequence[tuple[int, int]]] = field(default_factory=dict)
-    """(sequence, priority) of what durable subscriptions have consumed; one that is gone is left out."""
+    """(sequence, priority) of messages consumed by durable subscriptions; one that is gone is skipped."""
     bodies: Sequence[tuple[int, bytes]] = ()
-    """What MSG is to be where the store has a reference; one that is gone is left out."""
+    """New values of MSG where the store has a reference; a message that is gone is skipped."""
 
 
 FindBody = Callable[[bytes, int, str], bytes]
-"""What MSG would be, of the reference that stands there, the sequence and the container.
+"""Resolves the reference in MSG to its value, given the sequence and the container.
 
-It raises :class:`CorruptMessage` if it is not where the reference says, and :class:`StoreUnavailable` if that
-cannot be read now."""
+It raises :class:`CorruptMessage` if the journal does not have it there, and :class:`StoreUnavailable` if the
+journal cannot be read now."""
 
 
 class Referring(NamedTuple):
-    """A message of which the store behind has a reference."""
+    """A message of which the backing store has only a reference."""
 
     sequence: int
     container: str
@@ -86,12 +86,14 @@ class CheckpointedDestination(MessageStore, Protocol):
         ...
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
-        """(sequence, priority) of every stored message that is meant; a sequence that says so itself need not
-        be looked up, and need not be there. The priority is 0 unless asked for."""
+        """(sequence, priority) of every message that a reference identifies.
+
+        A sequence is not necessarily looked up, and may be gone. The priority is 0 unless asked for.
+        """
         ...
 
     def present(self, sequences: Sequence[int]) -> dict[int, int]:
-        """Of these, those that are stored here and not in doubt, and the bytes of each."""
+        """The size in bytes of each of these messages that is stored here and not in doubt."""
         ...
 
 
@@ -103,19 +105,19 @@ class CheckpointedTopic(CheckpointedDestination, TopicMessageStore, Protocol):
 
 @runtime_checkable
 class CheckpointedStore(Store, Protocol):
-    """A store that can have a journal in front of it, and then has no other writer."""
+    """A store that can be the backing store of a journal, which is then its only writer."""
 
     @property
     def config(self) -> StoreConfig: ...
 
     @property
     def place(self) -> str:
-        """Where it is, for people."""
+        """Its location, for messages to people."""
         ...
 
     @property
     def audit(self) -> DuplicateAudit | None:
-        """What has seen the messages that are stored, with ``enable_audit``; the journal asks it instead."""
+        """The ids of stored messages; None without ``enable_audit``. The journal uses it in place of the store."""
         ...
 
     def queue(
@@ -125,37 +127,38 @@ class CheckpointedStore(Store, Protocol):
     def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> CheckpointedTopic: ...
 
     def journal_mark(self) -> JournalMark | None:
-        """What the last checkpoint has written, None if there never was a journal."""
+        """The mark of the last checkpoint; None if there never was a journal."""
         ...
 
     def journal_left(self, journal: int) -> int | None:
-        """Up to which record of a journal everything was in the store when another, or none, came in its
-        place; None if it never was in front of this store, or still is."""
+        """The last record that was applied of a journal when it was detached from this store.
+
+        None if it never was in front of this store, or still is.
+        """
         ...
 
     def unsaved(self) -> int | None:
-        """Messages from this sequence on are gone when the process ends, whatever was applied; None: what is
-        applied outlives it."""
+        """Messages from this sequence on are lost when the process ends; None if applied changes are durable."""
         ...
 
     def find_bodies(self, find: FindBody) -> None:
-        """Where a reference stands in place of a message, readers are given what ``find`` makes of it."""
+        """Have readers resolve references with ``find``."""
         ...
 
     def referring(self, after: int, up_to: int, limit: int) -> list[Referring]:
-        """The next messages behind a sequence and up to another of which there is a reference only."""
+        """The next messages after a sequence, up to another, of which there is only a reference."""
         ...
 
     def apply(self, changes: Changes) -> None:
-        """Do it all in one transaction, or nothing.
+        """Apply all changes in one transaction, or none.
 
-        It may be given again what was done already, by a caller that does not know: messages up to the
-        stored mark's ``written`` are not stored a second time, all else is idempotent. From then on the
-        store's own sequences are behind ``mark.written``.
+        It may be called again with changes that were applied: messages up to the stored mark's ``written`` are
+        not stored a second time, and everything else is idempotent. Afterwards the store assigns sequences
+        only after ``mark.written``.
 
         :raises StoreUnavailable: nothing was written
-        :raises OutcomeUnknown: it was done, or it was not; give it again
-        :raises LockLost: another is the master
+        :raises OutcomeUnknown: it was applied, or it was not; apply it again
+        :raises LockLost: another process is the master
         :raises JournalPending: the stored mark is another journal's; a mark with journal 0 ends that one
         """
         ...

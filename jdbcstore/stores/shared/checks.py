@@ -1,4 +1,4 @@
-"""How callers name destinations, subscriptions and messages: the checks that every store makes."""
+"""Checks of the names by which callers refer to destinations and messages."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 
 MAX_SEQUENCE = 2**63 - 1
-"""What the column ID can hold."""
+"""The largest value of the column ID."""
 _S = TypeVar("_S", bound=MessageStore)
 
 
 def queue_named(name: str | Destination, lengths: NameLengths) -> Destination:
-    """The queue that a caller means; :class:`InvalidDestination` if it is none, or no row can hold it."""
+    """The queue of a name.
+
+    :raises InvalidDestination: it is not a queue, or the column cannot hold its name
+    """
     parsed = name if isinstance(name, Destination) else Destination.named(name)
     destination = check_length(parsed, "CONTAINER", lengths.container)
     if destination.is_topic:
@@ -31,7 +34,10 @@ def queue_named(name: str | Destination, lengths: NameLengths) -> Destination:
 
 
 def topic_named(name: str | Destination, lengths: NameLengths) -> Destination:
-    """The topic that a caller means; :class:`InvalidDestination` if it is none, or no row can hold it."""
+    """The topic of a name.
+
+    :raises InvalidDestination: it is not a topic, or the column cannot hold its name
+    """
     parsed = name if isinstance(name, Destination) else Destination.named(name, DestinationKind.TOPIC)
     destination = check_length(parsed, "CONTAINER", lengths.container)
     if not destination.is_topic:
@@ -57,17 +63,17 @@ def check_length(destination: Destination, column: str, length: int) -> Destinat
 
 
 def agreed(store: _S, prioritized: bool | None) -> _S:
-    """The store, if it is what ``prioritized`` says; :class:`SchemaError` if not."""
+    """The store; :class:`SchemaError` if ``prioritized`` contradicts it."""
     if prioritized is not None and store.prioritized is not prioritized:
         raise SchemaError(
             f"{store.destination} is in use with prioritized={store.prioritized};"
-            " say it when the destination is first used"
+            " set it when the destination is first used"
         )
     return store
 
 
 def name_of(message: Reference) -> MessageId | int:
-    """The sequence that a reference holds, or else the id."""
+    """The sequence in a reference, or else its message id."""
     match message:
         case Message(sequence=int(sequence)) | MessageReference(sequence=sequence) if sequence >= 0:
             return sequence
@@ -86,7 +92,7 @@ def message_not_found(name: MessageId | int, destination: Destination) -> Messag
 
 
 def sequences_used_up(last: int) -> SchemaError:
-    """Somebody has written an ID, or a mark, that none can come behind."""
+    """An ID or a mark was written that leaves no room for another message after it."""
     return SchemaError(
         f"the highest ID or LAST_ACKED_ID in the tables is {last}, and a message behind it would have one"
         f" beyond {MAX_SEQUENCE}: give that row another number, or acknowledge the message, and open the"

@@ -1,4 +1,4 @@
-"""Cleanup in the background."""
+"""Periodic cleanup in a background thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class CleanupTimer:
-    """Runs ``cleanup`` at once and then every ``period`` seconds, on a thread that keeps no process alive."""
+    """Runs ``cleanup`` at once and then every ``period`` seconds, on a daemon thread."""
 
     def __init__(self, cleanup: Callable[[], int], period: float) -> None:
         self._cleanup = cleanup
@@ -36,5 +36,5 @@ class CleanupTimer:
             self._stop.wait(self._period)
 
     def stop(self) -> None:
-        """Stop after the batch in hand; the store's close ends a longer wait."""
+        """Stop after the current batch; closing the store ends a longer wait."""
         self._stop.set()

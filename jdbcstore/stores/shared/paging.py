@@ -22,11 +22,11 @@ FetchLane = Callable[[int | None, int, int], Sequence[Row]]
 """(priority or None for all, after, limit) -> rows of ID and MSG, by ID."""
 
 Complete = Callable[[int, bytes], bytes]
-"""(ID, reference) -> what MSG is to be; or :class:`CorruptMessage`, or :class:`RowChanged`."""
+"""(ID, reference) -> the value of MSG; raises :class:`CorruptMessage` or :class:`RowChanged`."""
 
 
 class RowChanged(Exception):
-    """It has the message itself by now, or is gone: it is to be read again."""
+    """The row has the message itself by now, or is gone: read it again."""
 
 
 def read_page(
@@ -37,7 +37,7 @@ def read_page(
     marks: Sequence[int],
     complete: Complete | None = None,
 ) -> Page:
-    """The next messages behind ``after`` and behind each lane's mark."""
+    """The next messages after ``after`` and after each lane's mark."""
     while True:
         rows, cursor = read_lanes(fetch, limit, after, marks)
         with contextlib.suppress(RowChanged):
@@ -48,7 +48,7 @@ def read_page(
 def read_lanes(
     fetch: FetchLane, limit: int, after: Cursor | None, marks: Sequence[int]
 ) -> tuple[list[Row], Cursor]:
-    """The next rows behind ``after`` and behind each lane's mark, and the place behind them.
+    """The next rows after ``after`` and after each lane's mark, and the cursor of the next page.
 
     Lane 9 comes first of ten.
 
@@ -77,7 +77,7 @@ def read_lanes(
 def decode_rows(
     rows: Sequence[Row], container: str, complete: Complete | None = None
 ) -> tuple[list[Message], list[CorruptMessage]]:
-    """The messages of rows of ID and MSG, and the rows that are none."""
+    """The messages of rows of ID and MSG, and the errors of rows that do not decode."""
     messages: list[Message] = []
     corrupt: list[CorruptMessage] = []
     decode = openwire.decode
@@ -93,10 +93,10 @@ def decode_rows(
 
 
 def id_pages(fetch: Callable[..., Sequence[Row]], up_to: int) -> Iterator[list[int]]:
-    """The IDs up to this one that ``fetch(after=, limit=)`` finds, as many at a time as are removed.
+    """The IDs up to this one that ``fetch(after=, limit=)`` finds, in batches to be removed.
 
-    They are found outside the transaction that removes them: to find the first may take a walk past
-    a million messages of others.
+    They are found outside the transaction that removes them: finding the first may take a scan over a million
+    messages of other destinations.
     """
     after, more = -1, True
     while more:
