@@ -26,8 +26,8 @@ class Route:
     """The store for all destinations that a pattern matches; None matches those without another route.
 
     ``name`` identifies the store of an unfinished transaction after a restart; by default it is the pattern.
-    A store with several routes has the name of the first. With a :class:`StorePerDestination` each destination
-    has a store of its own.
+    A store with several routes has the name of the first. With a :class:`StorePerDestination` each
+    destination has a store of its own.
     """
 
     store: Store | StorePerDestination

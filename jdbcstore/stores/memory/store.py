@@ -33,8 +33,8 @@ _LARGEST = 2**31 - 1
 class MemoryStore:
     """Keeps every promise of :class:`jdbcstore.abc.Store` except durability: it ends with its process.
 
-    ActiveMQ's ``persistent="false"``. Messages are encoded as for a database, so that sizes and refusals agree
-    with it, and no reader shares an object with a writer. Of the configuration, the audit options,
+    ActiveMQ's ``persistent="false"``. Messages are encoded as for a database, so that sizes and refusals
+    agree with it, and no reader shares an object with a writer. Of the configuration, the audit options,
     ``cleanup_period`` and the lengths of types apply.
     """
 

@@ -1,4 +1,4 @@
-"""The contract between a journal and its backing store: checkpoints, and the mark that records their progress.
+"""The contract between a journal and its backing store: checkpoints, and the mark of their progress.
 
 A journal assigns sequences when messages are written to it, long before they are in the tables, if they ever
 are. A checkpoint writes the remaining messages in several transactions, and may be interrupted after any of
@@ -33,8 +33,8 @@ class JournalMark:
     referred: int = 0
     """From this sequence on, the store may have references to bodies in the journal's files; 0: none."""
     store: int = 0
-    """The identity of the store, a random number chosen by its first journal; 0: it has none yet, or keeps the
-    one it has."""
+    """The identity of the store, a random number chosen by its first journal; 0: it has none yet, or keeps
+    the one it has."""
 
 
 class SubscriptionKey(NamedTuple):
@@ -117,7 +117,7 @@ class CheckpointedStore(Store, Protocol):
 
     @property
     def audit(self) -> DuplicateAudit | None:
-        """The ids of stored messages; None without ``enable_audit``. The journal uses it in place of the store."""
+        """The ids of stored messages, for the journal to check; None without ``enable_audit``."""
         ...
 
     def queue(
@@ -138,7 +138,7 @@ class CheckpointedStore(Store, Protocol):
         ...
 
     def unsaved(self) -> int | None:
-        """Messages from this sequence on are lost when the process ends; None if applied changes are durable."""
+        """Messages from this sequence on are lost when the process ends; None if applying is durable."""
         ...
 
     def find_bodies(self, find: FindBody) -> None:
@@ -152,9 +152,9 @@ class CheckpointedStore(Store, Protocol):
     def apply(self, changes: Changes) -> None:
         """Apply all changes in one transaction, or none.
 
-        It may be called again with changes that were applied: messages up to the stored mark's ``written`` are
-        not stored a second time, and everything else is idempotent. Afterwards the store assigns sequences
-        only after ``mark.written``.
+        It may be called again with changes that were applied: messages up to the stored mark's ``written``
+        are not stored a second time, and everything else is idempotent. Afterwards the store assigns
+        sequences only after ``mark.written``.
 
         :raises StoreUnavailable: nothing was written
         :raises OutcomeUnknown: it was applied, or it was not; apply it again

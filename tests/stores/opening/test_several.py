@@ -332,7 +332,7 @@ def test_what_cannot_be_opened_has_its_place(tmp_path: Path) -> None:
 def test_a_destination_of_nobody(tmp_path: Path) -> None:
     with opened(load(tmp_path, "[[stores]]\nqueue = 'A.>'\ndirectory = '{folder}/a'")) as store:
         fill(store.queue("A.B"), "x")
-        with pytest.raises(InvalidDestination, match="no store is there for queue://B"):
+        with pytest.raises(InvalidDestination, match="no route matches queue://B"):
             store.queue("B")
 
 
