@@ -24,13 +24,7 @@ _TAKEN = {
     "jdbc-password": "password",
     "jdbc-network-timeout": "networkTimeout",
 }
-_PROPERTIES = {
-    "url": "url",
-    "jdbcUrl": "url",
-    "username": "user",
-    "user": "user",
-    "password": "password",
-}
+_PROPERTIES = {"url": "url", "jdbcUrl": "url", "username": "user", "user": "user", "password": "password"}
 _LEASE = {
     "jdbc-lock-expiration": ("lockAcquireSleepInterval", 20_000),
     "jdbc-lock-renew-period": ("lockKeepAlivePeriod", 4_000),
@@ -65,7 +59,7 @@ def read_artemis(document: Document) -> Section:
     switches = [element for element in document.root.all() if element.name == "security-enabled"]
     if settings and not any(switch.text.lower() == "false" for switch in switches):
         # They are not supported, so a broker must not start with them.
-        section["broker"] = {"usersFile": this_file(document, settings[0])}
+        put(section, "broker.usersFile", this_file(document, settings[0]))
     return section
 
 
@@ -139,8 +133,8 @@ def _read_files(document: Document) -> Section:
     for element in core.children:
         name = element.name
         if name in taken:
-            given = converted(document, taken[name], document.given(element, element.text), element)
-            put(section, taken[name].path, given)
+            given = converted(document, document.given(element, element.text), element)
+            put(section, taken[name], given)
         elif name == "journal-retention-directory":
             _take_retention(document, element, section)
         elif name not in _DIRECTORIES:

@@ -5,9 +5,7 @@ Both are in the directory that the store names. Each setting becomes an option, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from jdbcstore.config.data_source import sqlite_url
 from jdbcstore.config.fields import snake
@@ -22,75 +20,58 @@ FILES = ("kahaDB", "levelDB", "amqPersistenceAdapter")
 _DIRECTORY = {"levelDB": "LevelDB"}
 """Default directories, where they are not activemq-data."""
 _ARCHIVE = "data-archive"
-NEVER, ALWAYS, PERIODIC = "never", "always", "periodic"
+_SYNC = "journal.journal_disk_sync_strategy"
+_SEGMENT = "journal.journal_log_file_size"
+_BATCH = "journal.journal_max_write_batch_size"
+_CHECKPOINT = "journal.checkpoint_interval"
 
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """The option that a setting becomes."""
-
-    path: str
-    """The option, after the section that contains it."""
-    values: tuple[tuple[str, Any], ...] = ()
-    """Each value of the setting, in lower case, with that of the option; empty if they are the same."""
-    nanoseconds: bool = False
-    """Whether the setting is nanoseconds."""
-
-
-def _journal(name: str, values: dict[str, Any] | None = None, *, nanoseconds: bool = False) -> Option:
-    return Option(f"journal.{name}", tuple((values or {}).items()), nanoseconds)
-
-
-_SYNCS = {ALWAYS: ALWAYS, PERIODIC: PERIODIC, NEVER: NEVER}
-_SYNCED = _journal("journal_disk_sync_strategy", {"true": ALWAYS, "false": NEVER})
-_SEGMENT = _journal("journal_log_file_size")
-_BATCH = _journal("journal_max_write_batch_size")
-
-TAKEN: dict[str, dict[str, Option]] = {
+TAKEN = {
     "kahaDB": {
         "journalMaxFileLength": _SEGMENT,
         "journalMaxWriteBatchSize": _BATCH,
-        "checkpointInterval": _journal("checkpoint_interval"),
-        "journalDiskSyncStrategy": _journal("journal_disk_sync_strategy", _SYNCS),
-        "journalDiskSyncInterval": _journal("journal_disk_sync_interval"),
-        "enableJournalDiskSyncs": _SYNCED,
-        "ignoreMissingJournalfiles": _journal("ignore_missing_journalfiles"),
-        "preallocationStrategy": _journal(
-            "preallocation_strategy",
-            {
-                "sparse_file": "sparse_file",
-                **dict.fromkeys(("zeros", "chunked_zeros", "os_kernel_copy"), "zeros"),
-            },
-        ),
-        "preallocationScope": _journal(
-            "preallocation_scope",
-            {**dict.fromkeys(("entire_journal", "entire_journal_async"), "entire_journal"), "none": "none"},
-        ),
-        "maxFailoverProducersToTrack": Option("max_producers_to_audit"),
-        "failoverProducersAuditDepth": Option("max_audit_depth"),
-        "concurrentStoreAndDispatchQueues": Option("broker.concurrent_store_and_dispatch_queues"),
+        "checkpointInterval": _CHECKPOINT,
+        "journalDiskSyncStrategy": _SYNC,
+        "journalDiskSyncInterval": "journal.journal_disk_sync_interval",
+        "enableJournalDiskSyncs": _SYNC,
+        "ignoreMissingJournalfiles": "journal.ignore_missing_journalfiles",
+        "preallocationStrategy": "journal.preallocation_strategy",
+        "preallocationScope": "journal.preallocation_scope",
+        "maxFailoverProducersToTrack": "max_producers_to_audit",
+        "failoverProducersAuditDepth": "max_audit_depth",
+        "concurrentStoreAndDispatchQueues": "broker.concurrent_store_and_dispatch_queues",
     },
-    "levelDB": {
-        "logSize": _SEGMENT,
-        "logWriteBufferSize": _BATCH,
-        "sync": _SYNCED,
-    },
+    "levelDB": {"logSize": _SEGMENT, "logWriteBufferSize": _BATCH, "sync": _SYNC},
     "amqPersistenceAdapter": {
         "maxFileLength": _SEGMENT,
-        "checkpointInterval": _journal("checkpoint_interval"),
-        "syncOnWrite": _SYNCED,
+        "checkpointInterval": _CHECKPOINT,
+        "syncOnWrite": _SYNC,
     },
     "broker.xml": {
         "journal-file-size": _SEGMENT,
-        "journal-min-files": _journal("journal_log_files"),
+        "journal-min-files": "journal.journal_log_files",
         "journal-buffer-size": _BATCH,
-        "journal-buffer-timeout": _journal("journal_buffer_timeout", nanoseconds=True),
-        "journal-datasync": _SYNCED,
-        "persistence-enabled": Option("broker.persistent"),
-        "name": Option("broker_name"),
+        "journal-buffer-timeout": "journal.journal_buffer_timeout",
+        "journal-datasync": _SYNC,
+        "persistence-enabled": "broker.persistent",
+        "name": "broker_name",
     },
 }
-"""Settings that become options, by the element of the store; for Artemis by the file."""
+"""The options that settings become, by the element of the store; for Artemis by the file."""
+_SYNCED = {"true": "always", "false": "never"}
+_VALUES = {
+    "journalDiskSyncStrategy": {"always": "always", "periodic": "periodic", "never": "never"},
+    **dict.fromkeys(("enableJournalDiskSyncs", "sync", "syncOnWrite", "journal-datasync"), _SYNCED),
+    "preallocationStrategy": {
+        "sparse_file": "sparse_file",
+        **dict.fromkeys(("zeros", "chunked_zeros", "os_kernel_copy"), "zeros"),
+    },
+    "preallocationScope": {
+        **dict.fromkeys(("entire_journal", "entire_journal_async"), "entire_journal"),
+        "none": "none",
+    },
+}
+"""The values of some settings, in lower case, with those of the options."""
+_NANOSECONDS = ("journal-buffer-timeout",)
 
 PLACES = {
     "kahaDB": ("directory", "indexDirectory", "archiveDataLogs", "directoryArchive"),
@@ -229,25 +210,24 @@ def take_options(document: Document, bean: Bean, section: Section) -> None:
     taken, reasons = TAKEN[bean.kind], REASONS[bean.kind]
     for name, value in bean.values.items():
         if name in taken:
-            put(section, taken[name].path, converted(document, taken[name], document.scalar(value), value))
+            put(section, taken[name], converted(document, document.scalar(value), value))
         elif name not in (*LOCKING, *PLACES[bean.kind]):
             document.report(bean, value, reasons, map(snake, (*taken, *PLACES[bean.kind])))
 
 
-def converted(document: Document, option: Option, given: Given, at: Located) -> Given:
+def converted(document: Document, given: Given, at: Located) -> Given:
     """The value of an option from that of its setting.
 
     :raises ConfigurationError: the setting does not have such a value
     """
     if given.problem is not None:
         return given
-    text = str(given.value).strip().lower()
-    if option.values:
-        values = dict(option.values)
+    text, values = str(given.value).strip().lower(), _VALUES.get(at.name)
+    if values is not None:
         if text not in values:
             raise document.error(at, f"{at.name} must be one of {', '.join(values)}, not {given.value!r}")
         return Given(values[text], given.place)
-    if option.nanoseconds:
+    if at.name in _NANOSECONDS:
         try:
             return Given(float(text) / 1e9, given.place)
         except ValueError:

@@ -36,7 +36,7 @@ def test_the_table_is_that_of_the_code(kind: str) -> None:
         name: f"nothing: {reason}" for name, reason in reasons.items()
     }
     for name, option in taken.items():
-        section, _, last = option.path.rpartition(".")
+        section, _, last = option.rpartition(".")
         inside = {"journal": "", "broker": " of `[broker]`", "": " of the store"}[section]
         if last == "broker_name":
             inside = ""
@@ -47,7 +47,7 @@ def test_each_option_is_there() -> None:
     kinds = {"journal": JournalConfig, "broker": BrokerConfig, "": StoreConfig}
     for options in TAKEN.values():
         for option in options.values():
-            section, _, name = option.path.rpartition(".")
+            section, _, name = option.rpartition(".")
             assert find_field(kinds[section], name) or find_field(Configuration, name), option
 
 
