@@ -134,6 +134,14 @@ class Resources:
     flows: dict[str, dict[FlowControl, None]] = field(default_factory=dict)
     """By connection: the flow controls that have blocked a send of it."""
 
+    def memory_of(self, policy: PolicyEntry) -> MemoryUsage:
+        """The memory of a new destination, as part of the broker's."""
+        return MemoryUsage(
+            policy.memory_limit or self.memory.limit,
+            high_water_mark=policy.cursor_memory_high_water_mark,
+            parent=self.memory,
+        )
+
 
 class SharedMessage:
     """A message of many entries, whose memory is counted once, while any of them is held.
@@ -283,6 +291,39 @@ class Entry:
 
     def __repr__(self) -> str:
         return f"<Entry {self.sequence} of {self.source.destination}>"
+
+
+class TransientSource:
+    """A :class:`Source` of entries that are gone once they are acknowledged, rejected or given back."""
+
+    __slots__ = ("_loop", "destination", "memory")
+
+    def __init__(self, loop: BrokerLoop, destination: Destination, memory: MemoryUsage) -> None:
+        self._loop = loop
+        self.destination = destination
+        self.memory = memory
+
+    def delivered(self, entry: Entry) -> None:
+        entry.unload(self.memory)
+
+    def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
+        self.memory.release(entries)
+        return self._loop.done()
+
+    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:  # noqa: ARG002
+        return False
+
+    def acknowledged(self, entries: Sequence[Entry]) -> None:
+        self.memory.release(entries)
+
+    reject = acknowledge
+    retain = acknowledged
+    give_back = acknowledged
+
+
+def lanes_of(policy: PolicyEntry) -> int:
+    """The number of lanes of a destination: one per priority, or a single one."""
+    return 10 if policy.prioritized_messages else 1
 
 
 class Lanes:

@@ -46,28 +46,21 @@ class MessageCursor(Protocol):
         """Forget all entries and free their memory and files. A page being read is dropped."""
 
 
-class MemoryCursor:
+class MemoryCursor(Lanes):
     """A :class:`MessageCursor` with all entries in memory; full when the memory is."""
 
+    __slots__ = ("_memory",)
+
     def __init__(self, memory: MemoryUsage, lanes: int = 1) -> None:
+        super().__init__(lanes)
         self._memory = memory
-        self._lanes = Lanes(lanes)
 
     def push(self, entry: Entry) -> None:
-        self._lanes.append(entry)
+        self.append(entry)
         self._memory.hold(entry)
 
-    def head(self) -> Entry | None:
-        return self._lanes.head()
-
-    def pop(self) -> Entry:
-        return self._lanes.pop()
-
     def waiting(self) -> list[Entry]:
-        return list(self._lanes)
-
-    def take_expired(self, now_ms: int) -> list[Entry]:
-        return self._lanes.take_expired(now_ms)
+        return list(self)
 
     @property
     def is_full(self) -> bool:
@@ -75,11 +68,11 @@ class MemoryCursor:
 
     @property
     def is_empty(self) -> bool:
-        return not self._lanes.count
+        return not self.count
 
     def close(self) -> None:
-        self._memory.release(self._lanes)
-        self._lanes.clear()
+        self._memory.release(self)
+        self.clear()
 
 
 class Backlog:

@@ -10,7 +10,8 @@ from jdbcstore.broker.cursors.backlog import MemoryCursor
 from jdbcstore.broker.cursors.file import FileCursor
 from jdbcstore.broker.cursors.store import InFlight, LoadedCursor, StoreCursor
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, Source
+from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, Source, lanes_of
+from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import SpillFailed
 from jdbcstore.message.message import Message
 
@@ -53,24 +54,17 @@ def cursor_of_stored(
     on_ready: Callable[[], None],
     *,
     memory: MemoryUsage,
-    page_size: int,
-    lanes: int,
+    policy: PolicyEntry,
     on_lost: Callable[[SpillFailed], None],
     is_empty: bool = False,
 ) -> StoreCursor:
     """A window on the store for ActiveMQ's ``store...Cursor``; else everything, in memory or in files."""
     make: Callable[..., StoreCursor] = StoreCursor
     if not kind.startswith("store"):
-        cursor = memory_or_file(kind, name, lambda _: source, resources, memory, lanes, on_lost=on_lost)
+        cursor = memory_or_file(
+            kind, name, lambda _: source, resources, memory, lanes_of(policy), on_lost=on_lost
+        )
         make = partial(LoadedCursor, cursor)
     return make(
-        loop,
-        recover,
-        in_flight,
-        make_entry,
-        on_ready,
-        memory=memory,
-        page_size=page_size,
-        lanes=lanes,
-        is_empty=is_empty,
+        loop, recover, in_flight, make_entry, on_ready, memory=memory, policy=policy, is_empty=is_empty
     )

@@ -13,11 +13,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from jdbcstore.abc import Cursor, Page
 from jdbcstore.broker.cursors.backlog import MessageCursor
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage
+from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage, lanes_of
+from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import StoreClosed
 from jdbcstore.message.message import Message
 from jdbcstore.util.backoff import Backoff
@@ -132,17 +134,17 @@ class StoreCursor:
         on_ready: Callable[[], None],
         *,
         memory: MemoryUsage,
-        page_size: int,
-        lanes: int = 1,
+        policy: PolicyEntry,
         is_empty: bool = False,
     ) -> None:
+        lanes = lanes_of(policy)
         self._loop = loop
         self._recover = recover
         self._in_flight = in_flight
         self._make_entry = make_entry
         self._on_ready = on_ready
         self._memory = memory
-        self._page_size = page_size
+        self._page_size = policy.max_page_size
         self._window = Lanes(lanes)
         self._positions = [-1] * lanes
         """By lane: the sequence up to which everything has been in the window."""
@@ -385,31 +387,8 @@ class LoadedCursor(StoreCursor):
     on what is pushed.
     """
 
-    def __init__(
-        self,
-        cursor: MessageCursor,
-        loop: BrokerLoop,
-        recover: Callable[[int, Cursor], Page],
-        in_flight: InFlight,
-        make_entry: Callable[[Message], Entry],
-        on_ready: Callable[[], None],
-        *,
-        memory: MemoryUsage,
-        page_size: int,
-        lanes: int = 1,
-        is_empty: bool = False,
-    ) -> None:
-        super().__init__(
-            loop,
-            recover,
-            in_flight,
-            make_entry,
-            on_ready,
-            memory=memory,
-            page_size=page_size,
-            lanes=lanes,
-            is_empty=is_empty,
-        )
+    def __init__(self, cursor: MessageCursor, *values: Any, **options: Any) -> None:
+        super().__init__(*values, **options)
         self._cursor = cursor
 
     def head(self) -> Entry | None:

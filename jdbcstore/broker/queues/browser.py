@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from asyncio import Future, Task
-from collections.abc import Iterable, Sequence
+from asyncio import Task
+from collections.abc import Iterable
 from typing import Protocol
 
-from jdbcstore.abc import Cursor, MessageStore, Store, Transaction
+from jdbcstore.abc import Cursor, MessageStore, Store
 from jdbcstore.broker.api import Consumer, SubscriptionRequest
 from jdbcstore.broker.cursors.store import PageSize
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, size_of
+from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, TransientSource, size_of
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination
@@ -88,7 +88,7 @@ class Browser(BaseSubscription):
             self.end(error)
 
     async def _show(self, queue: Browsed, last: int) -> None:
-        shown = _Shown(queue.destination, self._room, self._resources.memory)
+        shown = _Shown(self._loop, queue.destination, self._resources.memory, self._room)
         self.queues.append(shown)
         transient = queue.transient_messages()
         if queue.store is not None:
@@ -128,36 +128,14 @@ class Browser(BaseSubscription):
         self._room.set()
 
 
-class _Shown:
-    """A :class:`jdbcstore.broker.memory.Source` of copies."""
+class _Shown(TransientSource):
+    """The copies of one queue's messages for one browser."""
 
-    def __init__(self, destination: Destination, room: asyncio.Event, memory: MemoryUsage) -> None:
-        self.destination = destination
+    def __init__(
+        self, loop: BrokerLoop, destination: Destination, memory: MemoryUsage, room: asyncio.Event
+    ) -> None:
+        super().__init__(loop, destination, memory)
         self._room = room
-        self._memory = memory
-
-    def delivered(self, entry: Entry) -> None:
-        entry.unload(self._memory)
-
-    def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        self._memory.release(entries)
-        done: Future[None] = asyncio.get_running_loop().create_future()
-        done.set_result(None)
-        return done
-
-    def reject(self, entries: Sequence[Entry]) -> Future[None]:
-        return self.acknowledge(entries)
-
-    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:  # noqa: ARG002
-        return False
-
-    def acknowledged(self, entries: Sequence[Entry]) -> None:
-        self._memory.release(entries)
-
-    def retain(self, entries: Sequence[Entry]) -> None: ...
-
-    def give_back(self, entries: Sequence[Entry]) -> None:
-        self._memory.release(entries)
 
     def has_room(self, subscription: BaseSubscription) -> None:  # noqa: ARG002
         self._room.set()

@@ -108,9 +108,5 @@ def when_written(entries: Sequence[Entry], callback: Callable[[Entry], None]) ->
     writing = [entry for entry in entries if entry.writing is not None]
     for entry in writing:
         if entry.writing is not None:
-            entry.writing.done.add_done_callback(partial(_call_back, callback, entry))
+            entry.writing.done.add_done_callback(lambda _, entry=entry: callback(entry))  # type: ignore[misc]
     return [entry for entry in entries if entry.writing is None] if writing else entries
-
-
-def _call_back(callback: Callable[[Entry], None], entry: Entry, _: Future[None]) -> None:
-    callback(entry)

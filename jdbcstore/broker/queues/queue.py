@@ -18,7 +18,7 @@ from jdbcstore.broker.cursors.backlog import MemoryCursor, MessageCursor
 from jdbcstore.broker.cursors.choice import cursor_of_stored, memory_or_file
 from jdbcstore.broker.cursors.store import InFlight, StoreCursor
 from jdbcstore.broker.loop import BrokerLoop, settle
-from jdbcstore.broker.memory import Entry, FlowControl, MemoryUsage, Resources
+from jdbcstore.broker.memory import Entry, FlowControl, Resources, lanes_of
 from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.concurrent import ConcurrentSends, when_written
 from jdbcstore.broker.queues.dead_letters import DeadLetters
@@ -71,20 +71,14 @@ class Queue:
         self.destination = destination
         self.policy = policy
         self._last_sequence = last_sequence
-        self.memory = MemoryUsage(
-            policy.memory_limit or resources.memory.limit,
-            high_water_mark=policy.cursor_memory_high_water_mark,
-            parent=resources.memory,
-        )
+        self.memory = resources.memory_of(policy)
         self.store: MessageStore | None = None
         if not destination.is_temporary:
             self.store = outbox.store.queue(destination, prioritized=policy.prioritized_messages)
         self._in_flight = InFlight()
-        lanes = 10 if policy.prioritized_messages else 1
-        stored, transient = self._make_stored(lanes, is_empty), self._make_transient(lanes)
+        stored, transient = self._make_stored(is_empty), self._make_transient()
         self.consumers = Consumers(
-            use_priority=policy.use_consumer_priority,
-            all_exclusive=policy.all_consumers_exclusive_by_default,
+            use_priority=policy.use_consumer_priority, all_exclusive=policy.all_consumers_exclusive_by_default
         )
         self._rejections = Rejections(loop, dead_letters, self, self.store, self.memory, policy)
         self._dispatcher = Dispatcher(
@@ -94,7 +88,7 @@ class Queue:
             self.consumers,
             loop.clock,
             self._rejections.expire,
-            lanes=lanes,
+            lanes=lanes_of(policy),
             most_blocked=5 * policy.max_page_size,
         )
         self._stored_flow = self._make_flow(stored)
@@ -102,13 +96,7 @@ class Queue:
         self._concurrent: ConcurrentSends | None = None
         if concurrent and self.store is not None:
             self._concurrent = ConcurrentSends(
-                loop,
-                outbox.line,
-                self,
-                self.store,
-                self.memory,
-                self._dispatcher,
-                self.resync,
+                loop, outbox.line, self, self.store, self.memory, self._dispatcher, self.resync
             )
         self._ahead = 0
         """Messages being written that have to be dispatched before any that comes now."""
@@ -131,9 +119,9 @@ class Queue:
         self._is_closed = False
         self._is_window = isinstance(stored, StoreCursor) and stored.is_window
 
-    def _make_stored(self, lanes: int, is_empty: bool) -> MessageCursor:
+    def _make_stored(self, is_empty: bool) -> MessageCursor:
         if self.store is None:
-            return MemoryCursor(self.memory, lanes)
+            return MemoryCursor(self.memory, lanes_of(self.policy))
         return cursor_of_stored(
             self.policy.pending_queue_policy,
             f"stored messages of {self.destination}",
@@ -145,13 +133,12 @@ class Queue:
             self._entry_of,
             self._wake,
             memory=self.memory,
-            page_size=self.policy.max_page_size,
-            lanes=lanes,
+            policy=self.policy,
             on_lost=self._on_lost,
             is_empty=is_empty,
         )
 
-    def _make_transient(self, lanes: int) -> MessageCursor:
+    def _make_transient(self) -> MessageCursor:
         """The cursor of transient messages: beside the store's cursor it may use files, as in ActiveMQ."""
         return memory_or_file(
             self.policy.pending_queue_policy,
@@ -159,7 +146,7 @@ class Queue:
             lambda _: self,
             self._resources,
             self.memory,
-            lanes,
+            lanes_of(self.policy),
             may_read=lambda: not self._is_held_up(),
         )
 

@@ -88,23 +88,18 @@ class Rejections:
         return self.reload(dead, self._move_rejected) if dead else self._loop.done()
 
     def _move_rejected(self, entries: Sequence[Entry]) -> Future[None]:
-        return self._dead_letters.move(
-            self._source,
-            self._policy.dead_letter_strategy,
-            entries,
-            lambda _: _REJECTED,
-            subscriber=self._subscriber,
-        )
+        return self._move(entries, lambda _: _REJECTED, is_expiry=False)
 
     def move_expired(self, entries: Sequence[Entry]) -> Future[None]:
         """Move expired entries to the dead letter queue; completes when that is durable."""
+        return self._move(entries, expired, is_expiry=True)
+
+    def _move(
+        self, entries: Sequence[Entry], cause: Callable[[Message], str], *, is_expiry: bool
+    ) -> Future[None]:
+        strategy = self._policy.dead_letter_strategy
         return self._dead_letters.move(
-            self._source,
-            self._policy.dead_letter_strategy,
-            entries,
-            expired,
-            is_expiry=True,
-            subscriber=self._subscriber,
+            self._source, strategy, entries, cause, is_expiry=is_expiry, subscriber=self._subscriber
         )
 
     def expire(self, entries: Sequence[Entry]) -> None:

@@ -20,7 +20,7 @@ from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.choice import cursor_of_stored, memory_or_file
 from jdbcstore.broker.cursors.store import InFlight
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, SharedMessage, Source
+from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, SharedMessage, Source, lanes_of
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.redelivery import Rejections
 from jdbcstore.broker.store_io.outbox import AcknowledgementBatch, StoreLine
@@ -82,7 +82,7 @@ class TopicState:
     def transient(self, topic: StoredTopic, resources: Resources) -> Backlog:
         """The messages of the topic that are not stored."""
         if self._transient is None:
-            lanes = 10 if topic.policy.prioritized_messages else 1
+            lanes = lanes_of(topic.policy)
             name = f"the messages of {topic.destination} for {self.durable.name}"
             kind = topic.policy.pending_durable_subscriber_policy
             cursor = memory_or_file(kind, name, self._source_of, resources, topic.memory, lanes)
@@ -156,31 +156,26 @@ class Durable:
         return self.destination == request.destination and self.selector == (request.selector or None)
 
 
-class DurableSubscriber(BaseSubscription):
-    """The consumer of a durable subscription, with a feed for each topic, served in turns.
+MakeFeed = Callable[[StoredTopic, TopicMessageStore, "DurableSubscriber", TopicState], "DurableFeed"]
 
-    :param last_sequence: the last sequence in the store when the broker started: messages up to it may have
-        been delivered before, and are marked as redelivered
-    """
+
+class DurableSubscriber(BaseSubscription):
+    """The consumer of a durable subscription, with a feed for each topic, served in turns."""
 
     def __init__(
         self,
         loop: BrokerLoop,
         resources: Resources,
-        line: StoreLine,
-        dead_letters: DeadLetters,
+        make_feed: MakeFeed,
         request: SubscriptionRequest,
         consumer: Consumer,
         policy: PolicyEntry,
         durable: Durable,
         selector: Selector | None,
-        last_sequence: int,
     ) -> None:
         prefetch = policy.durable_topic_prefetch if request.prefetch is None else request.prefetch
         super().__init__(loop, resources, request, consumer, prefetch, selector)
-        self._line = line
-        self._dead_letters = dead_letters
-        self._last_sequence = last_sequence
+        self._make_feed = make_feed
         self.durable = durable
         self._feeds: list[DurableFeed] = []
         self._ready: deque[DurableFeed] = deque()
@@ -196,17 +191,7 @@ class DurableSubscriber(BaseSubscription):
             return
         if not topic.when_ready(partial(self._attach_later, topic)):
             return
-        feed = state.feed = DurableFeed(
-            self._loop,
-            self._resources,
-            self._line,
-            self._dead_letters,
-            topic,
-            topic.store,
-            self,
-            state,
-            self._last_sequence,
-        )
+        feed = state.feed = self._make_feed(topic, topic.store, self, state)
         self._feeds.append(feed)
         topic.add_feed(feed)
         self.wake(feed)
@@ -271,6 +256,9 @@ class DurableFeed:
     Stored messages come through a window on the store, or wait in memory or in files; transient ones wait in
     the :class:`TopicState`. Expired messages, and those that the selector does not match, are acknowledged
     for the consumer, in batches.
+
+    :param last_sequence: the last sequence in the store when the broker started: messages up to it may have
+        been delivered before, and are marked as redelivered
     """
 
     def __init__(
@@ -279,11 +267,11 @@ class DurableFeed:
         resources: Resources,
         line: StoreLine,
         dead_letters: DeadLetters,
+        last_sequence: int,
         topic: StoredTopic,
         store: TopicMessageStore,
         subscriber: DurableSubscriber,
         state: TopicState,
-        last_sequence: int,
     ) -> None:
         self._loop = loop
         self._topic = topic
@@ -296,7 +284,6 @@ class DurableFeed:
         self._last_sequence = last_sequence
         self._subscription: DurableSubscription | None = None
         policy = topic.policy
-        lanes = 10 if policy.prioritized_messages else 1
         self._cursor = cursor_of_stored(
             policy.pending_durable_subscriber_policy,
             f"{state.durable.name} of {self.destination}",
@@ -308,11 +295,10 @@ class DurableFeed:
             self._entry_of,
             self._wake,
             memory=topic.memory,
-            page_size=policy.max_page_size,
-            lanes=lanes,
+            policy=policy,
             on_lost=subscriber.on_lost,
         )
-        self._stored = Backlog(self._cursor, lanes)
+        self._stored = Backlog(self._cursor, lanes_of(policy))
         self._transient = state.transient(topic, resources)
         self._transient_turn = False
         self._returned: dict[Entry, None] = {}
@@ -420,7 +406,6 @@ class DurableFeed:
             self._loop.schedule(self)
 
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        """Remove consumed entries; completes once that is durable."""
         self.memory.release(entries)
         stored = [entry for entry in entries if entry.stored]
         if not stored:
@@ -443,7 +428,6 @@ class DurableFeed:
         self.give_back(entries)
 
     def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
-        """Add the acknowledgement to a store transaction; False if none of the entries is stored."""
         stored = self._references([entry for entry in entries if entry.stored])
         if stored:
             transaction.topic(self.destination).acknowledge_subscription(*self._key, *stored)
@@ -455,7 +439,6 @@ class DurableFeed:
         return [entry.message if prioritized else entry.sequence for entry in entries]
 
     def acknowledged(self, entries: Sequence[Entry]) -> None:
-        """The staged acknowledgement has been committed."""
         self.memory.release(entries)
         self._state.in_flight.removed([entry for entry in entries if entry.stored])
 
@@ -464,7 +447,6 @@ class DurableFeed:
         return self._rejections.reject(entries)
 
     def retain(self, entries: Sequence[Entry]) -> None:
-        """Deliver entries again that could not be dead-lettered."""
         if self._subscriber.closed:
             self.give_back(entries)
         else:

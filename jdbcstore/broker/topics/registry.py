@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from jdbcstore.abc import SubscriptionInfo, TopicMessageStore
 from jdbcstore.broker.api import Consumer, SubscriptionRequest
@@ -11,7 +12,7 @@ from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import Resources
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.store_io.outbox import Outbox
-from jdbcstore.broker.topics.durable import Durable, DurableSubscriber, Key, TopicState
+from jdbcstore.broker.topics.durable import Durable, DurableFeed, DurableSubscriber, Key, TopicState
 from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import InvalidDestination, SubscriptionInUse, SubscriptionNotFound
@@ -40,7 +41,7 @@ class DurableRegistry:
         self._loop = loop
         self._resources = resources
         self._outbox = outbox
-        self._dead_letters = dead_letters
+        self._make_feed = partial(DurableFeed, loop, resources, outbox.line, dead_letters)
         self._policy_of = policy_of
         self._topics = topics
         self._last_sequence = 0
@@ -131,14 +132,12 @@ class DurableRegistry:
         return DurableSubscriber(
             self._loop,
             self._resources,
-            self._outbox.line,
-            self._dead_letters,
+            partial(self._make_feed, self._last_sequence),
             request,
             consumer,
             self._policy_of(request.destination),
             durable,
             selector,
-            self._last_sequence,
         )
 
     async def _create(self, former: Durable | None, request: SubscriptionRequest, key: Key) -> Durable:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
 
-from jdbcstore.abc import Transaction
 from jdbcstore.broker.api import Consumer, SubscriptionRequest
 from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, SharedMessage
+from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, SharedMessage, TransientSource
 from jdbcstore.broker.notices import name_of
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.config.policy import PolicyEntry
@@ -160,13 +158,10 @@ class TopicSubscriber(BaseSubscription):
         self._loop.call_soon(self.end, error)
 
 
-class TopicSource:
-    """One topic's messages for one subscriber; a :class:`jdbcstore.broker.memory.Source`.
+class TopicSource(TransientSource):
+    """One topic's messages for one subscriber."""
 
-    Nothing is stored: an entry that is acknowledged, rejected or given back is gone, as in ActiveMQ.
-    """
-
-    __slots__ = ("_loop", "_subscriber", "destination", "on_leave")
+    __slots__ = ("_subscriber", "on_leave")
 
     def __init__(
         self,
@@ -175,9 +170,8 @@ class TopicSource:
         destination: Destination,
         on_leave: Callable[[TopicSubscriber], None],
     ) -> None:
-        self._loop = loop
+        super().__init__(loop, destination, subscriber.memory)
         self._subscriber = subscriber
-        self.destination = destination
         self.on_leave = on_leave
 
     @property
@@ -193,20 +187,3 @@ class TopicSource:
     def offer(self, shared: SharedMessage) -> None:
         """A message of this topic has arrived."""
         self._subscriber.offer(shared, self)
-
-    def delivered(self, entry: Entry) -> None:
-        entry.unload(self._subscriber.memory)
-
-    def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        self._subscriber.memory.release(entries)
-        return self._loop.done()
-
-    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:  # noqa: ARG002
-        return False
-
-    def acknowledged(self, entries: Sequence[Entry]) -> None:
-        self._subscriber.memory.release(entries)
-
-    reject = acknowledge
-    retain = acknowledged
-    give_back = acknowledged

@@ -10,7 +10,7 @@ from functools import partial
 from jdbcstore.abc import MessageReference, TopicMessageStore, Transaction
 from jdbcstore.broker.api import Promise
 from jdbcstore.broker.loop import BrokerLoop, settle
-from jdbcstore.broker.memory import FlowControl, MemoryUsage, Resources, SharedMessage
+from jdbcstore.broker.memory import FlowControl, Resources, SharedMessage
 from jdbcstore.broker.store_io.outbox import Outbox, PendingSend
 from jdbcstore.broker.store_io.transaction import Target
 from jdbcstore.broker.subscription import BaseSubscription
@@ -101,10 +101,10 @@ class Retained:
 
 
 class Topic:
-    """One topic of the broker, the target of sends. Every method is called on the loop.
+    """One topic of the broker: a :class:`~jdbcstore.broker.store_io.transaction.Target` of sends.
 
-    A message is stored if it is persistent and there is a durable subscription; then it is delivered once it
-    is committed, and what its producer sends next waits for it.
+    Every method is called on the loop. A message is stored if it is persistent and there is a durable
+    subscription; then it is delivered once it is committed, and what its producer sends next waits for it.
 
     :param find: the destination of a name now: one that was idle and is closed passes late messages on to it
     """
@@ -124,11 +124,7 @@ class Topic:
         self._find = find
         self.destination = destination
         self.policy = policy
-        self.memory = MemoryUsage(
-            policy.memory_limit or resources.memory.limit,
-            high_water_mark=policy.cursor_memory_high_water_mark,
-            parent=resources.memory,
-        )
+        self.memory = resources.memory_of(policy)
         self.store: TopicMessageStore | None = None
         if not destination.is_temporary:
             self.store = outbox.store.topic(destination, prioritized=policy.prioritized_messages)
@@ -277,7 +273,6 @@ class Topic:
                 self.arrive(message, None, "")
 
     def before(self, connection_id: str) -> list[Future[None]]:
-        """What must complete before the connection may commit messages sent here."""
         passed = self._flow.passed(connection_id)
         waits = [] if passed is None else [passed]
         if self._write_rows is not None:
@@ -286,14 +281,12 @@ class Topic:
         return waits
 
     def stage(self, transaction: Transaction, message: Message) -> bool:
-        """Add the message to a store transaction; False if it is not stored."""
         if not self.is_stored(message):
             return False
         transaction.topic(self.destination).add_message(message)
         return True
 
     def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:
-        """A message was committed under this reference, or is not stored."""
         if self._is_closed:
             self._find(self.destination).arrive(message, reference, connection_id)
             return
@@ -330,7 +323,6 @@ class Topic:
                 state.keep(self, self._resources, shared)
 
     def room(self, message: Message) -> Future[None]:  # noqa: ARG002
-        """Completes when the producer that has just staged this message may send more."""
         return self._flow.room()
 
     def is_idle(self) -> bool:
@@ -341,7 +333,6 @@ class Topic:
         return not (was_used or under_way or holds)
 
     def resync(self) -> None:
-        """Read from the store what a write of unknown outcome may have committed."""
         if self._is_closed:
             self._find(self.destination).resync()
             return
