@@ -35,8 +35,8 @@ from jdbcstore.journal import Damage, Known, Record, SegmentFile, journal_of, re
 from jdbcstore.journal import repair as repair_journal
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
-from jdbcstore.stores.journaled.belonging import check_opens, known_of
-from jdbcstore.stores.journaled.operations import COMMIT, FORGET, PREPARE, ROLLBACK, WRITE, decode_record
+from jdbcstore.stores.journaled.records import COMMIT, FORGET, PREPARE, ROLLBACK, WRITE, decode_record
+from jdbcstore.stores.journaled.recovery import check_opens, known_of
 from jdbcstore.stores.journaled.refused import Refused, RefusedMessage
 from jdbcstore.stores.opening import MEMORY, Opening, with_journals
 

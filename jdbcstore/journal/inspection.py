@@ -157,16 +157,16 @@ def _before(directory: Path, first: SegmentFile, known: Known) -> Iterator[Damag
         yield Damage(segment_path(directory, number), number, 0, None, needed, begin, False, reason)
 
 
-def _missing(directory: Path, number: int, expected: int, behind: SegmentFile) -> Damage:
-    first = behind.header.first_number if behind.header else None
+def _missing(directory: Path, number: int, expected: int, following: SegmentFile) -> Damage:
+    first = following.header.first_number if following.header else None
     path = segment_path(directory, number)
     return Damage(path, number, 0, None, expected, first, False, "its file is missing")
 
 
-def _proves(number: int, behind: tuple[int, Head] | None, later: Iterator[tuple[int, Head]]) -> bool:
+def _proves(number: int, found: tuple[int, Head] | None, later: Iterator[tuple[int, Head]]) -> bool:
     """Whether a later record shows that this number had become durable."""
-    return behind is not None and (
-        behind[1].durable >= number or any(head.durable >= number for _, head in later)
+    return found is not None and (
+        found[1].durable >= number or any(head.durable >= number for _, head in later)
     )
 
 
@@ -221,8 +221,8 @@ class _Walk:
                     yield self._twice(self._following, self._up_to + 1)
                 return
             later = reader.later()
-            behind = next(later, None)
-            was_durable = number <= self._applied or _proves(number, behind, later)
+            found = next(later, None)
+            was_durable = number <= self._applied or _proves(number, found, later)
             if self._is_last and not was_durable:
                 self.next_number = number
                 if next(reader.markers(), None) is not None:
@@ -230,11 +230,11 @@ class _Walk:
                         offset, None, number, None, "it was being written at the end", torn=True
                     )
                 return
-            if behind is None:
+            if found is None:
                 yield from self._at_the_end(reader)
                 return
-            yield self._damage(offset, behind[0], number, behind[1].number, f"record {number} is damaged")
-            reader.move(behind[0], behind[1].number)
+            yield self._damage(offset, found[0], number, found[1].number, f"record {number} is damaged")
+            reader.move(found[0], found[1].number)
 
     def _at_the_end(self, reader: SegmentReader) -> Iterator[Damage]:
         """No complete record follows."""

@@ -153,7 +153,7 @@ class Head(NamedTuple):
     crc: int
     length: int
     marker: int
-    behind: int
+    since_durable: int
     """The record's number minus the last number that was durable when it was written."""
     sequences: int
     kind: int
@@ -164,7 +164,7 @@ class Head(NamedTuple):
 
     @property
     def durable(self) -> int:
-        return self.number - self.behind
+        return self.number - self.since_durable
 
     @property
     def space(self) -> int:

@@ -104,7 +104,7 @@ class Opening:
 
         :raises ConfigurationError: it is another database's
         """
-        from jdbcstore.stores.journaled.belonging import has_more
+        from jdbcstore.stores.journaled.recovery import has_more
 
         lacks = True
         try:

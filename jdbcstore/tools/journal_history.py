@@ -16,7 +16,7 @@ from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.message.patterns import DestinationPattern
-from jdbcstore.stores.journaled.operations import COMMIT, WRITE, decode_record
+from jdbcstore.stores.journaled.records import COMMIT, WRITE, decode_record
 from jdbcstore.stores.shared.encoding import EncodedMessage
 from jdbcstore.tools.replay import MARKS, Historic
 

@@ -14,7 +14,7 @@ from jdbcstore import Message, XATransactionId
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.journal import segments
 from jdbcstore.journal.directory import live_segments
-from jdbcstore.stores.journaled.operations import encode_removal
+from jdbcstore.stores.journaled.records import encode_removal
 from tests.cli.conftest import Invoke
 from tests.support.journal.entries import Item, Told, configured, opened
 from tests.support.tools.journals import file_of, flip, open_store, send

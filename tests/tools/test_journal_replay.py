@@ -130,13 +130,13 @@ def test_what_comes_after_its_beginning_is_not_replayed(
 CHILD = """
 import os, signal, sys
 from pathlib import Path
-from jdbcstore.stores.journaled import transaction
+from jdbcstore.stores.shared import transaction
 import jdbcstore.tools.replay as module
 from tests.support.tools.journals import history, open_store
 from tests.support.tools.replayed import AGAIN
 
 when, at, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
-module._PAGE, commit, calls = 10, transaction.JournaledTransaction.commit, []
+module._PAGE, commit, calls = 10, transaction.BufferedTransaction.commit, []
 
 def dying(self):
     calls.append(self)
@@ -147,7 +147,7 @@ def dying(self):
         os.kill(os.getpid(), signal.SIGKILL)
     return references
 
-transaction.JournaledTransaction.commit = dying
+transaction.BufferedTransaction.commit = dying
 module.replay(history(folder, "queue://ORDERS"), open_store(folder), AGAIN)
 """
 

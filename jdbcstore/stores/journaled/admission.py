@@ -1,7 +1,7 @@
-"""Units that wait: for room in memory, or until nobody has all others wait.
+"""The queue of units that cannot be written yet: memory is full, or writing is paused.
 
-Their callers do not wait in here. A thread lets the units in, in their order, and fails those for which there
-is no room within the patience of the store behind, counted from when that last took something.
+Their callers are not blocked. A thread admits units in order, and fails those for which there is no room
+within the reconnect timeout of the backing store, counted from its last successful write.
 """
 
 from __future__ import annotations
@@ -11,61 +11,71 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
 from jdbcstore.errors import StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.stores.journaled.overlay import Overlay
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.futures import burst
 
-if TYPE_CHECKING:
-    from jdbcstore.stores.journaled.units import Unit
-
 log = logging.getLogger(__name__)
 
-_MOST = 16_384
-_MOST_BYTES = 64 << 20
-_TURN = 256
-"""Units that are let in at once."""
+_MAX = 16_384
+_MAX_BYTES = 64 << 20
+_BATCH = 256
+"""Units admitted at once."""
 _LOOK = 1.0
-"""Seconds after which the clock is looked at again: it may be another than the one that threads wait by."""
-_LONG = 5.0
-"""Seconds for one transaction of a checkpoint, after which somebody should hear of it."""
+"""Seconds between looks at the clock, which may not be the one that threads wait by."""
+_SLOW = 5.0
+"""Seconds for one transaction of a checkpoint, after which it is logged."""
+
+
+class Work(Protocol):
+    """A unit, as far as it is known here."""
+
+    cost: int
+    """The memory it needs; 0 for what needs no room."""
+
+    @property
+    def size(self) -> int: ...
+
+
+U = TypeVar("U", bound=Work)
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting:
-    unit: Unit
+class _Waiting(Generic[U]):
+    unit: U
     since: float
     is_waited_for: bool
-    """A caller waits for it, and would rather hear now that the store was closed."""
+    """A caller is blocked on it, and is notified at once when the store is closed."""
 
 
-class Admission:
-    """The queue before the journal. Whatever is not said to lock is called under the overlay's lock.
+class Admission(Generic[U]):
+    """The queue before the journal. Its methods are called under the overlay's lock.
 
-    ``is_full`` says whether there is no room for a unit, and ``enter`` counts one that is let in; ``write``
-    and ``refuse`` are called under no lock. ``wake`` has a checkpoint made. ``left`` is notified when a unit
-    has left.
+    ``is_full`` says whether there is no room for a unit, and ``enter`` counts one that is admitted; ``write``
+    and ``refuse`` are called under no lock. ``wake`` requests a checkpoint. ``left`` is notified when a unit
+    leaves the queue. ``timeout`` is in seconds.
     """
 
     def __init__(
         self,
         overlay: Overlay,
         clock: Clock,
-        patience: float,
+        timeout: float,
         left: threading.Condition,
         *,
-        is_full: Callable[[Unit], bool],
-        enter: Callable[[Unit], None],
-        write: Callable[[Unit], None],
-        refuse: Callable[[Unit, StoreError], None],
+        is_full: Callable[[U], bool],
+        enter: Callable[[U], None],
+        write: Callable[[U], None],
+        refuse: Callable[[U, StoreError], None],
         wake: Callable[[], None],
     ) -> None:
         self._overlay = overlay
         self._lock = overlay.lock
         self._clock = clock
-        self._patience = max(patience, _LOOK)
+        self._timeout = max(timeout, _LOOK)
         self._is_full = is_full
         self._enter = enter
         self._write = write
@@ -73,65 +83,65 @@ class Admission:
         self._wake = wake
         self._changed = threading.Condition(overlay.lock)
         self._left = left
-        self._for_room: deque[_Waiting] = deque()
-        self._for_turn: deque[_Waiting] = deque()
-        """What needs no room, and waits for the end of a pause."""
+        self._for_room: deque[_Waiting[U]] = deque()
+        self._for_turn: deque[_Waiting[U]] = deque()
+        """Units that need no room, and wait for the end of a pause."""
         self._bytes = 0
-        self._letting_in = 0
-        """Units that have left the queue, and are not in the journal's yet."""
+        self._admitting = 0
+        """Units that have left this queue, and are not in the journal's yet."""
         self._paused = False
         self._stopped: StoreError | None = None
         self._ended = False
         self._thread: threading.Thread | None = None
-        self._taken_at = clock.monotonic()
-        """When the store behind last took something."""
+        self._committed_at = clock.monotonic()
+        """When the backing store last committed something."""
         self._failure: StoreError | None = None
-        """Why it took nothing when it was last asked."""
-        self._asked_at: float | None = None
-        """When it was asked for what it has not answered yet."""
+        """Why its last transaction failed."""
+        self._begun_at: float | None = None
+        """When the transaction in flight began."""
         self._late_since: float | None = None
-        """It was said that it does not answer since then."""
+        """Since when it is logged as not answering."""
         self._is_refusing = False
         self.is_busy = False
-        """Whether a unit has to ask before it goes to the journal."""
+        """Whether units must go through this queue."""
 
     @property
     def is_empty(self) -> bool:
-        return not (self._for_room or self._for_turn or self._letting_in)
+        return not (self._for_room or self._for_turn or self._admitting)
 
     @property
     def wants_room(self) -> bool:
         return bool(self._for_room)
 
-    def put(self, unit: Unit, *, waits: bool) -> bool:
-        """Take a unit that cannot go on now; False if it can.
+    def put(self, unit: U, *, waits: bool) -> bool:
+        """Queue a unit that cannot be written now; false if it can be. Blocks while the queue is full.
 
-        Waits while as much waits as may. ``waits``: the caller is going to wait for it.
+        ``waits`` says that the caller is about to block on the unit.
 
-        :raises StoreError: the store was closed meanwhile, or takes nothing any more
+        :raises StoreError: the store was closed meanwhile, or accepts no more writes
         """
         while self._has_to_wait(unit):
-            if len(self._for_room) < _MOST and self._bytes < _MOST_BYTES:
+            if len(self._for_room) < _MAX and self._bytes < _MAX_BYTES:
                 waiting = _Waiting(unit, self._clock.monotonic(), waits)
                 if unit.cost:
                     self._for_room.append(waiting)
                     self._bytes += unit.size
                 else:
                     self._for_turn.append(waiting)
-                self._look()
+                self._update()
                 return True
             self._left.wait()
             if self._stopped is not None:
                 raise self._stopped.with_traceback(None)
         return False
 
-    def _has_to_wait(self, unit: Unit) -> bool:
-        if self._paused or self._letting_in:
+    def _has_to_wait(self, unit: U) -> bool:
+        if self._paused or self._admitting:
             return True
         return bool(unit.cost and (self._for_room or self._is_full(unit)))
 
-    def withdraw(self, unit: Unit) -> bool:
-        """Take a unit back; whether it was here."""
+    def withdraw(self, unit: U) -> bool:
+        """Remove a unit; false if it is not here."""
         for queue in (self._for_room, self._for_turn):
             for index, waiting in enumerate(queue):
                 if waiting.unit is unit:
@@ -141,53 +151,54 @@ class Admission:
         return False
 
     def pause(self, paused: bool) -> None:
-        """Let nothing in, or go on."""
+        """Stop admitting, or resume."""
         self._paused = paused
-        self._look()
+        self._update()
 
-    def look(self) -> None:
-        """There may be room."""
+    def room_made(self) -> None:
+        """There may be room now."""
         if self._for_room:
             self._changed.notify()
 
-    def asked(self) -> None:
-        """The store behind is to take something."""
-        self._asked_at = self._clock.monotonic()
+    def write_begun(self) -> None:
+        """A transaction of the backing store has begun."""
+        self._begun_at = self._clock.monotonic()
         self._start()
         self._changed.notify()
 
-    def answered(self, failure: StoreError | None) -> None:
-        """It has taken it, unless there is a failure."""
+    def write_ended(self, failure: StoreError | None) -> None:
+        """The transaction was committed, unless there is a failure."""
         now = self._clock.monotonic()
-        self._asked_at, self._failure = None, failure
+        self._begun_at, self._failure = None, failure
         if failure is not None:
             return
-        self._taken_at = now
+        self._committed_at = now
         self._is_refusing = False
         if self._late_since is not None:
             log.warning(
-                "the store behind the journal answers again, after %.0f seconds", now - self._late_since
+                "the journal's backing store answers again after %.0f seconds", now - self._late_since
             )
             self._late_since = None
 
     def stop(self, error: StoreError) -> None:
-        """Take nothing more, for this reason. What nobody waits for is let in if the store is only closed."""
+        """Accept no more units, for this reason. On a close, those on which no caller blocks are still
+        admitted."""
         self._stopped = error
         self._left.notify_all()
-        self._look()
+        self._update()
 
-    def give_up(self) -> list[Unit]:
-        """Everything that is left, for the caller to refuse. Nothing is let in any more."""
+    def cancel(self) -> list[U]:
+        """Admit nothing more, and return what is queued, for the caller to refuse."""
         self._ended = True
-        left = [waiting.unit for waiting in (*self._for_turn, *self._for_room)]
+        rest = [waiting.unit for waiting in (*self._for_turn, *self._for_room)]
         self._for_turn.clear()
         self._for_room.clear()
         self._bytes = 0
         self._left.notify_all()
         self._changed.notify()
-        return left
+        return rest
 
-    def _look(self) -> None:
+    def _update(self) -> None:
         self.is_busy = self._paused or not self.is_empty
         if not self.is_empty:
             self._start()
@@ -198,7 +209,7 @@ class Admission:
             self._thread = threading.Thread(target=self._run, name="jdbcstore-journal-room", daemon=True)
             self._thread.start()
 
-    def _gone(self, waiting: _Waiting) -> None:
+    def _gone(self, waiting: _Waiting[U]) -> None:
         if waiting.unit.cost:
             self._bytes -= waiting.unit.size
         self.is_busy = self._paused or not self.is_empty
@@ -216,41 +227,41 @@ class Admission:
             for unit in units:
                 self._write(unit)
             with self._lock:
-                self._letting_in = 0
+                self._admitting = 0
                 self.is_busy = self._paused or not self.is_empty
                 self._left.notify_all()
 
-    def _next(self) -> tuple[list[Unit], list[tuple[Unit, StoreError]]]:
-        """What is to be written now, and what is not; nothing at the end."""
+    def _next(self) -> tuple[list[U], list[tuple[U, StoreError]]]:
+        """The units to write now, and those to refuse; nothing at the end."""
         while not self._ended:
-            self._say_if_late()
+            self._log_if_late()
             refused = self._refused()
-            units = self._let_in()
+            units = self._admit()
             if refused or units:
                 return units, refused
             if self._for_room:
                 self._wake()
             waits = (
-                self._for_room or self._for_turn or (self._asked_at is not None and self._late_since is None)
+                self._for_room or self._for_turn or (self._begun_at is not None and self._late_since is None)
             )
             self._changed.wait(_LOOK if waits else None)
         return [], []
 
-    def _let_in(self) -> list[Unit]:
-        units: list[Unit] = []
+    def _admit(self) -> list[U]:
+        units: list[U] = []
         if self._paused:
             return units
         for queue in (self._for_turn, self._for_room):
-            while queue and len(units) < _TURN and not (queue[0].unit.cost and self._is_full(queue[0].unit)):
+            while queue and len(units) < _BATCH and not (queue[0].unit.cost and self._is_full(queue[0].unit)):
                 waiting = queue.popleft()
                 self._enter(waiting.unit)
                 units.append(waiting.unit)
-                self._letting_in += 1
+                self._admitting += 1
                 self._gone(waiting)
         return units
 
-    def _refused(self) -> list[tuple[Unit, StoreError]]:
-        """Those for which there is no room in time, or that nothing is done for any more."""
+    def _refused(self) -> list[tuple[U, StoreError]]:
+        """Units that found no room in time, or cannot be written any more."""
         stopped = self._stopped
         if stopped is not None:
             found = [
@@ -263,9 +274,9 @@ class Admission:
                 for waiting in found:
                     self.withdraw(waiting.unit)
                 return [(waiting.unit, stopped.with_traceback(None)) for waiting in found]
-        late: list[tuple[Unit, StoreError]] = []
-        before = self._clock.monotonic() - self._patience
-        while self._for_room and max(self._for_room[0].since, self._taken_at) <= before:
+        late: list[tuple[U, StoreError]] = []
+        before = self._clock.monotonic() - self._timeout
+        while self._for_room and max(self._for_room[0].since, self._committed_at) <= before:
             waiting = self._for_room.popleft()
             late.append((waiting.unit, self._unavailable()))
             self._gone(waiting)
@@ -279,24 +290,24 @@ class Admission:
         if prepared >= self._overlay.size / 2:
             return StoreUnavailable(
                 f"the journal's memory_limit is reached: prepared transactions take {prepared:,} bytes of it;"
-                " decide them, which jdbcstore xa list shows, or raise it; nothing of this was written"
+                " decide them (jdbcstore xa list shows them) or raise the limit; nothing was written"
             )
         error = StoreUnavailable(
-            "the journal's memory_limit is reached, and the store behind it has taken nothing for"
-            f" {self._patience:g} seconds{'' if self._failure is None else f' ({self._failure})'}; nothing of"
-            " this was written: try again later"
+            "the journal's memory_limit is reached, and its backing store has committed nothing for"
+            f" {self._timeout:g} seconds{'' if self._failure is None else f' ({self._failure})'}; nothing was"
+            " written: try again later"
         )
         error.__cause__ = self._failure
         return error
 
-    def _say_if_late(self) -> None:
-        if self._asked_at is None or self._late_since is not None:
+    def _log_if_late(self) -> None:
+        if self._begun_at is None or self._late_since is not None:
             return
-        seconds = self._clock.monotonic() - self._asked_at
-        if seconds >= _LONG:
-            self._late_since = self._asked_at
+        seconds = self._clock.monotonic() - self._begun_at
+        if seconds >= _SLOW:
+            self._late_since = self._begun_at
             log.warning(
-                "the store behind the journal has not answered a checkpoint for %.0f seconds; what is written"
-                " stays in the journal, until memory_limit is reached",
+                "the journal's backing store has not answered a checkpoint for %.0f seconds; writes stay in"
+                " the journal until memory_limit is reached",
                 seconds,
             )

@@ -1,4 +1,5 @@
-"""Messages that the store behind only refers to: where they are, and when they have to go there after all."""
+"""References to message bodies kept in the journal, and their move to the backing store when a segment
+goes."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from dataclasses import replace
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal, CorruptMessage
 from jdbcstore.message.openwire import read_reference
-from jdbcstore.stores.journaled.writing import JournalWriter
+from jdbcstore.stores.journaled.writer import JournalWriter
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark, Referring
 
 log = logging.getLogger(__name__)
@@ -19,7 +20,7 @@ _PAGE = 500
 
 
 class Bodies:
-    """What is in the files of the journal, and has to be kept there or moved. For any number of threads."""
+    """Resolves and moves references to messages in the journal's files. Thread-safe."""
 
     def __init__(self, store: CheckpointedStore, writer: JournalWriter, config: JournalConfig) -> None:
         self._store = store
@@ -27,14 +28,14 @@ class Bodies:
         self._batch_size = config.max_checkpoint_message_add_size
         self._files = config.journal_log_files
         self.are_used = config.use_quick_journal
-        """Whether the store behind is to get references."""
+        """Whether the backing store gets references."""
 
     def find(self, reference: bytes, sequence: int, container: str) -> bytes:
-        """As :data:`jdbcstore.stores.shared.checkpoint.FindBody` says."""
+        """The body that a reference names; see :data:`jdbcstore.stores.shared.checkpoint.FindBody`."""
         found, journal = read_reference(reference, sequence, container), self._writer.journal
         try:
             if found.journal != journal.journal:
-                raise ValueError(f"that is another one than the number {journal.journal}, which is open")
+                raise ValueError(f"the open journal is number {journal.journal}")
             return found.complete(journal.read(found.segment, found.offset, found.length), sequence)
         except (CorruptJournal, ValueError) as error:
             raise CorruptMessage(
@@ -46,14 +47,14 @@ class Bodies:
             ) from error
 
     def referring(self, mark: JournalMark, up_to: int) -> Iterator[Referring]:
-        """What the store behind refers to, up to a sequence."""
+        """The references in the backing store, up to a sequence."""
         after = mark.referred - 1
         while mark.referred and (page := self._store.referring(after, up_to, _PAGE)):
             yield from page
             after = page[-1].sequence
 
     def sizes(self, mark: JournalMark, container: str) -> dict[int, int]:
-        """The bytes of each message of a destination that the store behind refers to."""
+        """The sizes of a destination's messages that are references in the backing store."""
         found: dict[int, int] = {}
         for sequence, name, reference in self.referring(mark, mark.written):
             if name == container:
@@ -62,7 +63,8 @@ class Bodies:
         return found
 
     def due(self, mark: JournalMark, *, everything: bool) -> Iterator[tuple[int, int]]:
-        """The last sequence that has to be moved, and the last record that may go then, in steps."""
+        """Steps of a release: the last sequence to be moved, and the last record that is obsolete after
+        that."""
         unsaved = self._store.unsaved()
         if unsaved is not None:
             yield from ((-1, number) for number in self._without(unsaved, mark))
@@ -87,10 +89,9 @@ class Bodies:
             yield span.last_number
 
     def moves(self, mark: JournalMark, up_to: int) -> Iterator[Changes]:
-        """Transactions after which the store behind refers to no message up to this sequence.
+        """Transactions that replace all references up to a sequence by bodies.
 
-        What is damaged is logged and left as it is: its row says where it was. The last mark need not be
-        written at once.
+        A damaged body is logged, and its reference stays. The last mark may be written later.
         """
         bodies: list[tuple[int, bytes]] = []
         size = damaged = 0
@@ -98,7 +99,7 @@ class Bodies:
             try:
                 body = self.find(reference, sequence, container)
             except CorruptMessage as error:
-                log.error("a message is lost with a part of the journal: %s", error)
+                log.error("a message is lost with a damaged part of the journal: %s", error)
                 damaged += 1
                 continue
             bodies.append((sequence, body))
@@ -118,16 +119,16 @@ class Bodies:
 
     def check(self, mark: JournalMark) -> None:
         """
-        :raises CorruptJournal: a file is gone that the store behind refers to
+        :raises CorruptJournal: a file to which the backing store refers is missing
         """
         oldest = self._writer.journal.segments()[0]
         for sequence, container, reference in self.referring(mark, oldest.first_sequence - 1):
             try:
                 found = read_reference(reference, sequence, container)
             except CorruptMessage:
-                continue  # whoever reads it is told
+                continue  # reported to its readers
             raise CorruptJournal(
-                f"its file is missing, and the message with the ID {sequence} of {container} is in it",
+                f"its file, with the message with the ID {sequence} of {container}, is missing",
                 segment=found.segment,
                 offset=found.offset,
             )

@@ -1,10 +1,10 @@
-"""Checkpoints: what the overlay has goes to the store behind, and the journal's files become free."""
+"""Checkpoints: they write the overlay to the backing store, and release the journal's files."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,80 +12,167 @@ from pathlib import Path
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import JournalFailed, LockLost, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.message import openwire
+from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
+from jdbcstore.message.openwire import SEQUENCE_AT, refer
 from jdbcstore.stores.journaled.bodies import Bodies
-from jdbcstore.stores.journaled.changes import changes_of
-from jdbcstore.stores.journaled.layers import Layer
-from jdbcstore.stores.journaled.operations import PREPARE
-from jdbcstore.stores.journaled.overlay import Held, Overlay
+from jdbcstore.stores.journaled.overlay import SMALL, Held, Layer, Overlay
+from jdbcstore.stores.journaled.records import PREPARE
 from jdbcstore.stores.journaled.refused import Refused, refuses_a_row, row_of
-from jdbcstore.stores.journaled.subscriptions import Subscriptions
-from jdbcstore.stores.journaled.units import Unit
-from jdbcstore.stores.journaled.writing import JournalWriter
-from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark
+from jdbcstore.stores.journaled.writer import JournalWriter, Unit
+from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark, SubscriptionKey
 from jdbcstore.stores.shared.encoding import EncodedMessage
 from jdbcstore.util.backoff import Backoff
 from jdbcstore.util.clock import Clock
 
 log = logging.getLogger(__name__)
 
+
+def changes_of(
+    layer: Layer, start: JournalMark, end: JournalMark, size: int, left_out: Collection[int]
+) -> Iterator[Changes]:
+    """Transactions of about ``size`` bytes that write a layer and take the store from one mark to another.
+
+    Messages come first, in order, so that a reader of the tables never skips one; the last transaction has
+    the end mark. ``left_out`` are messages that all subscriptions have consumed. Messages with a location in
+    the journal are written as references.
+    """
+    batches = _Batches(start, size)
+    for sequence, message in layer.adds.items():
+        if sequence in left_out:
+            continue
+        found = layer.found.get(sequence)
+        if found is None:
+            yield from batches.add(sequence, message)
+        else:
+            yield from batches.refer(sequence, message, *found)
+    for container, place in layer.places.items():
+        for sequence, message in place.updates.items():
+            yield from batches.update(sequence, message)
+        for sequence in place.removes:
+            yield from batches.remove(container, sequence)
+    for key, consumed in layer.acknowledged.items():
+        for sequence, priority in consumed.items():
+            if sequence not in left_out:
+                yield from batches.acknowledge(key, sequence, priority)
+    yield batches.end(end)
+
+
+class _Batches:
+    """Fills one transaction after another; each method yields the one that is full."""
+
+    def __init__(self, mark: JournalMark, size: int) -> None:
+        self._mark = mark
+        self._written = mark.written
+        self._referred = mark.referred
+        self._most = size
+        self._begin()
+
+    def _begin(self) -> None:
+        self._adds: list[tuple[int, EncodedMessage]] = []
+        self._updates: list[tuple[int, EncodedMessage]] = []
+        self._removes: list[tuple[str, int]] = []
+        self._acknowledged: dict[SubscriptionKey, list[tuple[int, int]]] = {}
+        self._size = 0
+
+    def add(self, sequence: int, message: EncodedMessage) -> Iterator[Changes]:
+        self._adds.append((sequence, message))
+        self._written = sequence
+        return self._grow(len(message.blob))
+
+    def refer(self, sequence: int, message: EncodedMessage, segment: int, offset: int) -> Iterator[Changes]:
+        """As :meth:`add`, with a reference to the message in the journal."""
+        reference = refer(self._mark.journal, segment, offset, message.blob, message.slot)
+        self._adds.append((sequence, message._replace(blob=reference, slot=SEQUENCE_AT)))
+        self._written = sequence
+        self._referred = self._referred or sequence
+        return self._grow(len(reference) + SMALL)
+
+    def update(self, sequence: int, message: EncodedMessage) -> Iterator[Changes]:
+        self._updates.append((sequence, message))
+        return self._grow(len(message.blob))
+
+    def remove(self, container: str, sequence: int) -> Iterator[Changes]:
+        self._removes.append((container, sequence))
+        return self._grow(SMALL)
+
+    def acknowledge(self, key: SubscriptionKey, sequence: int, priority: int) -> Iterator[Changes]:
+        self._acknowledged.setdefault(key, []).append((sequence, priority))
+        return self._grow(SMALL)
+
+    def _grow(self, size: int) -> Iterator[Changes]:
+        self._size += size
+        if self._size >= self._most:
+            yield self.end(replace(self._mark, written=self._written))
+            self._begin()
+
+    def end(self, mark: JournalMark) -> Changes:
+        mark = replace(mark, referred=self._referred)
+        return Changes(mark, self._adds, self._updates, self._removes, self._acknowledged)
+
+
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
-_KEPT = 4
-"""Times the bytes of what is prepared: so much is in the files that it keeps, before it is written again."""
+_RETAINED = 4
+"""Prepared transactions are written again when they retain this many times their own bytes."""
 _LOOK = 1.0
-"""Seconds after which the clock is looked at again: it may be another than the one that threads wait by."""
+"""Seconds between looks at the clock, which may not be the one that threads wait by."""
 
 
 @dataclass(slots=True)
 class _Plan:
-    """A checkpoint that has begun."""
+    """A checkpoint in progress."""
 
     layer: Layer
     cut: int
     """The last record that it covers."""
     last: int
-    """The last sequence given by then."""
+    """The last sequence given out when it began."""
     prepared: list[tuple[XATransactionId, Held]]
-    """Undecided when it began, and to be written behind the cut."""
+    """Transactions, undecided when it began, whose prepare is written again after the cut."""
     changes: list[Changes] | None = None
-    """What is not in the store behind yet, a transaction each."""
+    """What is not in the backing store yet, one transaction each."""
 
 
 class Checkpointer:
-    """Makes checkpoints when they are due and when it is asked to. For any number of threads."""
+    """Makes checkpoints: in the background when they are due, and on request. Thread-safe.
+
+    A failed checkpoint is tried again with increasing pauses, up to 30 s. Rows that the database refuses are
+    set aside one by one, and do not hold up others.
+    """
 
     def __init__(
         self,
         store: CheckpointedStore,
         overlay: Overlay,
         writer: JournalWriter,
-        subscriptions: Subscriptions,
+        consumed: Callable[[Overlay, Layer], Mapping[Destination, set[int]]],
         bodies: Bodies,
         config: JournalConfig,
         clock: Clock,
         due: threading.Event,
     ) -> None:
         self._cleans = store.config.cleanup_period > 0
-        """Whether what nobody waits for may go by itself."""
+        """Whether messages that all subscriptions have consumed may be left out."""
         self._store = store
         self._overlay = overlay
         self.refused = Refused(Path(config.directory))
-        """What the store behind did not take."""
+        """The messages that the backing store refused."""
         self._failure: StoreError | None = None
-        """Why the last one was not done."""
+        """Why the last checkpoint failed."""
         self._writer = writer
-        self._subscriptions = subscriptions
+        self._consumed = consumed
+        """Finds the messages of a layer that all subscriptions of their topic have consumed."""
         self._bodies = bodies
         self._batch_size = config.max_checkpoint_message_add_size
         self._interval = config.checkpoint_interval
         self._clock = clock
         self._one = threading.RLock()
-        """One checkpoint at a time, or one of what needs a store that has everything."""
+        """Held by a checkpoint, and by operations that need the backing store to be up to date."""
         self.gate = threading.Lock()
-        """Held while one of its transactions is written: whoever has it sees the store behind stand still."""
+        """Held while a transaction is written: its holder sees the backing store unchanged."""
         self._plan: _Plan | None = None
         self.mark = JournalMark(0, 0, 0)
-        """As it is in the store behind."""
+        """The mark in the backing store."""
         self._wakened = due
         self._stopping = threading.Event()
         self._last = clock.monotonic()
@@ -93,26 +180,26 @@ class Checkpointer:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Make them in the background from now on, too."""
+        """Make checkpoints in the background from now on."""
         self._thread = threading.Thread(target=self._run, name="jdbcstore-checkpoint", daemon=True)
         self._thread.start()
 
     def finish(self, timeout: float | None) -> None:
-        """Make the last one, and say that the store behind has all there is, if there is time for it."""
+        """Make the last checkpoint within a timeout, and detach the journal if everything is applied."""
         self._finishing = True
         self.stop()
         if self._thread is not None:
             self._thread.join(timeout)
 
     def stop(self) -> None:
-        """Make no more in the background, but for the one under way."""
+        """Begin no more checkpoints in the background."""
         self._stopping.set()
         self._wakened.set()
 
     def checkpoint(self) -> None:
-        """Have all that is written now in the store behind.
+        """Write everything that is in the overlay now to the backing store.
 
-        :raises StoreError: the store behind did not take it; what it took is not written again
+        :raises StoreError: the backing store failed; the next checkpoint continues where this one stopped
         """
         with self._one:
             try:
@@ -129,13 +216,13 @@ class Checkpointer:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """A while in which no checkpoint is made."""
+        """A context in which no checkpoint is made."""
         with self._one:
             yield
 
     @contextmanager
-    def everything_behind(self) -> Iterator[None]:
-        """A while in which the store behind has all that was there before, and no checkpoint is made."""
+    def up_to_date(self) -> Iterator[None]:
+        """A context in which the backing store has everything written before, and no checkpoint is made."""
         with self._one:
             self.checkpoint()
             yield
@@ -145,39 +232,39 @@ class Checkpointer:
         with overlay.lock:
             layer, cut = overlay.freeze(), overlay.last_number
             self._writer.begin_checkpoint()
-            return _Plan(layer, cut, overlay.last_sequence, self._to_be_kept())
+            return _Plan(layer, cut, overlay.last_sequence, self._to_be_rewritten())
 
-    def _to_be_kept(self) -> list[tuple[XATransactionId, Held]]:
-        """Prepared transactions that are to be written once more; the overlay's lock is held.
+    def _to_be_rewritten(self) -> list[tuple[XATransactionId, Held]]:
+        """Prepared transactions whose record is to be written again; the overlay's lock is held.
 
-        Each keeps the files of the journal from its record on. That is cheaper than to write it at each
-        checkpoint, until there is so much in them that they weigh more than it.
+        Each retains the journal's files from its record on. That is cheaper than writing it again at each
+        checkpoint, until these files are much larger than the transactions.
         """
         overlay = self._overlay
         first = min((held.journaled for held in overlay.prepared.values()), default=overlay.journaled)
-        is_long = overlay.journaled - first >= _KEPT * overlay.prepared_size
+        is_long = overlay.journaled - first >= _RETAINED * overlay.prepared_size
         return [(xid, held) for xid, held in overlay.prepared.items() if is_long or held.is_changed]
 
     def _write(self, plan: _Plan) -> None:
         while plan.prepared:
-            self._keep(*plan.prepared[-1])
+            self._rewrite(*plan.prepared[-1])
             plan.prepared.pop()
         if plan.changes is None:
             plan.changes = self._changes(plan)
-        # Nothing may be in the store behind that a crash takes out of the journal.
+        # Nothing may be in the backing store that a crash can take out of the journal.
         self._writer.journal.sync()
         while plan.changes:
             self._take(plan.changes[0])
             del plan.changes[0]
         self._drop_consumed()
         with self._overlay.lock:
-            self._overlay.melt()
-            self._writer.make_room()
+            self._overlay.drop_frozen()
+            self._writer.room_made()
         self._plan = None
         self._release(everything=False)
 
     def _release(self, *, everything: bool) -> None:
-        """Let go of files of the journal, and first have the store behind take what it refers to in them."""
+        """Release files of the journal, after the backing store got the bodies that it refers to in them."""
         for up_to, number in self._bodies.due(self.mark, everything=everything):
             for changes in self._bodies.moves(self.mark, up_to):
                 self._take(changes)
@@ -190,20 +277,21 @@ class Checkpointer:
         layer, mark = plan.layer, self.mark
         left_out: set[int] = set()
         if self._cleans:
-            left_out.update(*self._subscriptions.done(self._overlay, layer).values())
+            left_out.update(*self._consumed(self._overlay, layer).values())
         end = replace(mark, applied=plan.cut, written=max(plan.last, mark.written))
         return list(changes_of(layer, mark, end, self._batch_size, left_out))
 
-    def _keep(self, xid: XATransactionId, held: Held) -> None:
-        """Write what is still undecided behind the cut once more, so that files before it can go."""
+    def _rewrite(self, xid: XATransactionId, held: Held) -> None:
+        """Write a prepare again after the cut, if it is still undecided, so that earlier files can be
+        released."""
         with held.deciding:
             if self._overlay.prepared.get(xid) is held:
                 unit = Unit(held.writes, kind=PREPARE, xid=xid)
                 self._writer.write_now(unit)
-                self._writer.leave_out(unit.size)
+                self._writer.discount(unit.size)
 
     def _take(self, changes: Changes) -> None:
-        """Have the store behind take this, but for messages that it refuses: these are put aside."""
+        """Apply a transaction, without the messages that the backing store refuses: these are set aside."""
         try:
             with self.gate:
                 self.apply(changes)
@@ -213,7 +301,7 @@ class Checkpointer:
             self._take_apart(changes, error)
 
     def _take_apart(self, changes: Changes, error: StoreError) -> None:
-        """By halves, until what is refused stands alone."""
+        """Apply it by halves, until a refused row is alone."""
         adds, updates, bodies = changes.adds, changes.updates, changes.bodies
         rows = len(adds) + len(updates) + len(bodies)
         if not rows:
@@ -224,7 +312,7 @@ class Checkpointer:
         half = rows // 2
         of_updates = max(half - len(adds), 0)
         of_bodies = max(of_updates - len(updates), 0)
-        # What comes first is not the end of anything yet.
+        # The first half does not complete the transaction's mark.
         written = max([self.mark.written, *(sequence for sequence, _ in adds[:half])])
         begun = replace(changes.mark, applied=self.mark.applied, written=written)
         self._take(Changes(begun, adds[:half], updates[:of_updates], bodies=bodies[:of_bodies]))
@@ -233,28 +321,28 @@ class Checkpointer:
         )
 
     def _without(self, changes: Changes, error: StoreError) -> Changes:
-        """The rest, once the only message in it stands aside."""
+        """The rest of a transaction whose only message is set aside."""
         removes = [*changes.removes]
         for sequence, message in changes.adds:
-            self._put_aside(sequence, message, error)
+            self._set_aside(sequence, message, error)
         for sequence, message in changes.updates:
-            self._put_aside(sequence, message, error, is_update=True)
+            self._set_aside(sequence, message, error, is_update=True)
         for sequence, body in changes.bodies:
             row = row_of(openwire.decode(body, sequence=sequence))
-            self._put_aside(sequence, row, error)
-            removes.append((row.container, sequence))  # the store behind has what refers to it
+            self._set_aside(sequence, row, error)
+            removes.append((row.container, sequence))  # its reference is in the backing store
         return replace(changes, adds=(), updates=(), bodies=(), removes=removes)
 
-    def _put_aside(
+    def _set_aside(
         self, sequence: int, message: EncodedMessage, error: StoreError, *, is_update: bool = False
     ) -> None:
         container = message.container
         with self._overlay.lock:
             if self._overlay.is_gone(container, sequence, self._overlay.active):
-                return  # it was consumed meanwhile
+                return  # acknowledged meanwhile
         self.refused.keep(sequence, message, str(error), self._clock.now_ms(), is_update=is_update)
         log.error(
-            "a message of %s with the ID %d was refused, and stands aside (jdbcstore journal refused): %s",
+            "a message of %s with the ID %d was refused, and is set aside (jdbcstore journal refused): %s",
             container,
             sequence,
             error,
@@ -263,7 +351,7 @@ class Checkpointer:
             self._overlay.refused[sequence] = container
 
     def _drop_consumed(self) -> None:
-        """Those that stand aside, and were acknowledged all the same by who had them before."""
+        """Delete refused messages that consumers, who had received them before, have acknowledged."""
         with self._overlay.lock:
             consumed = [*self._overlay.consumed]
         for sequence in consumed:
@@ -272,46 +360,46 @@ class Checkpointer:
             del self._overlay.consumed[: len(consumed)]
 
     def find_refused(self) -> None:
-        """What an earlier process has put aside.
+        """Load the messages that an earlier process set aside.
 
-        :raises StoreError: it cannot be read
+        :raises StoreError: they cannot be read
         """
         for one in self.refused.every():
             if one.sequence > self.mark.written and not one.is_update:
-                self.refused.drop(one.sequence)  # the journal still has it, and it is tried again
+                self.refused.drop(one.sequence)  # the journal has it, and it is tried again
             else:
                 self._overlay.refused[one.sequence] = one.destination
         if self._overlay.refused:
             log.error(
-                "%d messages that the database refused stand aside; jdbcstore journal refused lists them",
+                "%d messages that the database refused are set aside; jdbcstore journal refused lists them",
                 len(self._overlay.refused),
             )
 
     def check(self) -> None:
         """
-        :raises StoreError: checkpoints fail, and not because the store behind does not answer
+        :raises StoreError: checkpoints fail, although the backing store answers
         """
         failure = self._failure
         if failure is not None and not isinstance(failure, StoreUnavailable):
             raise StoreError(f"no checkpoint can be made: {failure}") from failure
 
     def apply(self, changes: Changes) -> None:
-        """One transaction of the store behind."""
+        """Commit one transaction in the backing store."""
         admission, lock = self._writer.admission, self._overlay.lock
         with lock:
-            admission.asked()
+            admission.write_begun()
         try:
             self._store.apply(changes)
         except BaseException as error:
             if isinstance(error, LockLost):
                 self._writer.stop(error)
             with lock:
-                admission.answered(error if isinstance(error, StoreError) else StoreError(str(error)))
+                admission.write_ended(error if isinstance(error, StoreError) else StoreError(str(error)))
             raise
         self.mark = changes.mark
         with lock:
             self._overlay.written = changes.mark.written
-            admission.answered(None)
+            admission.write_ended(None)
 
     def _run(self) -> None:
         backoff, failing = Backoff(_LONGEST_PAUSE, first=_FIRST_PAUSE), False
@@ -323,18 +411,18 @@ class Checkpointer:
                 return
             except StoreError as error:
                 if not failing:
-                    log.error("a checkpoint failed, and is tried again until it is done: %s", error)
+                    log.error("a checkpoint failed, and is tried again until it succeeds: %s", error)
                 failing = True
                 self._stopping.wait(backoff.pause())
             except BaseException:
-                log.exception("checkpoints stopped; the store takes nothing any more")
+                log.exception("checkpoints stopped on an unexpected error; the store accepts no more writes")
                 self._writer.stop(
                     StoreClosed("checkpoints stopped on an unexpected error; open the store again")
                 )
                 return
             else:
                 if failing:
-                    log.warning("checkpoints are made again")
+                    log.warning("checkpoints succeed again")
                     failing = False
                     backoff.reset()
         if self._finishing:
@@ -346,13 +434,15 @@ class Checkpointer:
             if self.mark.referred:
                 self._release(everything=True)
             if not self._overlay.prepared:
-                self._writer.journal.sync()  # only who still has the journal says that there is nothing in it
+                self._writer.journal.sync()  # only the holder of the lock may say that it is applied
                 self.apply(Changes(replace(self.mark, journal=0)))
         except StoreError as error:
-            log.warning("the store is closed before its last checkpoint; the journal has the rest: %s", error)
+            log.warning(
+                "the store is closed before its last checkpoint; the rest stays in the journal: %s", error
+            )
 
     def _wait_until_due(self) -> bool:
-        """False once it is to stop."""
+        """Wait for the next checkpoint; false when stopped."""
         while not self._stopping.is_set():
             if self._is_due():
                 return True

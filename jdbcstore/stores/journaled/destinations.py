@@ -1,36 +1,140 @@
-"""A queue behind a journal, and what a topic has in common with it."""
+"""Queues, topics and durable subscriptions behind a journal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+from weakref import WeakValueDictionary
 
-from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
+from jdbcstore.abc import (
+    Cursor,
+    DurableSubscription,
+    MessageReference,
+    Page,
+    Progress,
+    Reference,
+    Statistics,
+    SubscriptionInfo,
+)
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.ids import MessageId
+from jdbcstore.message.ids import MessageId, XATransactionId
 from jdbcstore.message.message import Message
-from jdbcstore.stores.journaled.counting import count_messages, summarize
-from jdbcstore.stores.journaled.operations import Writes
-from jdbcstore.stores.journaled.parts import Parts
+from jdbcstore.message.openwire import REFERENCE_SIZE
+from jdbcstore.stores.journaled.bodies import Bodies
+from jdbcstore.stores.journaled.checkpointer import Checkpointer
+from jdbcstore.stores.journaled.overlay import Layer, Overlay
 from jdbcstore.stores.journaled.reading import Source, decode, read_page
-from jdbcstore.stores.journaled.units import Unit
-from jdbcstore.stores.shared.checkpoint import CheckpointedDestination
-from jdbcstore.stores.shared.checks import message_not_found, name_of
+from jdbcstore.stores.journaled.records import FORGET, Writes
+from jdbcstore.stores.journaled.writer import JournalWriter, Unit
+from jdbcstore.stores.shared.checkpoint import (
+    CheckpointedDestination,
+    CheckpointedStore,
+    CheckpointedTopic,
+    SubscriptionKey,
+)
+from jdbcstore.stores.shared.checks import (
+    agreed,
+    message_not_found,
+    name_of,
+    queue_named,
+    topic_named,
+)
 from jdbcstore.stores.shared.encoding import EncodedMessage, everything, nothing
 from jdbcstore.stores.shared.paging import PRIORITIES, REMOVE_BATCH
+from jdbcstore.stores.shared.subscriptions import TopicSubscription, subscription_not_found
+from jdbcstore.util.clock import Clock
 from jdbcstore.util.futures import StoreFuture
+
+_END = 2**63 - 1
+
+
+class Subscriptions:
+    """A cache of the durable subscriptions of the backing store, which only the journal changes.
+    Thread-safe."""
+
+    def __init__(self, store: CheckpointedStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._topics: dict[Destination, Mapping[SubscriptionKey, SubscriptionInfo]] = {}
+        self._lanes: dict[SubscriptionKey, int] = {}
+
+    def of(self, topic: Destination) -> Mapping[SubscriptionKey, SubscriptionInfo]:
+        """The subscriptions of a topic."""
+        with self._lock:
+            found = self._topics.get(topic)
+            if found is None:
+                found = self._topics[topic] = {
+                    SubscriptionKey(topic, info.client_id, info.subscription_name): info
+                    for info in self._store.topic(topic).subscriptions()
+                }
+            return found
+
+    def find(self, key: SubscriptionKey) -> SubscriptionInfo:
+        """
+        :raises SubscriptionNotFound: it does not exist
+        """
+        found = self.of(key.topic).get(key)
+        if found is None:
+            raise subscription_not_found(key.client_id, key.subscription_name, key.topic)
+        return found
+
+    def lanes(self, key: SubscriptionKey) -> int:
+        """The number of lanes it is read in: one, or one per priority, as its topic had when it was
+        created."""
+        with self._lock:
+            found = self._lanes.get(key)
+            if found is None:
+                backing = self._store.topic(key.topic).subscription(key.client_id, key.subscription_name)
+                found = self._lanes[key] = len(backing.recover(1, Cursor((_END,))).cursor.positions)
+            return found
+
+    def changed(self, key: SubscriptionKey) -> None:
+        """Forget a subscription that was created or deleted."""
+        with self._lock:
+            self._topics.pop(key.topic, None)
+            self._lanes.pop(key, None)
+
+    def consumed(self, overlay: Overlay, layer: Layer) -> dict[Destination, set[int]]:
+        """Messages added in a layer that every subscription of their topic has consumed there; takes the
+        overlay's lock."""
+        with overlay.lock:
+            topics = {key.topic for key in layer.acknowledged}
+        every = {topic: list(self.of(topic)) for topic in topics}
+        with overlay.lock:
+            return {topic: layer.consumed_by_all(keys) for topic, keys in every.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The collaborators that the destinations and transactions of one store share."""
+
+    store: CheckpointedStore
+    """The backing store."""
+    overlay: Overlay
+    writer: JournalWriter
+    checkpointer: Checkpointer
+    bodies: Bodies
+    subscriptions: Subscriptions
+    clock: Clock
+    prepared_before: set[XATransactionId]
+    """XA transactions prepared in the backing store before it had a journal."""
 
 
 class JournaledMessageStore:
     """See :class:`jdbcstore.abc.MessageStore`."""
 
-    def __init__(self, parts: Parts, behind: CheckpointedDestination) -> None:
-        self._parts = parts
-        self._behind = behind
-        self._destination = behind.destination
-        self._container = behind.destination.qualified_name
-        self._lanes = PRIORITIES if behind.prioritized else 1
-        self._source = Source(parts.overlay, self._container, self._lanes)
+    def __init__(self, context: Context, backing: CheckpointedDestination) -> None:
+        self._context = context
+        self._writer = context.writer
+        self._overlay = context.overlay
+        self._backing = backing
+        self._destination = backing.destination
+        self._container = backing.destination.qualified_name
+        self._lanes = PRIORITIES if backing.prioritized else 1
+        self._source = Source(context.overlay, self._container, self._lanes)
 
     @property
     def destination(self) -> Destination:
@@ -38,31 +142,36 @@ class JournaledMessageStore:
 
     @property
     def prioritized(self) -> bool:
-        return self._behind.prioritized
+        return self._backing.prioritized
 
     def add_message(self, message: Message) -> MessageReference:
-        return self._parts.writer.add(self._behind.encode(message))
+        return self._writer.add(self._backing.encode(message))
 
     def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
-        return self._parts.writer.add_async(self._behind.encode(message))
+        return self._writer.add_async(self._backing.encode(message))
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
-        unit = Unit(Writes(adds=[self._behind.encode(message) for message in messages]), everything)
-        references: list[MessageReference] = self._parts.writer.execute(unit)
+        unit = Unit(Writes(adds=[self._backing.encode(message) for message in messages]), everything)
+        references: list[MessageReference] = self._writer.execute(unit)
         return references
 
     def encode(self, message: Message) -> EncodedMessage:
-        """The message's row, checked; for the writers of this package."""
-        return self._behind.encode(message)
+        """The message's row.
+
+        :raises InvalidMessage: it cannot be stored
+        """
+        return self._backing.encode(message)
+
+    def add_in(self, writes: Writes, message: Message) -> None:
+        writes.adds.append(self._backing.encode(message))
 
     def acknowledge(self, *messages: Reference) -> None:
-        self._parts.writer.remove(self._container, self._resolved(messages))
+        self._writer.remove(self._container, self._resolved(messages))
 
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        return self._parts.writer.remove_async(self._container, self._resolved(messages))
+        return self._writer.remove_async(self._container, self._resolved(messages))
 
-    def remove_in(self, writes: Writes, messages: Sequence[Reference]) -> None:
-        """Have messages removed; for the writers of this package."""
+    def acknowledge_in(self, writes: Writes, messages: Sequence[Reference]) -> None:
         sequences = self._resolved(messages)
         if sequences:
             writes.removes.append((self._container, sequences))
@@ -71,46 +180,44 @@ class JournaledMessageStore:
         return self._decided([sequence for message in messages for sequence, _ in self.resolve(message)])
 
     def _decided(self, sequences: list[int]) -> list[int]:
-        """Those that no durable subscription has in doubt."""
+        """The sequences without those that a durable subscription has in doubt."""
         return sequences
 
     def update_message(self, message: Message) -> None:
-        self._parts.writer.execute(Unit(Writes(updates=[self.updated(message)]), nothing))
+        writes = Writes()
+        self.update_in(writes, message)
+        self._writer.execute(Unit(writes, nothing))
 
-    def updated(self, message: Message) -> tuple[int, EncodedMessage]:
-        """The sequence of a stored message and its new row; for the writers of this package."""
+    def update_in(self, writes: Writes, message: Message) -> None:
         try:
-            stored: Message | CorruptMessage = self._find(name_of(message))
+            stored: Message | CorruptMessage = self.get_message(name_of(message))
         except CorruptMessage as error:
             stored = error
         if message.message_id is None:
             if isinstance(stored, CorruptMessage):
                 raise stored
             message = message.replace(message_id=stored.message_id)
-        return stored.sequence or 0, self._behind.encode(message)
+        writes.updates.append((stored.sequence or 0, self._backing.encode(message)))
 
     def get_message(self, message: MessageId | int) -> Message:
-        return self._find(message)
-
-    def _find(self, name: MessageId | int) -> Message:
-        sequences = [name] if isinstance(name, int) else [found for found, _ in self.resolve(name)]
-        overlay = self._parts.overlay
-        self._parts.writer.check_open()
+        sequences = [message] if isinstance(message, int) else [found for found, _ in self.resolve(message)]
+        overlay = self._overlay
+        self._writer.check_open()
         for sequence in sorted(sequences):
             with overlay.lock:
                 oldest = overlay.oldest
                 if overlay.is_gone(self._container, sequence, oldest):
                     continue
                 found = overlay.message(self._container, sequence, oldest)
-            return self._behind.get_message(sequence) if found is None else decode(found, sequence)
-        raise message_not_found(name, self._destination)
+            return self._backing.get_message(sequence) if found is None else decode(found, sequence)
+        raise message_not_found(message, self._destination)
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
-        """(sequence, priority) of every message that is meant; the priority is 0 unless asked for."""
-        overlay, container, name = self._parts.overlay, self._container, name_of(message)
+        """(sequence, priority) of the messages that a reference names; the priority is 0 unless asked for."""
+        overlay, container, name = self._overlay, self._container, name_of(message)
         if not isinstance(name, int):
             return self._named(name, with_priority=with_priority)
-        self._parts.writer.check_open()
+        self._writer.check_open()
         with overlay.lock:
             if not 0 <= name <= overlay.last_sequence:
                 return []
@@ -118,38 +225,62 @@ class JournaledMessageStore:
                 added = layer.adds.get(name)
                 if added is not None:
                     return [(name, added.priority)] if added.container == container else []
-        return self._behind.resolve(message, with_priority=with_priority)
+        return self._backing.resolve(message, with_priority=with_priority)
 
     def _named(self, name: MessageId, *, with_priority: bool) -> list[tuple[int, int]]:
         if name.producer_id is None:
             return []
-        overlay = self._parts.overlay
+        overlay = self._overlay
         with overlay.lock:
             oldest = overlay.oldest
             found = overlay.find(self._container, (str(name.producer_id), name.producer_sequence))
-        # A name may have come twice: the layers are asked first, for messages only move from here to there.
-        behind = dict(self._behind.resolve(name, with_priority=with_priority))
+        # A message id may be stored twice. The layers are asked first: messages only move from them to there.
+        every = dict(self._backing.resolve(name, with_priority=with_priority))
         with overlay.lock:
             for sequence in found:
                 message = overlay.message(self._container, sequence, oldest)
-                behind[sequence] = message.priority if message else 0
-            gone = [number for number in behind if overlay.is_gone(self._container, number, oldest)]
+                every[sequence] = message.priority if message else 0
+            gone = [number for number in every if overlay.is_gone(self._container, number, oldest)]
         for number in gone:
-            del behind[number]
-        return sorted(behind.items())
+            del every[number]
+        return sorted(every.items())
 
     def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        return read_page(self._source, self._behind.recover, limit, after)
+        return read_page(self._source, self._backing.recover, limit, after)
 
     def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        source = Source(self._parts.overlay, self._container, 1, expired_ms=self._parts.clock.now_ms())
-        return read_page(source, self._behind.recover_expired, limit, after)
+        source = Source(self._overlay, self._container, 1, expired_ms=self._context.clock.now_ms())
+        return read_page(source, self._backing.recover_expired, limit, after)
 
     def message_count(self) -> int:
-        return count_messages(self._parts, self._source, self._behind)
+        # While no transaction of a checkpoint is written, what the backing store has is known exactly.
+        with self._context.checkpointer.gate:
+            laid = _overlaid(self._source)
+            gone: Collection[int] = self._backing.present(laid.gone) if laid.gone else ()
+            return self._backing.message_count() - len(gone) + laid.count
 
     def statistics(self) -> Statistics:
-        return summarize(self._parts, self._source, self._behind)
+        context, source, backing = self._context, self._source, self._backing
+        with context.checkpointer.gate:
+            laid = _overlaid(source)
+            asked = [*laid.gone, *laid.updated]
+            referred = context.bodies.sizes(context.checkpointer.mark, source.container)
+            present = backing.present(asked) if asked else {}
+            more = sum(size - REFERENCE_SIZE for size in referred.values())
+            present.update((sequence, referred[sequence]) for sequence in present.keys() & referred.keys())
+            stored = backing.statistics()
+            oldest = stored.oldest_timestamp_ms
+            if present or not stored.message_count:
+                oldest = _oldest_timestamp(source, backing)
+        gone = [present[sequence] for sequence in laid.gone if sequence in present]
+        more += sum(
+            size - present[sequence] for sequence, size in laid.updated.items() if sequence in present
+        )
+        return Statistics(
+            stored.message_count - len(gone) + laid.count,
+            stored.message_bytes - sum(gone) + more + laid.size,
+            oldest,
+        )
 
     def remove_all_messages(self, progress: Progress | None = None) -> int:
         return self._remove_found(self.recover, progress)
@@ -158,18 +289,295 @@ class JournaledMessageStore:
         return self._remove_found(self.recover_expired, progress)
 
     def _remove_found(self, find: Callable[[int, Cursor | None], Page], progress: Progress | None) -> int:
-        """Remove what is found up to where the store is now, each page as one unit."""
-        with self._parts.overlay.lock:
-            last = self._parts.overlay.last_sequence
+        """Remove what is found up to the store's current sequence, each page as one unit."""
+        with self._overlay.lock:
+            last = self._overlay.last_sequence
         total, after, at_end = 0, None, False
         while not at_end:
             page = find(REMOVE_BATCH, after)
             found = [one.sequence for one in (*page, *page.corrupt) if one.sequence is not None]
             sequences = self._decided([sequence for sequence in found if sequence <= last])
             if sequences:
-                self._parts.writer.remove(self._container, sequences)
+                self._writer.remove(self._container, sequences)
                 total += len(sequences)
                 if progress is not None:
                     progress(len(sequences))
             after, at_end = page.cursor, page.at_end
         return total
+
+
+class JournaledTopicMessageStore(JournaledMessageStore):
+    """See :class:`jdbcstore.abc.TopicMessageStore`. Subscriptions are created and deleted at a checkpoint."""
+
+    def __init__(self, context: Context, backing: CheckpointedTopic) -> None:
+        super().__init__(context, backing)
+        self._topic = backing
+
+    def _key(self, client_id: str, subscription_name: str) -> SubscriptionKey:
+        return SubscriptionKey(self._destination, client_id, subscription_name)
+
+    def subscribe(
+        self,
+        client_id: str,
+        subscription_name: str,
+        *,
+        selector: str | None = None,
+        retroactive: bool = False,
+        subscribed_destination: Destination | None = None,
+    ) -> TopicSubscription:
+        key, subscriptions = self._key(client_id, subscription_name), self._context.subscriptions
+        with self._context.checkpointer.up_to_date():
+            try:
+                made = self._topic.subscribe(
+                    client_id,
+                    subscription_name,
+                    selector=selector,
+                    retroactive=retroactive,
+                    subscribed_destination=subscribed_destination,
+                )
+            finally:
+                subscriptions.changed(key)
+            subscriptions.lanes(key)
+        return TopicSubscription(self, made.info)
+
+    def subscription(self, client_id: str, subscription_name: str) -> TopicSubscription:
+        self._writer.check_open()
+        info = self._context.subscriptions.find(self._key(client_id, subscription_name))
+        return TopicSubscription(self, info)
+
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        self._writer.check_open()
+        return list(self._context.subscriptions.of(self._destination).values())
+
+    def unsubscribe(self, client_id: str, subscription_name: str) -> None:
+        key = self._key(client_id, subscription_name)
+        with self._context.checkpointer.up_to_date():
+            try:
+                self._topic.unsubscribe(client_id, subscription_name)
+            finally:
+                self._context.subscriptions.changed(key)
+            # Acknowledgements in the journal must not apply to another subscription of this name.
+            forget = Unit(Writes(acknowledgements=[(key, ())]), nothing, kind=FORGET)
+            self._writer.execute(forget)
+
+    def remove_all_subscriptions(self) -> None:
+        """Delete every subscription of this topic that has nothing in doubt."""
+        in_doubt = self._in_doubt_in_backing()
+        for key in list(self._context.subscriptions.of(self._destination)):
+            with self._overlay.lock:
+                is_held = key in self._overlay.held
+            if not is_held and key not in in_doubt:
+                self.unsubscribe(key.client_id, key.subscription_name)
+
+    def _in_doubt_in_backing(self) -> set[tuple[Destination, str | None, str | None]]:
+        """The subscriptions that have something in doubt in the backing store."""
+        found = self._context.store.xa.recover() if self._context.prepared_before else ()
+        writes = [write for transaction in found for write in transaction.writes]
+        return {(write.destination, write.client_id, write.subscription_name) for write in writes}
+
+    def _decided(self, sequences: list[int]) -> list[int]:
+        with self._overlay.lock:
+            doubtful = {*self._overlay.doubtful(self._container)}
+        if self._context.prepared_before:
+            doubtful |= self._topic.in_doubt()
+        return [sequence for sequence in sequences if sequence not in doubtful] if doubtful else sequences
+
+    def acknowledge_for_in(
+        self, writes: Writes, client_id: str, subscription_name: str, messages: Sequence[Reference]
+    ) -> None:
+        key = self._key(client_id, subscription_name)
+        self._context.subscriptions.find(key)
+        with_priority = self._lanes > 1
+        found = [pair for one in messages for pair in self.resolve(one, with_priority=with_priority)]
+        if found:
+            writes.acknowledgements.append((key, found))
+
+    def _pages_of(self, info: SubscriptionInfo) -> tuple[Source, DurableSubscription]:
+        """What a subscription reads: the layers, and the backing store."""
+        key = self._key(info.client_id, info.subscription_name)
+        source = Source(self._overlay, self._container, self._context.subscriptions.lanes(key), key)
+        return source, self._topic.subscription(info.client_id, info.subscription_name)
+
+    def recover_pending(self, info: SubscriptionInfo, limit: int, after: Cursor | None) -> Page:
+        source, backing = self._pages_of(info)
+        return read_page(source, backing.recover, limit, after)
+
+    def count_pending(self, info: SubscriptionInfo) -> int:
+        source, backing = self._pages_of(info)
+        with self._context.checkpointer.gate:
+            laid = _overlaid(source)
+            gone: Collection[int] = pending(backing, laid.gone) if laid.gone else ()
+            return backing.message_count() - len(gone) + laid.count
+
+    def _acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> Unit:
+        writes = Writes()
+        self.acknowledge_for_in(writes, info.client_id, info.subscription_name, messages)
+        return Unit(writes, nothing)
+
+    def acknowledge_for(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> None:
+        self._writer.execute(self._acknowledgement(info, messages))
+
+    def acknowledge_for_async(
+        self, info: SubscriptionInfo, messages: Sequence[Reference]
+    ) -> StoreFuture[None]:
+        return self._writer.submit(self._acknowledgement(info, messages))
+
+
+class Destinations:
+    """The queues and topics that one store has opened, each once. Thread-safe.
+
+    One that was deleted is kept only as long as a caller keeps it.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._lock = threading.Lock()
+        self._used: dict[Destination, JournaledMessageStore] = {}
+        self._deleted: WeakValueDictionary[Destination, JournaledMessageStore] = WeakValueDictionary()
+
+    def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> JournaledMessageStore:
+        destination = queue_named(name, self._context.store.config.name_lengths)
+        found = self._find(destination)
+        if found is None:
+            stored = self._priorities(destination, prioritized)
+            backing = self._context.store.queue(destination, prioritized=stored)
+            found = self._add(JournaledMessageStore(self._context, backing))
+        return agreed(found, prioritized)
+
+    def topic(
+        self, name: str | Destination, *, prioritized: bool | None = None
+    ) -> JournaledTopicMessageStore:
+        destination = topic_named(name, self._context.store.config.name_lengths)
+        found = self._find(destination)
+        if found is None:
+            stored = self._priorities(destination, prioritized)
+            backing = self._context.store.topic(destination, prioritized=stored)
+            found = self._add(JournaledTopicMessageStore(self._context, backing))
+        return agreed(cast("JournaledTopicMessageStore", found), prioritized)
+
+    def _find(self, destination: Destination) -> JournaledMessageStore | None:
+        with self._lock:
+            found = self._used.get(destination)
+            if found is None:
+                found = self._deleted.pop(destination, None)
+                if found is not None:
+                    self._used[destination] = found
+            return found
+
+    def _add(self, made: JournaledMessageStore) -> JournaledMessageStore:
+        with self._lock:
+            return self._used.setdefault(made.destination, made)
+
+    def _priorities(self, destination: Destination, prioritized: bool | None) -> bool | None:
+        """Whether the backing store, which may not have any of its messages yet, is to use priorities."""
+        self._context.writer.check_open()
+        overlay = self._context.overlay
+        if prioritized is None:
+            with overlay.lock:
+                return True if overlay.has_priorities(destination.qualified_name) else None
+        return prioritized
+
+    def encode(self, destination: Destination, message: Message) -> EncodedMessage:
+        """The row of a message in one of them."""
+        found = self._used.get(destination)
+        if found is None:
+            found = self.topic(destination) if destination.is_topic else self.queue(destination)
+        return found.encode(message)
+
+    def opened(self) -> set[Destination]:
+        """The destinations that were used since the store was opened, and not deleted."""
+        with self._lock:
+            return {*self._used}
+
+    def delete(self, destination: Destination, progress: Progress | None) -> int:
+        """As :meth:`jdbcstore.abc.Store.delete_destination`."""
+        found: JournaledMessageStore
+        if destination.is_topic:
+            found = topic = self.topic(destination)
+            topic.remove_all_subscriptions()
+        else:
+            found = self.queue(destination)
+        removed = found.remove_all_messages(progress)
+        with self._lock:
+            if self._used.pop(destination, None) is not None:
+                self._deleted[destination] = found
+        return removed
+
+
+def pending(backing: DurableSubscription, sequences: Sequence[int]) -> set[int]:
+    """Those of the sequences that the backing store would still deliver to the subscription."""
+    wanted, last, found = set(sequences), max(sequences), set[int]()
+    # A cursor with one position applies to every lane.
+    after = Cursor((min(sequences) - 1,))
+    while True:
+        page = backing.recover(500, after)
+        seen = [one.sequence or 0 for one in (*page, *page.corrupt)]
+        found |= wanted.intersection(seen)
+        after = page.cursor
+        if page.at_end or (len(after.positions) == 1 and after.positions[0] >= last):
+            return found
+
+
+@dataclass(slots=True)
+class _Overlaid:
+    """What the layers add to a source, remove from it, and change in it."""
+
+    count: int = 0
+    size: int = 0
+    gone: list[int] = field(default_factory=list)
+    """Messages that are hidden, if the backing store has them."""
+    updated: dict[int, int] = field(default_factory=dict)
+    """Sequence -> new bytes of messages that the layers update, if the backing store has them."""
+
+
+def _overlaid(source: Source) -> _Overlaid:
+    overlay, laid = source.overlay, _Overlaid()
+    with overlay.lock:
+        oldest, written = overlay.oldest, overlay.written
+        hidden = set[int]().union(*source.hidden(oldest))
+        for layer in oldest.chain():
+            place = layer.places.get(source.container)
+            if place is None:
+                continue
+            if layer is overlay.active:
+                laid.count += place.count
+                laid.size += place.size
+            else:
+                # What a checkpoint has written is counted by the backing store.
+                rest = [number for lane in place.lanes.values() for number in lane.behind(written)]
+                laid.count += len(rest)
+                laid.size += sum(len(layer.adds[number].blob) for number in rest)
+            for sequence, message in place.updates.items():
+                if sequence in hidden:
+                    continue
+                added = _added(oldest, source.container, sequence) if sequence > written else None
+                if added is None:
+                    laid.updated[sequence] = len(message.blob)
+                else:
+                    laid.size += len(message.blob) - len(added.blob)
+        for sequence in hidden:
+            added = _added(oldest, source.container, sequence) if sequence > written else None
+            if added is None:
+                laid.gone.append(sequence)
+            else:
+                laid.count -= 1
+                laid.size -= len(added.blob)
+    return laid
+
+
+def _added(oldest: Layer, container: str, sequence: int) -> EncodedMessage | None:
+    for layer in oldest.chain():
+        message = layer.adds.get(sequence)
+        if message is not None and message.container == container:
+            return message
+    return None
+
+
+def _oldest_timestamp(source: Source, backing: CheckpointedDestination) -> int | None:
+    """When the message with the lowest sequence was sent, in epoch milliseconds."""
+    heads: list[Message] = []
+    for lane in range(source.lanes):
+        only = Cursor(tuple(-1 if other == lane else _END for other in range(source.lanes)))
+        heads += read_page(source, backing.recover, 1, only)
+    first = min(heads, key=lambda message: message.sequence or 0, default=None)
+    return None if first is None else first.timestamp_ms

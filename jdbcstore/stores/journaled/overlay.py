@@ -1,90 +1,238 @@
-"""What is in the journal and not in the store behind it: what readers see before the tables do.
+"""Writes that are in the journal and not yet in the backing store, which readers see before the tables do.
 
-Two layers at most take part in writing: the active one, which takes what the journal has made durable, and a
-frozen one, which a checkpoint is writing to the store. To lay a layer over the store once more, after it was
-written there in part or whole, changes nothing. So a reader holds on to the oldest layer there is, reads the
-store in its own time, and then lays over what it read all layers from that one on.
+At most two layers are involved in writing: the active one, which takes what the journal has made durable, and
+a frozen one, which a checkpoint is writing to the backing store. Applying a layer a second time, after all or
+a part of it was written there, changes nothing. So a reader holds on to the oldest layer there is, reads the
+backing store without any lock, and then applies all layers from that one on to what it read.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from jdbcstore.abc import Cursor
 from jdbcstore.message.ids import XATransactionId
-from jdbcstore.stores.journaled.layers import OVERHEAD, SMALL, Layer
-from jdbcstore.stores.journaled.operations import COMMIT, PREPARE, ROLLBACK, WRITE, Writes
+from jdbcstore.stores.journaled.records import COMMIT, PREPARE, ROLLBACK, WRITE, Writes
+from jdbcstore.stores.memory.shelf import Sequences
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
 from jdbcstore.stores.shared.encoding import EncodedMessage
 
+OVERHEAD = 512
+"""Roughly the bytes that a message takes besides its blob."""
+SMALL = 96
+"""Roughly the bytes it takes to remember that a message is gone."""
+
+
+@dataclass(slots=True)
+class Place:
+    """One destination in one layer."""
+
+    lanes: dict[int, Sequences] = field(default_factory=dict)
+    """The sequences of added messages, by the priority of their rows."""
+    expiring: Sequences = field(default_factory=Sequences)
+    """The added messages that have an expiration."""
+    named: dict[tuple[str, int], list[int]] | None = None
+    """The added messages by producer and producer sequence, once one is looked up."""
+    count: int = 0
+    size: int = 0
+    """The bytes of the added messages' blobs."""
+    updates: dict[int, EncodedMessage] = field(default_factory=dict)
+    """New contents of messages of earlier layers or the backing store."""
+    removes: set[int] = field(default_factory=set)
+    """Messages of earlier layers or the backing store that are gone."""
+
+
+@dataclass(slots=True, eq=False)
+class Layer:
+    """The writes between two checkpoints; layers that are read together are linked, oldest first.
+
+    Not locked by itself.
+    """
+
+    adds: dict[int, EncodedMessage] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
+    """By container."""
+    acknowledged: dict[SubscriptionKey, dict[int, int]] = field(default_factory=dict)
+    """What each durable subscription has consumed: sequence -> priority."""
+    found: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Segment and offset in the journal of added messages to which the backing store is to refer."""
+    size: int = 0
+    """Roughly the bytes in memory."""
+    newer: Layer | None = None
+
+    def place(self, container: str) -> Place:
+        found = self.places.get(container)
+        if found is None:
+            found = self.places[container] = Place()
+        return found
+
+    def chain(self) -> Iterator[Layer]:
+        """This layer and all later ones."""
+        layer: Layer | None = self
+        while layer is not None:
+            yield layer
+            layer = layer.newer
+
+    def add(self, sequence: int, message: EncodedMessage) -> None:
+        """Add a message with a higher sequence than any other."""
+        _, producer, number, container, expiration_ms, priority, blob, _ = message
+        self.adds[sequence] = message
+        place = self.places.get(container)
+        if place is None:
+            place = self.places[container] = Place()
+        lane = place.lanes.get(priority)
+        if lane is None:
+            lane = place.lanes[priority] = Sequences()
+        lane.append(sequence)
+        if expiration_ms > 0:
+            place.expiring.append(sequence)
+        if place.named is not None:
+            place.named.setdefault((producer, number), []).append(sequence)
+        size = len(blob)
+        place.count += 1
+        place.size += size
+        self.size += size + OVERHEAD
+
+    def find(self, container: str, name: tuple[str, int]) -> Sequence[int]:
+        """The sequences of messages added with a producer and producer sequence."""
+        place = self.places.get(container)
+        if place is None:
+            return ()
+        if place.named is None:
+            place.named = {}
+            for sequence, message in self.adds.items():
+                if message.container == container:
+                    key = (message.producer, message.producer_sequence)
+                    place.named.setdefault(key, []).append(sequence)
+        return place.named.get(name, ())
+
+    def drop(self, sequence: int) -> None:
+        """Remove a message that was added in this layer."""
+        message = self.adds.pop(sequence)
+        self.found.pop(sequence, None)
+        place = self.places[message.container]
+        place.lanes[message.priority].discard(sequence)
+        if message.expiration_ms > 0:
+            place.expiring.discard(sequence)
+        if place.named is not None:
+            name = (message.producer, message.producer_sequence)
+            same_name = place.named[name]
+            same_name.remove(sequence)
+            if not same_name:
+                del place.named[name]
+        size = len(message.blob)
+        place.count -= 1
+        place.size -= size
+        self.size -= size + OVERHEAD
+
+    def remove(self, container: str, sequence: int) -> None:
+        """Remove a message that was not added in this layer."""
+        place = self.place(container)
+        updated = place.updates.pop(sequence, None)
+        if updated is not None:
+            self.size -= len(updated.blob) + OVERHEAD
+        if sequence not in place.removes:
+            place.removes.add(sequence)
+            self.size += SMALL
+
+    def update(self, container: str, sequence: int, message: EncodedMessage) -> None:
+        """Replace the contents of a message of this layer or an earlier one."""
+        added = self.adds.get(sequence)
+        place = self.place(container)
+        if added is not None:
+            # As in a row: the lane and the expiration do not change.
+            self.adds[sequence] = added._replace(blob=message.blob, slot=message.slot)
+            self.found.pop(sequence, None)
+            more = len(message.blob) - len(added.blob)
+            place.size += more
+            self.size += more
+            return
+        before = place.updates.get(sequence)
+        place.updates[sequence] = message
+        self.size += len(message.blob) + (OVERHEAD if before is None else -len(before.blob))
+
+    def acknowledge(self, key: SubscriptionKey, sequence: int, priority: int) -> None:
+        """Note that a subscription has consumed a message of this layer or an earlier one."""
+        consumed = self.acknowledged.setdefault(key, {})
+        if sequence not in consumed:
+            consumed[sequence] = priority
+            self.size += SMALL
+
+    def consumed_by_all(self, keys: Sequence[SubscriptionKey]) -> set[int]:
+        """The messages added in this layer that each of these subscriptions has consumed in it."""
+        consumed = [self.acknowledged.get(key, {}).keys() for key in keys]
+        return self.adds.keys() & set.intersection(*map(set, consumed)) if consumed else set()
+
+
 SourceName = str | SubscriptionKey
-"""What is read in pages: a destination, by its container, or a durable subscription."""
+"""A source of pages: a destination, by its container, or a durable subscription."""
 
 
 class Held:
-    """A prepared XA transaction: nothing else touches what it holds."""
+    """A prepared XA transaction, which alone decides about the messages it acknowledges."""
 
     __slots__ = ("deciding", "is_changed", "journaled", "number", "size", "writes")
 
     def __init__(self, writes: Writes, number: int, journaled: int) -> None:
         self.writes = writes
         self.deciding = threading.Lock()
-        """Whoever writes a record of it, its outcome or itself again."""
+        """Held while a record of it is written: its outcome, or the prepare once more."""
         self.number = number
-        """The last record that has it as it was prepared."""
+        """The latest record of its prepare."""
         self.journaled = journaled
-        """Bytes of records that had been written by then."""
+        """The bytes of records written before that one."""
         self.is_changed = False
-        """It is not any more as that record has it."""
+        """Whether it differs from that record."""
         taken = sum(len(some) for _, some in (*writes.removes, *writes.acknowledgements))
         self.size = sum(len(message.blob) + OVERHEAD for message in writes.adds) + SMALL * taken
 
 
 class Overlay:
-    """All of it. Whatever is not said to lock is called under :attr:`lock`."""
+    """The layers, and the prepared XA transactions. Call everything under :attr:`lock`."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.active = Layer()
         self.frozen: Layer | None = None
         self.last_number = 0
-        """Of the last record in it."""
+        """The last record that was applied to it."""
         self.last_sequence = 0
         self.written = 0
-        """Messages up to this sequence are in the store behind, if they are still wanted."""
+        """Messages up to this sequence are in the backing store, unless they are gone."""
         self.found = 0
-        """The store behind had no higher sequence when it was opened."""
+        """The last sequence of the backing store when it was opened."""
         self.journaled = 0
-        """Bytes of the records in it, and of those before that are known."""
+        """The bytes of all records applied to it."""
         self.prepared: dict[XATransactionId, Held] = {}
         self.prepared_size = 0
         self.held: defaultdict[SourceName, set[int]] = defaultdict(set)
-        """What prepared transactions take."""
+        """The messages that prepared transactions acknowledge."""
         self.refused: dict[int, str] = {}
-        """Sequence -> container of messages that the store behind refused, and that stand aside."""
+        """Messages set aside because the backing store refused them: sequence -> container."""
         self.consumed: list[int] = []
-        """Of these, those that are gone since."""
+        """Refused messages that were acknowledged since."""
         self.floors: dict[SourceName, Cursor] = {}
-        """Up to where there is nothing to read: all is gone there."""
+        """The positions up to which every message of a source is gone."""
 
     @property
     def oldest(self) -> Layer:
         return self.frozen or self.active
 
     @property
-    def last_behind(self) -> int:
-        """Of higher sequences, the store behind has what a layer has, too, or nothing."""
+    def last_in_backing(self) -> int:
+        """Higher sequences are in a layer, if they are in the backing store at all."""
         return max(self.found, self.written)
 
     @property
     def size(self) -> int:
-        """Roughly the bytes it takes in memory."""
+        """Roughly the bytes in memory."""
         return self.active.size + (self.frozen.size if self.frozen else 0) + self.prepared_size
 
     def take(self, kind: int, xid: XATransactionId | None, writes: Writes, first: int, number: int) -> None:
-        """Take what the record of a number says, its first sequence being this one."""
+        """Apply a record with this number, and with ``first`` as its first sequence."""
         if xid is not None and kind == PREPARE:
             held = self.prepared.get(xid)
             if held is None:
@@ -92,7 +240,7 @@ class Overlay:
             else:
                 held.number, held.journaled, held.is_changed = number, self.journaled, False
         elif xid is not None and kind in (COMMIT, ROLLBACK):
-            self.let_go(xid)
+            self.end_prepared(xid)
         elif kind != WRITE:
             for key, _ in writes.acknowledgements:
                 self.forget(key)
@@ -100,10 +248,10 @@ class Overlay:
             self.write(writes, first)
 
     def write(self, writes: Writes, first: int) -> None:
-        """Take what was written, the messages added from this sequence on."""
+        """Apply writes; the messages added get sequences from ``first`` on."""
         active = self.active
         for sequence, message in enumerate(writes.adds, first):
-            if sequence > self.written:  # else it is replayed, and is in the store behind if it is wanted
+            if sequence > self.written:  # else a replay: the backing store has it, unless it is gone
                 active.add(sequence, message)
         self.last_sequence = max(self.last_sequence, first + len(writes.adds) - 1)
         for sequence, message in writes.updates:
@@ -119,14 +267,14 @@ class Overlay:
                     active.acknowledge(key, sequence, priority)
 
     def locate(self, first: int, places: Iterable[tuple[int, int]]) -> None:
-        """Remember the segment and offset of each message that was added from this sequence on."""
+        """Note the segment and offset of each message added from ``first`` on."""
         active = self.active
         for sequence, place in enumerate(places, first):
             if sequence in active.adds:
                 active.found[sequence] = place
 
     def remove(self, container: str, sequences: Iterable[int]) -> None:
-        """Messages of a destination are gone."""
+        """Remove messages of a destination."""
         active, held = self.active, self.doubtful(container)
         for sequence in sequences:
             added = active.adds.get(sequence)
@@ -140,7 +288,7 @@ class Overlay:
                 active.drop(sequence)
 
     def doubtful(self, container: str) -> Collection[int]:
-        """What prepared transactions take there, for everybody or for a durable subscription."""
+        """The messages of a destination that prepared transactions acknowledge, for any subscription too."""
         if not self.held:
             return ()
         found = set(self.held.get(container, ()))
@@ -150,7 +298,7 @@ class Overlay:
         return found
 
     def _may_touch(self, container: str, sequence: int) -> bool:
-        """Whether a sequence can be a message of this destination that is not in doubt."""
+        """Whether a sequence may be a message of this destination that is not in doubt."""
         if sequence in self.held.get(container, ()):
             return False
         for layer in self.oldest.chain():
@@ -165,7 +313,7 @@ class Overlay:
         return place is not None and sequence in place.removes
 
     def find(self, container: str, name: tuple[str, int]) -> list[int]:
-        """The messages that were added here under a producer's name and are not gone, by sequence."""
+        """The sequences of messages with a producer and producer sequence that are not gone."""
         return [
             sequence
             for layer in self.oldest.chain()
@@ -174,13 +322,13 @@ class Overlay:
         ]
 
     def is_gone(self, container: str, sequence: int, oldest: Layer) -> bool:
-        """Whether it was removed in one of the layers from ``oldest`` on, or is in doubt."""
+        """Whether a message was removed in one of the layers from ``oldest`` on, or is in doubt."""
         return sequence in self.held.get(container, ()) or any(
             self._is_removed(layer, container, sequence) for layer in oldest.chain()
         )
 
     def message(self, container: str, sequence: int, oldest: Layer) -> EncodedMessage | None:
-        """A message that is not gone as the layers have it, if they do."""
+        """The latest contents of a message that is not gone, if the layers have it."""
         found = None
         for layer in oldest.chain():
             added = layer.adds.get(sequence)
@@ -193,7 +341,7 @@ class Overlay:
         return found
 
     def containers(self) -> tuple[set[str], set[str]]:
-        """Destinations with messages in doubt, or added and not gone; and those with anything at all."""
+        """Destinations with messages in doubt, or added and not gone; and all that a layer mentions."""
         used = {message.container for held in self.prepared.values() for message in held.writes.adds}
         used |= {name for name in self.held if isinstance(name, str)}
         touched = {name for layer in self.oldest.chain() for name in layer.places}
@@ -201,16 +349,16 @@ class Overlay:
         return used, touched
 
     def has_priorities(self, container: str) -> bool:
-        """Whether messages were added there as by priority."""
+        """Whether messages with priorities were added there."""
         places = [layer.places[container] for layer in self.oldest.chain() if container in layer.places]
         return any(priority > 0 for place in places for priority in place.lanes)
 
     def removes_anything(self) -> bool:
-        """Whether the store behind has, or may have, messages that are gone."""
+        """Whether the backing store may have messages that are gone."""
         return any(place.removes for layer in self.oldest.chain() for place in layer.places.values())
 
     def last_of_producer(self, producer: str) -> int | None:
-        """The highest number of a producer's messages that are added, or are to be."""
+        """The highest producer sequence among a producer's added and prepared messages."""
         added = [message for layer in self.oldest.chain() for message in layer.adds.values()]
         for held in self.prepared.values():
             added += held.writes.adds
@@ -218,7 +366,7 @@ class Overlay:
         return max((number for by, number in names if by == producer), default=None)
 
     def hold(self, xid: XATransactionId, held: Held) -> None:
-        """A transaction is prepared."""
+        """Add a prepared transaction."""
         self.prepared[xid] = held
         self.prepared_size += held.size
         for container, sequences in held.writes.removes:
@@ -226,8 +374,8 @@ class Overlay:
         for key, messages in held.writes.acknowledgements:
             self.held[key].update(sequence for sequence, _ in messages)
 
-    def let_go(self, xid: XATransactionId) -> Held | None:
-        """It has an outcome: what it held is as any other."""
+    def end_prepared(self, xid: XATransactionId) -> Held | None:
+        """Remove a prepared transaction, and make what it held visible."""
         held = self.prepared.pop(xid, None)
         if held is None:
             return None
@@ -242,22 +390,22 @@ class Overlay:
         return held
 
     def forget(self, key: SubscriptionKey) -> None:
-        """A subscription is no more."""
+        """Remove the acknowledgements of a deleted subscription."""
         self.active.size -= SMALL * len(self.active.acknowledged.pop(key, ()))
         for held in self.prepared.values():
             acknowledged = held.writes.acknowledgements
-            left = [(other, some) for other, some in acknowledged if other != key]
-            held.is_changed |= len(left) < len(acknowledged)
-            acknowledged[:] = left
+            others = [(other, some) for other, some in acknowledged if other != key]
+            held.is_changed |= len(others) < len(acknowledged)
+            acknowledged[:] = others
         self.held.pop(key, None)
         self.floors.pop(key, None)
 
     def freeze(self) -> Layer:
-        """Have what is there written by a checkpoint; there is no other under way."""
+        """Begin a new layer, and return the one before for a checkpoint; there must be no other one."""
         self.frozen, self.active = self.active, Layer()
         self.frozen.newer = self.active
         return self.frozen
 
-    def melt(self) -> None:
-        """What was frozen is in the store now."""
+    def drop_frozen(self) -> None:
+        """Drop the frozen layer, which the backing store has now."""
         self.frozen = None

@@ -1,7 +1,7 @@
-"""Pages of the store behind and of what is laid over it, as one.
+"""Pages that merge the backing store with the overlay.
 
-The store is read first, in its own time, then the layers in one moment:
-:mod:`jdbcstore.stores.journaled.overlay` says why nothing is missed or seen twice.
+The backing store is read first, without any lock, and then the layers under the overlay's lock:
+:mod:`jdbcstore.stores.journaled.overlay` says why nothing is missed or returned twice.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from jdbcstore.abc import Cursor, Page
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
-from jdbcstore.stores.journaled.layers import Layer, Place
-from jdbcstore.stores.journaled.overlay import Overlay
+from jdbcstore.stores.journaled.overlay import Layer, Overlay, Place
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
 from jdbcstore.stores.shared.encoding import EncodedMessage
 from jdbcstore.stores.shared.paging import PRIORITIES
@@ -31,32 +30,32 @@ class _Row(NamedTuple):
     lane: int
     sequence: int
     item: Message | CorruptMessage | None
-    """As the store behind has it; None if the layers have it."""
+    """The message in the backing store; None if the layers have it."""
 
     @property
     def order(self) -> tuple[int, int]:
-        """Its place in delivery order."""
+        """Sort key of the delivery order."""
         return -self.lane, self.sequence
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Something that is read in pages: a destination, or one durable subscription of it."""
+    """A source of pages: a destination, or one of its durable subscriptions."""
 
     overlay: Overlay
     container: str
     lanes: int
-    """How many there are: one, or one for each priority."""
+    """One, or one per priority."""
     key: SubscriptionKey | None = None
     expired_ms: int | None = None
-    """Read only what has expired then."""
+    """Only messages that have expired at this time are read."""
 
     @property
     def name(self) -> str | SubscriptionKey:
         return self.container if self.key is None else self.key
 
     def hidden(self, oldest: Layer) -> list[Collection[int]]:
-        """Sets of sequences that are not to be seen."""
+        """Sets of sequences that readers must not see."""
         held, sets = self.overlay.held, list[Collection[int]]()
         for layer in oldest.chain():
             place = layer.places.get(self.container)
@@ -68,12 +67,12 @@ class Source:
         return sets
 
     def places(self, oldest: Layer) -> list[Place]:
-        """What each layer has of it, from the oldest on."""
+        """Its destination in each layer that mentions it, oldest first."""
         found = (layer.places.get(self.container) for layer in oldest.chain())
         return [place for place in found if place is not None]
 
     def added(self, oldest: Layer, start: Sequence[int]) -> Iterator[_Row]:
-        """What the layers add behind these positions, in delivery order."""
+        """What the layers add after these positions, in delivery order."""
         if self.expired_ms is not None:
             yield from self._expired(oldest, start[0], self.expired_ms)
             return
@@ -98,22 +97,22 @@ class Source:
                     yield _Row(0, sequence, None)
 
     def is_plain(self, oldest: Layer) -> bool:
-        """Whether the layers say nothing of it."""
+        """Whether the layers do not affect it."""
         return not (self.places(oldest) or self.hidden(oldest))
 
 
 def read_page(source: Source, recover: Recover, limit: int, after: Cursor | None) -> Page:
-    """The next messages behind ``after``."""
+    """The next messages after a cursor."""
     return _Reading(source, recover, limit, after).page()
 
 
 def decode(message: EncodedMessage, sequence: int) -> Message:
-    """A message of the overlay as a reader gets it."""
+    """A message of the overlay, decoded for a reader."""
     return openwire.decode(message.blob_for(sequence), sequence=sequence, container=message.container)
 
 
 class _Reading:
-    """One page."""
+    """The reading of one page."""
 
     def __init__(self, source: Source, recover: Recover, limit: int, after: Cursor | None) -> None:
         if limit < 1:
@@ -125,41 +124,41 @@ class _Reading:
         self._after = _positions(after, source.lanes)
         with self._overlay.lock:
             self._oldest = self._overlay.oldest
-            last_behind = self._overlay.last_behind
+            last_in_backing = self._overlay.last_in_backing
             self._floor = None if source.expired_ms is not None else self._overlay.floors.get(source.name)
         floor = self._floor.positions if self._floor else self._after
         self._start = [max(pair) for pair in zip(self._after, floor, strict=True)]
-        self._keeps_up = min(self._start) >= last_behind
-        """With the producers: there is no question to the store behind."""
+        self._keeps_up = min(self._start) >= last_in_backing
+        """Whether it is ahead of the backing store, which is then not queried."""
         self._rows: list[_Row] = []
-        """What the store behind has, as far as it was read, without what is hidden."""
+        """The rows of the backing store read so far, without hidden ones."""
         self._bound: tuple[int, int] | None = None
-        """Up to where that is; None when there is no more."""
+        """The last position read there; None at its end."""
 
     def page(self) -> Page:
         if self._keeps_up:
-            return self._laid_over()
+            return self._from_layers()
         place = Cursor(tuple(self._start))
         while True:
-            behind = self._recover(self._limit, place)
+            stored = self._recover(self._limit, place)
             with self._overlay.lock:
                 if not self._rows and self._source.is_plain(self._oldest):
-                    return behind
-                rows = _in_lanes(behind, place.positions)
-                self._bound = None if behind.at_end else rows[-1].order
+                    return stored
+                rows = _in_lanes(stored, place.positions)
+                self._bound = None if stored.at_end else rows[-1].order
                 hidden = self._source.hidden(self._oldest)
                 self._rows += [row for row in rows if not _is_hidden(row, hidden)]
                 taken = self._merged(hidden)
                 if taken is not None:
-                    cursor = self._cursor(taken, behind.cursor)
+                    cursor = self._cursor(taken, stored.cursor)
                     found = [(row, self._latest(row)) for row in taken]
                     self._raise_floor(taken)
                     break
-            place = behind.cursor
+            place = stored.cursor
         return self._decoded(found, cursor)
 
-    def _laid_over(self) -> Page:
-        """A page of which the store behind has nothing that the layers have not."""
+    def _from_layers(self) -> Page:
+        """A page for which the layers have everything."""
         source, oldest = self._source, self._oldest
         positions = list(self._start)
         with self._overlay.lock:
@@ -175,7 +174,7 @@ class _Reading:
         return self._decoded(found, Cursor(tuple(positions)))
 
     def _merged(self, hidden: Sequence[Collection[int]]) -> list[_Row] | None:
-        """The page, or None if more of the store behind must be known."""
+        """The rows of the page; None if more of the backing store must be read."""
         taken: list[_Row] = []
         every = self._source.added(self._oldest, self._start)
         added = (row for row in every if not _is_hidden(row, hidden))
@@ -192,20 +191,21 @@ class _Reading:
         return taken if self._bound is None else None
 
     def _latest(self, row: _Row) -> EncodedMessage | None:
-        """What the layers know of a message, if anything."""
+        """The latest contents of a message in the layers, if any."""
         return self._overlay.message(self._source.container, row.sequence, self._oldest)
 
-    def _cursor(self, taken: list[_Row], behind: Cursor) -> Cursor:
+    def _cursor(self, taken: list[_Row], stored: Cursor) -> Cursor:
         positions = list(self._start)
         for row in taken:
             positions[row.lane] = row.sequence
         if len(taken) < self._limit or not self._rows or self._rows[-1].order <= taken[-1].order:
-            # Nothing that was read of the store behind is left for the next page.
-            positions = [max(pair) for pair in zip(positions, behind.positions, strict=True)]
+            # Nothing that was read from the backing store is left for the next page.
+            positions = [max(pair) for pair in zip(positions, stored.positions, strict=True)]
         return Cursor(tuple(positions))
 
     def _raise_floor(self, taken: list[_Row]) -> None:
-        """Remember up to where nothing is seen, so that who reads from the start need not pass it again."""
+        """Note the positions before which nothing is visible: a reader starting from the beginning skips
+        it."""
         name, floors = self._source.name, self._overlay.floors
         if self._source.expired_ms is not None or floors.get(name) is not self._floor:
             return
@@ -243,17 +243,17 @@ def _is_hidden(row: _Row, hidden: Sequence[Collection[int]]) -> bool:
 
 
 def _positions(after: Cursor | None, lanes: int) -> tuple[int, ...]:
-    """Where to start in each lane; a cursor may be of a time when there were more or fewer."""
+    """The position in each lane; a cursor may date from a time with more or fewer lanes."""
     if after is None:
         return (-1,) * lanes
     return after.positions if len(after.positions) == lanes else (min(after.positions),) * lanes
 
 
 def _in_lanes(page: Page, start: Sequence[int]) -> list[_Row]:
-    """The rows of a page with the lane of each, which is not always what the message says by now.
+    """The rows of a page with the lane of each, which may differ from the message's priority by now.
 
-    A lane that has rows in the page ends with the one that its position names; others stay where they were,
-    or are at the mark of a subscription, which is no row of the page.
+    A lane that has rows in the page ends with the row at its position in the cursor. The other positions are
+    unchanged, or are a subscription's last acknowledged sequence, which is not in the page.
     """
     good: list[_Found] = [(message.sequence or 0, message) for message in page]
     bad: list[_Found] = [(error.sequence or 0, error) for error in page.corrupt]
@@ -270,7 +270,7 @@ def _in_lanes(page: Page, start: Sequence[int]) -> list[_Row]:
 
 
 def _run(rows: list[_Found], end: int) -> list[_Found]:
-    """Take the first rows, which rise up to ``end``."""
+    """Remove and return the first rows, which ascend to ``end``."""
     count, last = 0, -1
     while count < len(rows) and last < rows[count][0] <= end:
         last = rows[count][0]

@@ -1,34 +1,201 @@
-"""Opening: what the journal has and the store behind has not is laid over it again."""
+"""Opening a journal in front of a store: whether the two belong together, and the replay of its records.
+
+Each knows the other. The store has an identity, chosen at random when a journal is first put in front of it,
+and each file of the journal names it. The store records the journal's number and how far it was applied, also
+of journals that were detached. To both, a database that was copied, deleted or restored is another one, or an
+older one.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import secrets
 from dataclasses import replace
+from pathlib import Path
 
 from jdbcstore.abc import Progress
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.errors import CorruptJournal
-from jdbcstore.journal import Record
+from jdbcstore.errors import ConfigurationError, CorruptJournal, CorruptMessage, JournalPending
+from jdbcstore.journal import Known, Record, Recovered, recover
 from jdbcstore.journal.layout import RECORD
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
-from jdbcstore.stores.journaled.audit import JournalAudit
-from jdbcstore.stores.journaled.belonging import Belonging
+from jdbcstore.message.openwire import read_reference
 from jdbcstore.stores.journaled.bodies import Bodies
 from jdbcstore.stores.journaled.checkpointer import Checkpointer
-from jdbcstore.stores.journaled.operations import COMMIT, ROLLBACK, WRITE, Writes, blobs_at, decode_record
 from jdbcstore.stores.journaled.overlay import Overlay
-from jdbcstore.stores.journaled.writing import JournalWriter
+from jdbcstore.stores.journaled.records import COMMIT, ROLLBACK, WRITE, Writes, blobs_at, decode_record
+from jdbcstore.stores.journaled.writer import JournalAudit, JournalWriter
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark
 
 log = logging.getLogger(__name__)
+
+_OF_A_PROCESS = 1
+"""The identity of a store that ends with its process: the journal alone has everything."""
+
+
+def known_of(store: CheckpointedStore, journal: int) -> Known | None:
+    """What the store has applied of its pending journal, or else of the one with this number."""
+    mark = store.journal_mark()
+    if mark is None:
+        return None
+    if mark.journal:
+        first = store.referring(mark.referred - 1, mark.written, 1) if mark.referred else []
+        segment = 0
+        if first:
+            with contextlib.suppress(CorruptMessage):
+                segment = read_reference(first[0].reference).segment
+        return Known(mark.journal, mark.applied, mark.store, segment)
+    left = store.journal_left(journal)
+    return None if left is None else Known(journal, left, mark.store)
+
+
+def check_opens(config: JournalConfig, store: CheckpointedStore | None) -> None:
+    """Check what opening would, and change nothing; without the backing store, only the files.
+
+    :raises CorruptJournal: as opening would
+    :raises JournalPending: as opening would
+    :raises ConfigurationError: as opening would
+    """
+    config = replace(config, ignore_missing_journalfiles=False)
+    binding = None if store is None else Binding(store, config)  # first: the files may grow meanwhile
+    found = recover(Path(config.directory))
+    after = binding.check(found) if binding else found.first_number - 1
+    for record in found.records(after):
+        decode_record(record)
+
+
+def has_more(config: JournalConfig, store: CheckpointedStore) -> bool:
+    """Whether a directory has a journal with records that the store, which expects none, does not have.
+
+    :raises CorruptJournal: it is damaged
+    :raises ConfigurationError: it belongs to another store
+    """
+    directory = Path(config.directory)
+    found = recover(directory) if directory.is_dir() else Recovered()
+    return next(found.records(Binding(store, config).check(found)), None) is not None
+
+
+class Binding:
+    """The check, while a journal is opened and before it is changed, that it and the store belong together.
+
+    :raises StoreError: the backing store does not answer
+    """
+
+    def __init__(self, store: CheckpointedStore, config: JournalConfig) -> None:
+        self._store = store
+        self._config = config
+        self.mark = store.journal_mark() or JournalMark(0, 0, 0)
+        """The mark in the store."""
+        self.was_new = self.mark == JournalMark(0, 0, 0)
+        """Whether the store never had a journal."""
+        self.last_sequence = store.last_sequence()
+        """The last sequence of the backing store."""
+        self.after = 0
+        """The last record that the store has; later ones are replayed."""
+
+    def accept(self, found: Recovered) -> int:
+        """The store's identity, for the headers of the journal; a new one if the store does not have one yet.
+
+        :raises CorruptJournal: the journal ends before what the store has of it, or a record it needs is
+        missing
+        :raises JournalPending: another journal has records that the store does not have
+        :raises ConfigurationError: the journal belongs to another store
+        """
+        if self._store.unsaved() is not None and self.was_new:
+            if found.store not in (0, _OF_A_PROCESS):
+                raise self._foreign(found)
+            self.after = found.first_number - 1
+            return _OF_A_PROCESS
+        if found.store not in (0, self.mark.store):
+            raise self._foreign(found)
+        self.after = self._after(found)
+        if not self.mark.store:
+            self._apply(replace(self.mark, store=secrets.randbits(62) | 1 << 62))
+        return self.mark.store
+
+    def check(self, found: Recovered) -> int:
+        """As :meth:`accept`, without changing anything; returns :attr:`after`. No file may be missing."""
+        if found.store not in (0, self.mark.store):
+            raise self._foreign(found)
+        return self._after(found)
+
+    def _after(self, found: Recovered) -> int:
+        mark, pending = self.mark, self.mark.journal
+        if pending and pending == found.journal:
+            return self._checked(found, mark.applied)
+        if pending:
+            if not self._config.ignore_missing_journalfiles:
+                raise JournalPending(pending, self._store.place, directory=self._config.directory)
+            self._apply(replace(mark, journal=0, referred=0))
+        if not found.journal:
+            return 0
+        left = self._store.journal_left(found.journal)
+        if left is None and not found.store:
+            return self._adopted(found)
+        after = self._checked(found, left or 0)
+        first = next(found.records(after, ignore_missing=self._config.ignore_missing_journalfiles), None)
+        if first is None:
+            return found.last_number
+        if first.sequence <= self.last_sequence:
+            raise ConfigurationError(
+                f"{self._store.place} was restored from before record {first.number} of the journal in"
+                f" {self._config.directory}, and was written to since: the two do not match any more."
+                f" Restore the database as it was with this journal, or name another directory; {_REPLAY}",
+                option="directory",
+            )
+        return after
+
+    def _checked(self, found: Recovered, applied: int) -> int:
+        """``applied``, unless the journal ends before it: new records would be taken for applied ones."""
+        if found.last_number < applied:
+            end = found.segments[-1]
+            raise CorruptJournal(
+                f"it ends with record {found.last_number}, and {self._store.place} has applied it up to"
+                f" record {applied}: the end is lost, or the files are an older copy",
+                segment=end.header.number,
+                offset=end.end,
+            )
+        return applied
+
+    def _adopted(self, found: Recovered) -> int:
+        """As :meth:`_after`, for a journal of an earlier version, which does not name its store."""
+        applied = self.mark.applied
+        if not self.mark.store and applied and found.last_number - applied in (0, 1):
+            # It belonged to this store when that was last closed; its last record marks the clean shutdown.
+            first = next(found.records(applied), None)
+        else:
+            first = next(found.records(found.first_number - 1), None)
+        if first is not None:
+            raise self._foreign(found)
+        return found.last_number
+
+    def _foreign(self, found: Recovered) -> ConfigurationError:
+        which = "which does not know it."
+        if self.was_new and not self.last_sequence:
+            which = "which is new: was the database deleted, or is the URL another one?"
+        return ConfigurationError(
+            f"the journal in {self._config.directory} (number {found.journal}) belongs to another store than"
+            f" {self._store.place}, {which} Open it with its own database, or restore that; to start over,"
+            f" name another directory, or move the files away; {_REPLAY}",
+            option="directory",
+        )
+
+    def _apply(self, mark: JournalMark) -> None:
+        self._store.apply(Changes(mark))
+        self.mark = mark
+
+
+_REPLAY = "jdbcstore replay delivers the messages in its files"
+
 
 _REPORTED = 1_000
 """Records between two calls of the progress."""
 
 
 class Recovery:
-    """Replays a journal. It may end anywhere, and be done again: it comes to the same."""
+    """The replay of a journal when its store is opened. Interrupted anywhere, it can be repeated."""
 
     def __init__(
         self,
@@ -39,9 +206,9 @@ class Recovery:
         checkpointer: Checkpointer,
         bodies: Bodies,
         config: JournalConfig,
-        belonging: Belonging,
+        binding: Binding,
     ) -> None:
-        self._belonging = belonging
+        self._binding = binding
         self._store = store
         self._overlay = overlay
         self._writer = writer
@@ -52,12 +219,12 @@ class Recovery:
         self._audit = audit
 
     def run(self, progress: Progress | None) -> None:
-        """Replay, in bounded memory, and make the journal the one of this store.
+        """Replay in bounded memory, and bind the journal to the store.
 
-        :raises CorruptJournal: a record is damaged, or gone
+        :raises CorruptJournal: a record is damaged or missing
         """
-        mark, after = self._belonging.mark, self._belonging.after
-        self._overlay.found = self._belonging.last_sequence
+        mark, after = self._binding.mark, self._binding.after
+        self._overlay.found = self._binding.last_sequence
         self._checkpointer.mark = JournalMark(self._journal.journal, after, mark.written, store=mark.store)
         referred = mark.journal == self._journal.journal and mark.referred
         if referred or self._bodies.are_used:
@@ -74,30 +241,30 @@ class Recovery:
                 overlay.last_sequence, journal.last_sequence, self._store.last_sequence()
             )
         if mark.journal != journal.journal:
-            # From now on the tables say that they are not all there is.
+            # From now on the tables say that a journal has more.
             self._checkpointer.apply(Changes(self._checkpointer.mark))
             with overlay.lock:
-                # Only now nobody else adds to them.
+                # Only now no one else adds to them.
                 overlay.last_sequence = max(overlay.last_sequence, self._store.last_sequence())
 
     def _refer(self, mark: JournalMark) -> None:
-        """The store behind may refer to messages in the journal, be it to get more such references or not."""
+        """Check the references in the backing store to messages in the journal, which also old files hold."""
         self._checkpointer.mark = replace(self._checkpointer.mark, referred=mark.referred)
         try:
             self._bodies.check(mark)
         except CorruptJournal as error:
             if not self._config.ignore_missing_journalfiles:
                 raise
-            log.error("messages of the store are lost: %s", error)
+            log.error("messages of the store are lost with a missing file: %s", error)
 
     def _with_prepared(self, mark: JournalMark, after: int) -> int:
-        """The record behind which there may be transactions that were undecided at the last checkpoint."""
+        """The record after which there may be transactions that were undecided at the last checkpoint."""
         if mark.journal != self._journal.journal:
-            return after  # a journal is left with none
+            return after  # a detached journal has none
         return min(after, self._journal.first_number - 1)
 
     def _replay(self, after: int, progress: Progress | None, start: int) -> None:
-        """Take the records behind ``after``, and from ``start`` what was prepared and not decided."""
+        """Apply the records after ``after``, and of those after ``start`` the undecided transactions."""
         overlay, count = self._overlay, 0
         for record in self._journal.records(start):
             if record.number <= after and record.kind == WRITE:
@@ -116,35 +283,35 @@ class Recovery:
                     places = [(record.segment, start + at) for at in blobs_at(writes.adds, xid)]
                     overlay.locate(record.sequence, places)
             if self._writer.is_pressed:
-                self._name_prioritized()
+                self._open_prioritized()
                 self._checkpointer.checkpoint()
             count += 1
             if progress is not None and count % _REPORTED == 0:
                 progress(_REPORTED)
-        self._name_prioritized()
+        self._open_prioritized()
         if progress is not None and count % _REPORTED:
             progress(count % _REPORTED)
 
     def _take_prepared(self, record: Record, xid: XATransactionId | None, writes: Writes) -> None:
-        """Of a record that the store behind has what is to be decided yet."""
+        """Apply the prepares and outcomes of a record that the backing store has."""
         if record.kind != COMMIT:
             self._note(record.kind, xid, writes)
         with self._overlay.lock:
             self._overlay.journaled += len(record.body)
             if record.kind in (COMMIT, ROLLBACK):
                 if xid is not None:
-                    self._overlay.let_go(xid)
+                    self._overlay.end_prepared(xid)
                 return
             self._overlay.take(record.kind, xid, writes, record.sequence, record.number)
 
     def _note(self, kind: int, xid: XATransactionId | None, writes: Writes) -> None:
-        """For the audit, and before the overlay takes it: the record of a rollback has no messages."""
+        """Notify the audit, before the overlay applies the record: that of a rollback has no messages."""
         if self._audit is not None:
             held = self._overlay.prepared.get(xid) if xid is not None and kind == ROLLBACK else None
             self._audit.written(kind, (held.writes if held else writes).adds)
 
-    def _name_prioritized(self) -> None:
-        """Say so of destinations of which nothing was stored before."""
+    def _open_prioritized(self) -> None:
+        """Open destinations with priorities as such, if nothing was stored in them before."""
         for container, place in self._overlay.active.places.items():
             if any(priority > 0 for priority in place.lanes):
                 destination = Destination.parse(container)

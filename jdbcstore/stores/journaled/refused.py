@@ -1,7 +1,7 @@
-"""Messages that the store behind refused: they stand aside, in files of their own, and others go on.
+"""Messages that the backing store refused, set aside in files so that others can be written.
 
-They are in the folder ``refused`` of the journal's, a file each: a line of JSON that says what it is and why,
-and then the message as a record of the journal has it.
+They are in the folder ``refused`` of the journal's directory, one file each: a line of JSON with the facts
+and the reason, and then the message as in a record of the journal.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from zlib import crc32
 from jdbcstore.errors import CorruptMessage, InvalidMessage, MessageNotFound, StoreError, StoreUnavailable
 from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
-from jdbcstore.stores.journaled.operations import Writes, decode_writes, encode_writes
+from jdbcstore.stores.journaled.records import Writes, decode_writes, encode_writes
 from jdbcstore.stores.shared.encoding import EncodedMessage
 from jdbcstore.util.files import make_directory, replace_file, sync
 
 FOLDER = "refused"
 _SUFFIX = ".message"
 _OF_A_ROW = ("DataError", "IntegrityError")
-"""What every driver's errors are named that are about one row."""
+"""Class names of DB-API errors about a row."""
 
 
 def refuses_a_row(error: StoreError) -> bool:
-    """Whether it is about what is to be stored, and not about the store."""
+    """Whether an error is about a row, and not about the database."""
     if isinstance(error, InvalidMessage):
         return True
     if type(error) is not StoreError:
@@ -41,10 +41,10 @@ def refuses_a_row(error: StoreError) -> bool:
 
 
 def row_of(message: Message) -> EncodedMessage:
-    """The row of a message that has been in one."""
+    """The row of a message that was stored before."""
     name, destination = message.message_id, message.destination
     if name is None or destination is None:
-        raise InvalidMessage("a message that was stored has an id and a destination, and this one has not")
+        raise InvalidMessage("a stored message has an id and a destination, and this one does not")
     blob, slot = openwire.encode_for_store(
         message, destination=destination, message_id=name, timestamp_ms=message.timestamp_ms or 0
     )
@@ -63,17 +63,17 @@ def row_of(message: Message) -> EncodedMessage:
 
 @dataclass(frozen=True, slots=True)
 class RefusedMessage:
-    """A message that the journal has and the store behind does not take."""
+    """A message that the journal has and the backing store refuses."""
 
     sequence: int
-    """Which it had; it names it to the commands of ``jdbcstore journal``, too."""
+    """Its ID; it names the message in the commands of ``jdbcstore journal``."""
     destination: str
-    """Its qualified name."""
+    """The qualified name."""
     message_id: str
     size: int
     """Bytes."""
     is_update: bool
-    """New contents of a message whose older ones are stored, or were."""
+    """Whether these are new contents of a stored message."""
     refused_ms: int
     """Epoch milliseconds."""
     reason: str
@@ -82,20 +82,20 @@ class RefusedMessage:
     @property
     def message(self) -> Message:
         """
-        :raises CorruptMessage: it does not decode
+        :raises CorruptMessage: it cannot be decoded
         """
         return openwire.decode(self.encoded.blob, sequence=self.sequence, container=self.destination)
 
 
 class Refused:
-    """Those of one journal. For any number of threads, and for whoever only looks at the folder."""
+    """The refused messages of one journal. Thread-safe; readers of the folder need no lock."""
 
     def __init__(self, journal: Path) -> None:
         self._folder = journal / FOLDER
         self._lock = threading.Lock()
 
     def every(self) -> list[RefusedMessage]:
-        """All of them, the oldest first.
+        """All refused messages, oldest first.
 
         :raises StoreUnavailable: a file cannot be read
         :raises CorruptMessage: one is damaged
@@ -113,19 +113,21 @@ class Refused:
 
     def find(self, sequence: int) -> RefusedMessage:
         """
-        :raises MessageNotFound: it is not there
+        :raises MessageNotFound: it is not set aside
         """
         try:
             return _decode(self._path(sequence).read_bytes(), self._path(sequence))
         except FileNotFoundError:
-            raise MessageNotFound(f"no message with the ID {sequence} stands in {self._folder}") from None
+            raise MessageNotFound(
+                f"no message with the ID {sequence} is set aside in {self._folder}"
+            ) from None
         except OSError as error:
             raise self._unavailable(error) from error
 
     def keep(
         self, sequence: int, message: EncodedMessage, reason: str, now_ms: int, *, is_update: bool
     ) -> None:
-        """Put a message aside; durable when it returns.
+        """Set a message aside, durably.
 
         :raises StoreUnavailable: it cannot be written
         """
@@ -149,7 +151,7 @@ class Refused:
             raise self._unavailable(error) from error
 
     def drop(self, sequence: int) -> None:
-        """Let go of one, if it is there.
+        """Delete a refused message, if it is set aside.
 
         :raises StoreUnavailable: it cannot be removed
         """
@@ -166,8 +168,8 @@ class Refused:
 
     def _unavailable(self, error: OSError) -> StoreUnavailable:
         return StoreUnavailable(
-            f"what stands in {self._folder}, because the database refused it, cannot be read or written:"
-            f" {error.strerror}; see to the disk"
+            f"the refused messages in {self._folder} cannot be read or written: {error.strerror};"
+            " check the disk"
         )
 
 

@@ -1,4 +1,10 @@
-"""JournaledStore: a journal in front of any store."""
+"""The store with a journal in front: many small commits become few large ones.
+
+A write is durable once it is in the journal (:mod:`jdbcstore.journal`), where one sync serves all writes that
+are waiting. The overlay keeps in memory what the journal has and the backing store does not, and readers
+merge the two. Checkpoints write the overlay to the backing store in large transactions; a message that was
+acknowledged before never gets there.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +22,26 @@ from jdbcstore.journal import Journal
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message
-from jdbcstore.stores.journaled.audit import JournalAudit
-from jdbcstore.stores.journaled.belonging import Belonging
 from jdbcstore.stores.journaled.bodies import Bodies
 from jdbcstore.stores.journaled.checkpointer import Checkpointer
-from jdbcstore.stores.journaled.destinations import JournaledMessageStore
-from jdbcstore.stores.journaled.holding import Claims
-from jdbcstore.stores.journaled.operations import Writes
+from jdbcstore.stores.journaled.destinations import (
+    Context,
+    Destinations,
+    JournaledMessageStore,
+    JournaledTopicMessageStore,
+    Subscriptions,
+)
 from jdbcstore.stores.journaled.overlay import Overlay
-from jdbcstore.stores.journaled.parts import Parts
-from jdbcstore.stores.journaled.recovery import Recovery
+from jdbcstore.stores.journaled.records import Writes
+from jdbcstore.stores.journaled.recovery import Binding, Recovery
 from jdbcstore.stores.journaled.refused import RefusedMessage
-from jdbcstore.stores.journaled.subscriptions import Subscriptions
-from jdbcstore.stores.journaled.topics import JournaledTopicMessageStore
-from jdbcstore.stores.journaled.transaction import JournaledTransaction
-from jdbcstore.stores.journaled.units import Unit
-from jdbcstore.stores.journaled.writing import JournalWriter
-from jdbcstore.stores.journaled.xa import JournaledXAResource
+from jdbcstore.stores.journaled.transactions import JournaledTransactions
+from jdbcstore.stores.journaled.writer import JournalAudit, JournalWriter, Unit
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
-from jdbcstore.stores.shared.checks import MAX_SEQUENCE, agreed, queue_named, sequences_used_up, topic_named
+from jdbcstore.stores.shared.checks import MAX_SEQUENCE, sequences_used_up
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
-from jdbcstore.stores.shared.encoding import EncodedMessage, encode_each, nothing
+from jdbcstore.stores.shared.encoding import encode_each, nothing
+from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.files import Files
 from jdbcstore.util.futures import StoreFuture
@@ -45,21 +50,23 @@ log = logging.getLogger(__name__)
 
 
 class JournaledStore:
-    """A journal in front of a store: writes are durable once they are in its files, one sync for many.
+    """A store whose writes are durable in a journal before they are in the backing store. Thread-safe.
 
-    It keeps every promise of :class:`jdbcstore.abc.Store`, and closes the store behind it. Nobody else may
-    write to that one: a :class:`JdbcStore` is opened with ``journaled=True``. A checkpoint writes there what
-    is left by then; a message that was acknowledged before never gets there. While the store behind does not
-    answer, messages are taken until ``memory_limit``; reads need it.
+    It keeps every promise of :class:`jdbcstore.abc.Store`, writes messages in the order in which they were
+    handed over, and closes the backing store. Nothing else may write to that: a :class:`JdbcStore` is opened
+    with ``journaled=True``. While the backing store does not answer, writes are accepted until the overlay
+    reaches ``memory_limit`` bytes, and then fail with :class:`StoreUnavailable` after its
+    ``reconnect_timeout`` seconds; reads need it.
 
-    Opening takes what the journal has and the store has not: ``progress`` hears of the records.
+    Opening replays the records that the backing store does not have; ``progress`` is called with their number
+    now and then.
 
-    :raises ConfigurationError: the journal is another store's
-    :raises CorruptJournal: a record that was acknowledged is damaged or gone, or the journal ends before what
-        the store behind has of it
-    :raises JournalInUse: another journal has the directory
-    :raises JournalPending: another journal has what the store behind has not
-    :raises StoreUnavailable: the directory cannot be used, or the store behind does not answer
+    :raises ConfigurationError: the journal belongs to another store
+    :raises CorruptJournal: an acknowledged record is damaged or missing, or the journal ends before the
+    record up to which the backing store has applied it
+    :raises JournalInUse: the directory is in use by another journal
+    :raises JournalPending: another journal has records that the backing store does not have
+    :raises StoreUnavailable: the directory cannot be used, or the backing store does not answer
     """
 
     commits_in_order = True
@@ -85,114 +92,81 @@ class JournaledStore:
         self._subscriptions = subscriptions = Subscriptions(store)
         bodies = Bodies(store, writer, config)
         self._checkpointer = checkpointer = Checkpointer(
-            store, overlay, writer, subscriptions, bodies, config, clock, due
+            store, overlay, writer, subscriptions.consumed, bodies, config, clock, due
         )
-        behind_prepared = {transaction.xid for transaction in store.xa.recover()}
-        belonging = Belonging(store, config)
-        if belonging.last_sequence >= MAX_SEQUENCE:
-            raise sequences_used_up(belonging.last_sequence)
+        prepared_before = {transaction.xid for transaction in store.xa.recover()}
+        binding = Binding(store, config)
+        if binding.last_sequence >= MAX_SEQUENCE:
+            raise sequences_used_up(binding.last_sequence)
         self._journal = writer.journal = Journal(
             config,
             committed=writer.committed,
             failed=writer.failed,
             review=None if audit is None else audit.review,
-            first_sequence=belonging.last_sequence + 1,
-            accept=belonging.accept,
+            first_sequence=binding.last_sequence + 1,
+            accept=binding.accept,
             files=files,
             clock=clock,
         )
         try:
-            Recovery(store, overlay, writer, audit, checkpointer, bodies, config, belonging).run(progress)
+            Recovery(store, overlay, writer, audit, checkpointer, bodies, config, binding).run(progress)
         except BaseException:
-            writer.give_up()
+            writer.cancel_waiting()
             self._journal.close()
             raise
-        self._parts = Parts(
-            store, overlay, writer, checkpointer, bodies, subscriptions, clock, behind_prepared
-        )
-        self._claims = Claims(self._parts)
+        context = Context(store, overlay, writer, checkpointer, bodies, subscriptions, clock, prepared_before)
+        self._destinations = Destinations(context)
+        self._transactions = JournaledTransactions(context, self._destinations)
         self._lock = threading.Lock()
         self._closed = False
-        self._queues: dict[Destination, JournaledMessageStore] = {}
-        self._topics: dict[Destination, JournaledTopicMessageStore] = {}
         self._checkpointer.start()
         self._cleanup: CleanupTimer | None = None
         if self.config.cleanup_period:
             self._cleanup = CleanupTimer(self._clean, self.config.cleanup_period)
 
     def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> JournaledMessageStore:
-        destination = queue_named(name, self.config.name_lengths)
-        with self._lock:
-            found = self._queues.get(destination)
-        if found is None:
-            self._writer.check_open()
-            behind = self._store.queue(destination, prioritized=self._as_stored(destination, prioritized))
-            made = JournaledMessageStore(self._parts, behind)
-            with self._lock:
-                found = self._queues.setdefault(destination, made)
-        return agreed(found, prioritized)
+        return self._destinations.queue(name, prioritized=prioritized)
 
     def topic(
         self, name: str | Destination, *, prioritized: bool | None = None
     ) -> JournaledTopicMessageStore:
-        destination = topic_named(name, self.config.name_lengths)
-        with self._lock:
-            found = self._topics.get(destination)
-        if found is None:
-            self._writer.check_open()
-            behind = self._store.topic(destination, prioritized=self._as_stored(destination, prioritized))
-            made = JournaledTopicMessageStore(self._parts, behind)
-            with self._lock:
-                found = self._topics.setdefault(destination, made)
-        return agreed(found, prioritized)
+        return self._destinations.topic(name, prioritized=prioritized)
 
-    def _as_stored(self, destination: Destination, prioritized: bool | None) -> bool | None:
-        """What the store behind is to be told: it may have none of the messages yet."""
-        if prioritized is None:
-            with self._overlay.lock:
-                return True if self._overlay.has_priorities(destination.qualified_name) else None
-        return prioritized
-
-    def transaction(self) -> JournaledTransaction:
-        return JournaledTransaction(self, self._parts)
+    def transaction(self) -> BufferedTransaction[Writes]:
+        return self._transactions.begin()
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
-        # What could refuse one of them was asked now: the journal takes all or none.
-        adds, outcomes = encode_each(messages, self._encode)
+        # Each message was checked for what could refuse it alone: the journal takes all or none.
+        adds, outcomes = encode_each(messages, self._destinations.encode)
         return self._writer.submit(Unit(Writes(adds=adds), outcomes))
 
-    def _encode(self, destination: Destination, message: Message) -> EncodedMessage:
-        found = (self._topics if destination.is_topic else self._queues).get(destination)
-        if found is None:
-            found = self.topic(destination) if destination.is_topic else self.queue(destination)
-        return found.encode(message)
-
     @property
-    def xa(self) -> JournaledXAResource:
-        return JournaledXAResource(self, self._parts, self._claims)
+    def xa(self) -> JournaledTransactions:
+        return self._transactions
 
     def checkpoint(self) -> None:
-        """Have all that is stored now in the store behind.
+        """Write everything that is stored now to the backing store.
 
-        :raises StoreError: the store behind did not take it; it is tried again by and by
+        :raises StoreError: the backing store failed; the checkpoint is tried again in the background
         """
         self._writer.check_open()
         self._checkpointer.checkpoint()
 
     def refused(self) -> list[RefusedMessage]:
-        """Messages that the store behind did not take, the oldest first: they stand aside, and others go on.
+        """The messages that the backing store refused, oldest first. They are set aside, and do not hold up
+        others.
 
         :raises StoreError: their files cannot be read
         """
         return self._checkpointer.refused.every()
 
     def retry_refused(self, sequence: int) -> MessageReference | None:
-        """Store a message that was refused anew, behind all others; or its new contents, if it was updated.
+        """Store a refused message again, after all others; or its new contents, if it was an update.
 
-        What refused it is to be mended before. If the process ends in the middle it may be stored twice.
+        To be called once its cause is corrected. If the process is killed meanwhile, it may be stored twice.
 
-        :returns: where it is now; None if it was refused again, and stands aside under another ID
-        :raises MessageNotFound: it does not stand aside, or is not there any more to be updated
+        :returns: its new reference; None if it was refused again, and is set aside under another ID
+        :raises MessageNotFound: it is not set aside, or the message to be updated is gone
         """
         one = self._checkpointer.refused.find(sequence)
         destination = Destination.parse(one.destination)
@@ -210,27 +184,26 @@ class JournaledStore:
             return None if reference.sequence in self._overlay.refused else reference
 
     def drop_refused(self, sequence: int) -> None:
-        """Let go of a message that was refused. One that does not stand aside is no error."""
+        """Delete a refused message, if it is set aside."""
         with self._overlay.lock:
             self._overlay.refused.pop(sequence, None)
         self._checkpointer.refused.drop(sequence)
 
     def destinations(self) -> list[Destination]:
-        with self._lock:
-            opened = {*self._queues, *self._topics}
+        opened = self._destinations.opened()
         every, doubtful = self._found()
         if not doubtful <= opened:
-            # To look into one would decide whether it is by priority, which who uses it first does.
+            # Opening one would decide whether it uses priorities, which is for its first user to say.
             self.checkpoint()
             every, doubtful = self._found()
         known = doubtful & opened
         return sorted((one for one in every if one not in known or self._is_used(one)), key=str)
 
     def _found(self) -> tuple[set[Destination], set[Destination]]:
-        """Destinations that are used, or were; and of these, those where the overlay may have ended that."""
+        """Destinations that are in use, or were; and those of them that the overlay may have emptied."""
         with self._overlay.lock:
             used, touched = self._overlay.containers()
-        # A checkpoint may be writing what is neither there yet nor in the active layer any more.
+        # A checkpoint may be writing what is neither in the tables yet nor in the active layer any more.
         every = {*self._store.destinations(), *map(Destination.parse, used | touched)}
         return every, every & {*map(Destination.parse, touched - used)}
 
@@ -241,11 +214,7 @@ class JournaledStore:
         return self.queue(destination).message_count() > 0
 
     def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
-        if not destination.is_topic:
-            return self.queue(destination).remove_all_messages(progress)
-        topic = self.topic(destination)
-        topic.remove_all_subscriptions()
-        return topic.remove_all_messages(progress)
+        return self._destinations.delete(destination, progress)
 
     def last_sequence(self) -> int:
         self._writer.check_open()
@@ -256,21 +225,21 @@ class JournaledStore:
         with self._overlay.lock:
             removes = self._overlay.removes_anything()
         if removes:
-            # The store behind cannot tell which of a producer's messages are gone.
+            # The backing store cannot know which of a producer's messages are gone.
             self.checkpoint()
         with self._overlay.lock:
             added = self._overlay.last_of_producer(str(producer_id))
-        behind = self._store.last_producer_sequence_id(producer_id)
-        return max((number for number in (added, behind) if number is not None), default=None)
+        stored = self._store.last_producer_sequence_id(producer_id)
+        return max((number for number in (added, stored) if number is not None), default=None)
 
     def cleanup(self, progress: Progress | None = None) -> int:
-        with self._checkpointer.everything_behind():
+        with self._checkpointer.up_to_date():
             return self._store.cleanup(progress)
 
     def _clean(self) -> int:
-        """As :meth:`cleanup`, without a checkpoint: what it is needed for can wait for the next one."""
+        """As :meth:`cleanup`, without a checkpoint: what that is needed for can wait for the next one."""
         total = 0
-        for topic, done in self._subscriptions.done(self._overlay, self._overlay.active).items():
+        for topic, done in self._subscriptions.consumed(self._overlay, self._overlay.active).items():
             if done:
                 self._writer.execute(Unit(Writes(removes=[(topic.qualified_name, sorted(done))]), nothing))
                 total += len(done)
@@ -278,7 +247,8 @@ class JournaledStore:
             return total + self._store.cleanup()
 
     def close(self, timeout: float | None = None) -> None:
-        """As the contract says. Without the time to have all in the store behind, the journal keeps it."""
+        """As in :class:`jdbcstore.abc.Store`. What is not in the backing store in time stays in the
+        journal."""
         with self._lock:
             was_closed, self._closed = self._closed, True
         if was_closed:
@@ -296,18 +266,20 @@ class JournaledStore:
             if self._writer.has_ended(left()):
                 self._checkpointer.finish(left())
             self._checkpointer.stop()
-            unwritten = self._writer.give_up()
+            unwritten = self._writer.cancel_waiting()
             self._journal.close(left())
         finally:
             try:
                 self._store.close(left())
             except StoreClosed as error:
-                # Nobody but a checkpoint writes there.
-                log.warning("the store is closed in a checkpoint; the journal has the rest: %s", error)
+                # Only a checkpoint writes there.
+                log.warning(
+                    "the store is closed during a checkpoint; the rest stays in the journal: %s", error
+                )
         if unwritten:
             raise StoreClosed(
-                f"closed after {timeout} seconds: {unwritten} operations had waited for room in memory, and"
-                " are not written; their callers were told so",
+                f"closed after {timeout} seconds: {unwritten} operations that waited for room in memory were"
+                " not written; their callers were notified",
                 unwritten=unwritten,
             )
 

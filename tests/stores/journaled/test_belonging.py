@@ -24,7 +24,7 @@ from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending
 from jdbcstore.journal import repair
 from jdbcstore.journal.directory import live_segments
 from jdbcstore.journal.layout import BLOCK, SegmentHeader
-from jdbcstore.stores.journaled.belonging import known_of
+from jdbcstore.stores.journaled.recovery import known_of
 from jdbcstore.stores.opening import Opening
 from jdbcstore.tools.transfer import copy
 from tests.support.conformance.messages import content

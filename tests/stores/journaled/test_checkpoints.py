@@ -14,7 +14,7 @@ from jdbcstore.errors import JournalFailed, JournalInUse, LockLost, StoreClosed,
 from jdbcstore.journal import Record, records
 from jdbcstore.journal.lock import DirectoryLock
 from jdbcstore.stores.jdbc.store import JdbcStore
-from jdbcstore.stores.journaled.operations import PREPARE
+from jdbcstore.stores.journaled.records import PREPARE
 from jdbcstore.stores.shared.checkpoint import Changes
 from jdbcstore.util.futures import StoreFuture
 from tests.conftest import small_journal
@@ -260,7 +260,7 @@ def test_a_store_behind_that_hangs_is_told_of(
     goes_on.set()
     thread.join(60)
 
-    assert "answers again, after 42 seconds" in caplog.text
+    assert "answers again after 42 seconds" in caplog.text
     assert caplog.text.count("has not answered") == 1
 
 
@@ -372,7 +372,7 @@ def test_what_is_prepared_counts_in_the_memory(open_journaled: Open) -> None:
 
     threading.Thread(target=wait).start()
 
-    with pytest.raises(StoreUnavailable, match=r"prepared transactions take 2\d,.* jdbcstore xa list"):
+    with pytest.raises(StoreUnavailable, match=r"prepared transactions take 2\d,.*jdbcstore xa list"):
         branch.prepare()
     with pytest.raises(StoreUnavailable):
         added.result(60)
@@ -400,7 +400,7 @@ def test_a_store_that_is_away_is_tried_again(open_journaled: Open, caplog: pytes
 
     wait_until(lambda: behind.message_count("A") >= 9)
     assert queue.message_count() == 10
-    wait_until(lambda: "made again" in caplog.text)
+    wait_until(lambda: "succeed again" in caplog.text)
     assert caplog.text.count("tried again") == 1
 
 

@@ -95,7 +95,7 @@ def test_a_message_that_is_refused_stands_aside(place: Place, caplog: pytest.Log
     [first, *_] = store.refused()
     assert (first.sequence, first.destination) == (4, "queue://A")
     assert "MSG is too long" in first.reason
-    assert caplog.text.count("was refused, and stands aside") == 3
+    assert caplog.text.count("was refused, and is set aside") == 3
     store.check()
     fill(store.queue("A"), "later")
     store.checkpoint()
@@ -103,7 +103,7 @@ def test_a_message_that_is_refused_stands_aside(place: Place, caplog: pytest.Log
     assert place.rows() == [1, 2, 3, 6, 7, 8, 9, 11]
     caplog.clear()
     store = place.open()
-    assert "3 messages that the database refused stand aside" in caplog.text
+    assert "3 messages that the database refused are set aside" in caplog.text
     assert content(store.queue("A")) == ["0", "1", "2", "5", "6", "7", "8", "later"]
 
 

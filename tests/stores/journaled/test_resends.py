@@ -197,7 +197,7 @@ def test_a_prepare_of_duplicates_alone_has_nothing_to_decide(audited: Audited) -
         found: list[bool] = []
         thread = threading.Thread(target=lambda: found.append(audited.prepare(1)))
         thread.start()
-        wait_until(lambda: audited.store._writer._under_way == 2)
+        wait_until(lambda: audited.store._writer._in_flight == 2)
     thread.join(WAIT)
 
     assert first.result(WAIT).sequence == 1

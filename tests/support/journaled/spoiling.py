@@ -13,7 +13,7 @@ from jdbcstore.errors import CorruptJournal, JournalPending
 from jdbcstore.journal import Damage, records, repair
 from jdbcstore.journal.directory import live_segments
 from jdbcstore.journal.layout import BLOCK
-from jdbcstore.stores.journaled.belonging import known_of
+from jdbcstore.stores.journaled.recovery import known_of
 from tests.conftest import small_journal
 from tests.support.conformance.messages import content
 from tests.support.journaled.world import Behind

@@ -1,7 +1,7 @@
-"""The bodies of the journal's records: what is written, and back.
+"""The bodies of the journal's records: writes as bytes, and back.
 
-Little-endian. A body is operations one behind the other, each a byte that says which and its fields; those of
-XA transactions have the transaction's id in front.
+Little-endian. A body is a series of operations, each a byte for its kind followed by its fields; records of
+XA transactions begin with the transaction's id.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from jdbcstore.stores.shared.checkpoint import SubscriptionKey
 from jdbcstore.stores.shared.encoding import EncodedMessage
 
 WRITE, PREPARE, COMMIT, ROLLBACK, FORGET = range(1, 6)
-"""Kinds of records. FORGET: a durable subscription has gone, and what was acknowledged for it."""
+"""Kinds of records. FORGET: a durable subscription was deleted, and its acknowledgements do not count."""
 
 _ADD, _UPDATE, _REMOVE, _ACKNOWLEDGE = range(1, 5)
 _message = Struct("<BbIIIIqq")
 """Operation, priority, lengths of container, producer and blob, slot, producer's sequence, expiration."""
 _sequence = Struct("<q")
 _remove = Struct("<BII")
-"""Operation, length of the container, how many."""
+"""Operation, length of the container, count."""
 _acknowledge = Struct("<BIIII")
-"""Operation, lengths of topic, client id and name, how many."""
+"""Operation, lengths of topic, client id and name, count."""
 _xid = Struct("<iBB")
-"""Format, lengths of both parts."""
+"""Format id, lengths of both parts."""
 
 
 @dataclass(slots=True)
 class Writes:
-    """What one unit of work does, with everything that is to be looked up looked up."""
+    """What one unit of work does, with all references resolved."""
 
     adds: list[EncodedMessage] = field(default_factory=list)
     updates: list[tuple[int, EncodedMessage]] = field(default_factory=list)
     removes: list[tuple[str, Sequence[int]]] = field(default_factory=list)
     """Container and sequences."""
     acknowledgements: list[tuple[SubscriptionKey, Sequence[tuple[int, int]]]] = field(default_factory=list)
-    """(Sequence, priority) of what each has consumed."""
+    """(sequence, priority) of what each durable subscription has consumed."""
 
 
 def encode_writes(writes: Writes) -> list[bytes]:
-    """The chunks of a body; blobs are chunks as they are."""
+    """The chunks of a body; each blob is a chunk of its own."""
     chunks: list[bytes] = []
     for message in writes.adds:
         chunks += _encode_message(_ADD, message)
@@ -61,12 +61,12 @@ def encode_writes(writes: Writes) -> list[bytes]:
 
 
 def encode_add(message: EncodedMessage) -> tuple[bytes, bytes]:
-    """As :func:`encode_writes`, of one message that is added."""
+    """As :func:`encode_writes`, for one message that is added."""
     return _encode_message(_ADD, message)
 
 
 def blobs_at(adds: Sequence[EncodedMessage], xid: XATransactionId | None) -> Iterator[int]:
-    """Where in the body of a record the blob of each message added begins."""
+    """The offsets of the added messages' blobs in the body of a record."""
     at = 0 if xid is None else len(encode_xid(xid))
     for message in adds:
         at += _message.size + len(_bytes(message.container)) + len(_bytes(message.producer))
@@ -75,7 +75,7 @@ def blobs_at(adds: Sequence[EncodedMessage], xid: XATransactionId | None) -> Ite
 
 
 def encode_removal(container: str, sequences: Sequence[int]) -> bytes:
-    """As :func:`encode_writes`, of messages that are removed."""
+    """As :func:`encode_writes`, for messages that are removed."""
     name, count = _bytes(container), len(sequences)
     numbers = _sequence.pack(sequences[0]) if count == 1 else pack(f"<{count}q", *sequences)
     return _remove.pack(_REMOVE, len(name), count) + name + numbers
@@ -91,7 +91,7 @@ def _encode_message(operation: int, message: EncodedMessage) -> tuple[bytes, byt
 
 
 def encode_acknowledgement(key: SubscriptionKey, messages: Sequence[tuple[int, int]] = ()) -> bytes:
-    """What a durable subscription has consumed; without messages, only which subscription."""
+    """The messages that a durable subscription has consumed; without any, only the subscription."""
     names = [key.topic.qualified_name.encode(), key.client_id.encode(), key.subscription_name.encode()]
     return b"".join((
         _acknowledge.pack(_ACKNOWLEDGE, *map(len, names), len(messages)),
@@ -107,28 +107,28 @@ def encode_xid(xid: XATransactionId) -> bytes:
 
 
 def decode_record(record: Record) -> tuple[XATransactionId | None, Writes]:
-    """What a record says: of which XA transaction, and what is written.
+    """The XA transaction that a record belongs to, if any, and its writes.
 
-    :raises CorruptJournal: it is none of ours
+    :raises CorruptJournal: this version cannot read it
     """
     reader = _Reader(record.body)
     try:
         if not WRITE <= record.kind <= FORGET:
-            raise ValueError(f"it is of kind {record.kind}, and there is none")
+            raise ValueError(f"there is no kind {record.kind}")
         xid = reader.xid() if PREPARE <= record.kind <= ROLLBACK else None
         return xid, reader.writes()
     except (ValueError, StructError, StoreError) as error:
         raise CorruptJournal(
-            f"record {record.number} was not written by this library, or by a later one: {error}",
+            f"record {record.number} was not written by this version or an earlier one: {error}",
             segment=record.segment,
             offset=record.offset,
         ) from error
 
 
 def decode_writes(body: bytes) -> Writes:
-    """What :func:`encode_writes` made.
+    """The writes that :func:`encode_writes` encoded.
 
-    :raises ValueError: it is none
+    :raises ValueError: the body is invalid
     """
     try:
         return _Reader(body).writes()
@@ -137,7 +137,7 @@ def decode_writes(body: bytes) -> Writes:
 
 
 class _Reader:
-    """Reads a body; every length is held against what there is."""
+    """Reads a body, and checks every length against its size."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -154,7 +154,7 @@ class _Reader:
                 writes.updates.append((self._unpack(_sequence)[0], message))
             elif operation == _REMOVE:
                 _, length, count = self._unpack(_remove)
-                writes.removes.append((self._text(length), self._numbers("q", count)))
+                writes.removes.append((self._string(length), self._numbers("q", count)))
             elif operation == _ACKNOWLEDGE:
                 writes.acknowledgements.append(self._acknowledgement())
             else:
@@ -166,7 +166,7 @@ class _Reader:
         return XATransactionId(format_id, self._take(of_global), self._take(of_branch))
 
     def _message(self) -> EncodedMessage:
-        # Of a long journal nearly all is this: no calls that can be spared.
+        # Most of a long journal: calls are avoided here.
         body, start = self._body, self._at + _message.size
         _, priority, of_container, of_producer, size, slot, number, expiration_ms = _message.unpack_from(
             body, self._at
@@ -184,13 +184,13 @@ class _Reader:
 
     def _acknowledgement(self) -> tuple[SubscriptionKey, list[tuple[int, int]]]:
         _, of_topic, of_client, of_name, count = self._unpack(_acknowledge)
-        topic = Destination.parse(self._text(of_topic), DestinationKind.TOPIC)
-        key = SubscriptionKey(topic, self._text(of_client), self._text(of_name))
+        topic = Destination.parse(self._string(of_topic), DestinationKind.TOPIC)
+        key = SubscriptionKey(topic, self._string(of_client), self._string(of_name))
         sequences = self._numbers("q", count)
         return key, list(zip(sequences, self._numbers("b", count), strict=True))
 
     def _numbers(self, kind: str, count: int) -> tuple[int, ...]:
-        # Before a format is made of the count: it may be anything.
+        # Checked before a format is built from the count, which may be anything.
         if count * calcsize("<" + kind) > len(self._body) - self._at:
             raise ValueError(f"it ends before {count} numbers")
         layout = f"<{count}{kind}"
@@ -203,7 +203,7 @@ class _Reader:
         self._at += struct.size
         return fields
 
-    def _text(self, length: int) -> str:
+    def _string(self, length: int) -> str:
         return _str(self._take(length))
 
     def _take(self, length: int) -> bytes:
@@ -216,15 +216,15 @@ class _Reader:
 
 
 @lru_cache(maxsize=4096)
-def _bytes(text: str) -> bytes:
-    return text.encode()
+def _bytes(string: str) -> bytes:
+    return string.encode()
 
 
 @lru_cache(maxsize=4096)
-def _str(text: bytes) -> str:
-    return text.decode()
+def _str(data: bytes) -> str:
+    return data.decode()
 
 
 @lru_cache(maxsize=4096)
-def _producer_id(text: str) -> ProducerId:
-    return ProducerId.parse(text)
+def _producer_id(name: str) -> ProducerId:
+    return ProducerId.parse(name)

@@ -1,0 +1,198 @@
+"""Local and XA transactions behind a journal: kept in memory, and committed or prepared as one record."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from jdbcstore.abc import MessageReference, PreparedTransaction, PreparedWrites
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import XATransactionId
+from jdbcstore.stores.journaled.destinations import Context, Destinations, pending
+from jdbcstore.stores.journaled.overlay import Held, SourceName
+from jdbcstore.stores.journaled.reading import Source
+from jdbcstore.stores.journaled.records import COMMIT, ROLLBACK, Writes
+from jdbcstore.stores.journaled.writer import Unit
+from jdbcstore.stores.shared.encoding import nothing
+from jdbcstore.stores.shared.paging import PRIORITIES
+from jdbcstore.stores.shared.transaction import (
+    BufferedTransaction,
+    BufferedXATransaction,
+    check_xid,
+    not_prepared,
+    prepared_before,
+    prepared_transactions,
+    xid_order,
+)
+from jdbcstore.util.futures import StoreFuture
+
+
+class JournaledTransactions:
+    """Begins transactions, and decides prepared ones; see :class:`jdbcstore.abc.XAResource`.
+
+    Transactions that were prepared in the backing store before it had a journal are decided there. Once the
+    journal has failed, whether a transaction that was in doubt then is prepared is not known until the store
+    is opened again: until then it is not reported, and :class:`JournalFailed` is raised.
+    """
+
+    def __init__(self, context: Context, destinations: Destinations) -> None:
+        self._context = context
+        self._destinations = destinations
+        self._claims = _Claims(context)
+
+    def begin(self) -> BufferedTransaction[Writes]:
+        """A local transaction."""
+        return BufferedTransaction(self._destinations, Writes(), self._commit, self._commit_async)
+
+    def _commit(self, writes: Writes) -> list[MessageReference]:
+        references: list[MessageReference] = self._context.writer.execute(Unit(self._checked(writes)))
+        return references
+
+    def _commit_async(self, writes: Writes) -> StoreFuture[list[MessageReference]]:
+        return self._context.writer.submit(Unit(self._checked(writes)))
+
+    def _checked(self, writes: Writes) -> Writes:
+        """
+        :raises SubscriptionNotFound: a subscription was deleted meanwhile
+        """
+        for key, _ in writes.acknowledgements:
+            self._context.subscriptions.find(key)
+        return writes
+
+    def start(self, xid: XATransactionId) -> BufferedXATransaction[Writes]:
+        check_xid(xid, self._context.store.config.name_lengths)
+        return BufferedXATransaction(
+            self._destinations, Writes(), self._commit, self._commit_async, xid=xid, prepare=self._prepare
+        )
+
+    def _prepare(self, xid: XATransactionId, writes: Writes) -> bool:
+        with self._claims.claimed(xid, self._checked(writes)) as claimed:
+            return self._context.writer.prepare(claimed, xid)
+
+    def recover(self) -> list[PreparedTransaction]:
+        overlay = self._context.overlay
+        self._context.writer.journal.check()
+        with overlay.lock:
+            found = [_described(xid, held) for xid, held in overlay.prepared.items()]
+        if self._context.prepared_before:
+            found += self._context.store.xa.recover()
+        return sorted(found, key=lambda transaction: xid_order(transaction.xid))
+
+    def commit(self, xid: XATransactionId) -> None:
+        if xid in self._context.prepared_before:
+            self._commit_in_backing(xid)
+        else:
+            self._decide(xid, COMMIT)
+
+    def rollback(self, xid: XATransactionId) -> None:
+        if xid in self._context.prepared_before:
+            with self._context.checkpointer.up_to_date():
+                self._context.store.xa.rollback(xid)
+                self._decided_in_backing(xid)
+        else:
+            self._decide(xid, ROLLBACK)
+
+    def _decide(self, xid: XATransactionId, kind: int) -> None:
+        overlay, writer = self._context.overlay, self._context.writer
+        with writer.entered():
+            with overlay.lock:
+                held = overlay.prepared.get(xid)
+            if held is None:
+                writer.journal.check()
+                raise not_prepared(xid)
+            with held.deciding:
+                if overlay.prepared.get(xid) is not held:
+                    raise not_prepared(xid)
+                # With all of its writes: the record that prepared it may be released before this one.
+                writer.decide(Unit(held.writes, nothing, kind=kind, xid=xid))
+
+    def _commit_in_backing(self, xid: XATransactionId) -> None:
+        """The backing store gives its messages sequences: the journal's own continue after those."""
+        context = self._context
+        with context.checkpointer.up_to_date(), context.writer.paused():
+            context.checkpointer.checkpoint()
+            context.store.xa.commit(xid)
+            context.writer.skip_sequences(context.store.last_sequence())
+            self._decided_in_backing(xid)
+
+    def _decided_in_backing(self, xid: XATransactionId) -> None:
+        overlay = self._context.overlay
+        with overlay.lock:
+            self._context.prepared_before.discard(xid)
+            overlay.floors.clear()
+
+
+class _Claims:
+    """Messages claimed by transactions that are being prepared: two must not take the same."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._xids: set[XATransactionId] = set()
+        self._claimed: defaultdict[SourceName, set[int]] = defaultdict(set)
+
+    @contextmanager
+    def claimed(self, xid: XATransactionId, writes: Writes) -> Iterator[Writes]:
+        """The writes without acknowledgements of messages that are gone, or taken by another transaction.
+
+        :raises TransactionError: a transaction of this id is prepared already
+        """
+        overlay, taken = self._context.overlay, list[tuple[SourceName, set[int]]]()
+        with overlay.lock:
+            if xid in overlay.prepared or xid in self._xids or xid in self._context.prepared_before:
+                raise prepared_before(xid)
+            self._xids.add(xid)
+        try:
+            found = Writes(adds=writes.adds)
+            for container, sequences in writes.removes:
+                mine = self._claim(Source(overlay, container, 1), sequences)
+                taken.append((container, mine))
+                if mine:
+                    found.removes.append((container, sorted(mine)))
+            for key, messages in writes.acknowledgements:
+                container = key.topic.qualified_name
+                mine = self._claim(
+                    Source(overlay, container, PRIORITIES, key), [pair[0] for pair in messages]
+                )
+                taken.append((key, mine))
+                if mine:
+                    found.acknowledgements.append((key, [pair for pair in messages if pair[0] in mine]))
+            yield found
+        finally:
+            with overlay.lock:
+                self._xids.discard(xid)
+                for name, mine in taken:
+                    self._claimed[name] -= mine
+
+    def _claim(self, source: Source, sequences: Iterable[int]) -> set[int]:
+        """Claim the sequences that are still there, and claimed by no other transaction."""
+        overlay, container = self._context.overlay, source.container
+        with overlay.lock:
+            oldest = overlay.oldest
+            there = {number for number in sequences if overlay.message(container, number, oldest)}
+        there |= self._in_backing(source, [number for number in sequences if number not in there])
+        with overlay.lock:
+            there.difference_update(*source.hidden(oldest), self._claimed[source.name])
+            self._claimed[source.name] |= there
+        return there
+
+    def _in_backing(self, source: Source, sequences: Sequence[int]) -> set[int]:
+        if not sequences:
+            return set()
+        key, store = source.key, self._context.store
+        if key is not None:
+            topic = store.topic(key.topic)
+            return pending(topic.subscription(key.client_id, key.subscription_name), sequences)
+        return set(store.queue(Destination.parse(source.container)).present(sequences))
+
+
+def _described(xid: XATransactionId, held: Held) -> PreparedTransaction:
+    """What a transaction manager is shown, also if nothing is left to be decided."""
+    added = Counter(message.container for message in held.writes.adds)
+    writes = [PreparedWrites(Destination.parse(name), added=count) for name, count in added.items()]
+    for name, sequences in held.writes.removes:
+        writes.append(PreparedWrites(Destination.parse(name), acknowledged=len(sequences)))
+    for key, messages in held.writes.acknowledgements:
+        writes.append(PreparedWrites(key.topic, 0, len(messages), key.client_id, key.subscription_name))
+    found = prepared_transactions((xid, one) for one in writes)
+    return found[0] if found else PreparedTransaction(xid, ())

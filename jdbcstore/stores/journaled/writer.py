@@ -1,0 +1,592 @@
+"""The path of every write: into the journal, from there into the overlay, and then its caller is notified."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import compress
+from typing import Any, cast
+
+from jdbcstore.abc import MessageReference
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.errors import JournalFailed, OutcomeUnknown, StoreClosed, StoreError
+from jdbcstore.journal import Entry, Journal, Written
+from jdbcstore.message.ids import XATransactionId
+from jdbcstore.stores.journaled.admission import Admission
+from jdbcstore.stores.journaled.overlay import OVERHEAD, Overlay
+from jdbcstore.stores.journaled.records import (
+    COMMIT,
+    FORGET,
+    PREPARE,
+    ROLLBACK,
+    WRITE,
+    Writes,
+    blobs_at,
+    encode_acknowledgement,
+    encode_add,
+    encode_removal,
+    encode_writes,
+    encode_xid,
+)
+from jdbcstore.stores.shared.audit import DuplicateAudit, with_duplicates
+from jdbcstore.stores.shared.encoding import EncodedMessage, Name, everything, nothing
+from jdbcstore.util.clock import Clock
+from jdbcstore.util.futures import Completion, Promise, StoreFuture, Waiter, burst
+
+
+class Unit:
+    """Writes that become one record, together or not at all; ``result`` converts the references to its
+    result."""
+
+    __slots__ = (
+        *("chunks", "completion", "cost", "kind", "result"),
+        *("sequences", "size", "taken", "writes", "xid"),
+    )
+
+    completion: Completion[Any]
+    """The caller's future, set by the writer."""
+    chunks: Sequence[bytes]
+    xid: XATransactionId | None
+    cost: int
+    """Roughly the bytes in memory that its messages will take."""
+
+    def __init__(
+        self,
+        writes: Writes,
+        result: Callable[[list[Any]], Any] = everything,
+        *,
+        kind: int = WRITE,
+        xid: XATransactionId | None = None,
+        passed: int = 0,
+    ) -> None:
+        """``passed``: sequences that no message gets."""
+        self.kind = kind
+        self.xid = xid
+        self.writes = writes
+        self.result = result
+        self.taken = False
+        self.sequences = passed + (len(writes.adds) if kind in (WRITE, COMMIT) else 0)
+        self.cost = sum(len(message.blob) + OVERHEAD for message in writes.adds)
+        chunks = [] if self.xid is None else [encode_xid(self.xid)]
+        if kind == FORGET:
+            chunks += [encode_acknowledgement(key) for key, _ in writes.acknowledgements]
+        elif kind != ROLLBACK:
+            chunks += encode_writes(writes)
+        self.chunks = chunks
+        self.size = sum(map(len, chunks))
+
+    @property
+    def adds(self) -> list[EncodedMessage]:
+        return self.writes.adds
+
+    def without_duplicates(self, is_new: Sequence[bool]) -> Unit:
+        """The unit to write in its place, with the new ones of its messages; references of the others have
+        the sequence -1."""
+        result, adds, writes = self.result, self.adds, self.writes
+        new = replace(writes, adds=[*compress(adds, is_new)])
+        if self.kind == PREPARE and not (new.adds or new.removes or new.acknowledgements):
+            unit = Unit(new, lambda _: False)
+        else:
+            unit = Unit(
+                new,
+                lambda references: result(with_duplicates(adds, is_new, references)),
+                kind=self.kind,
+                xid=self.xid,
+            )
+        return self._replaced_by(unit)
+
+    def _replaced_by(self, unit: Unit) -> Unit:
+        unit.completion, unit.cost, unit.taken = self.completion, self.cost, True
+        return unit
+
+    def apply(self, overlay: Overlay, sequence: int, number: int) -> None:
+        """Apply it as the record of this number; the overlay's lock is held."""
+        overlay.take(self.kind, self.xid, self.writes, sequence, number)
+
+    def blobs_at(self) -> Iterable[int]:
+        """Offsets in its record of the blobs of messages that get a sequence."""
+        return blobs_at(self.adds, self.xid) if self.sequences else ()
+
+    def complete(self, sequence: int) -> None:
+        """Set the result for the caller; under no lock."""
+        added = enumerate(self.adds, sequence)
+        self.completion.set_result(
+            self.result([MessageReference(number, message.message_id) for number, message in added])
+        )
+
+
+class Add(Unit):
+    """The most common unit: one message is added."""
+
+    __slots__ = ("head", "message")
+
+    kind = WRITE
+    sequences = 1
+
+    def __init__(self, message: EncodedMessage) -> None:
+        self.head, blob = encode_add(message)
+        size = len(blob)
+        self.message = message
+        self.taken = False
+        self.cost = size + OVERHEAD
+        self.size = len(self.head) + size
+
+    @property
+    def chunks(self) -> tuple[bytes, bytes]:  # type: ignore[override]
+        return self.head, self.message.blob
+
+    @property
+    def adds(self) -> list[EncodedMessage]:
+        return [self.message]
+
+    def without_duplicates(self, is_new: Sequence[bool]) -> Unit:  # noqa: ARG002
+        duplicate = MessageReference(-1, self.message.message_id)
+        return self._replaced_by(Unit(Writes(), lambda _: duplicate))
+
+    def apply(self, overlay: Overlay, sequence: int, _number: int) -> None:
+        overlay.active.add(sequence, self.message)
+        overlay.last_sequence = sequence
+
+    def blobs_at(self) -> Iterable[int]:
+        return (len(self.head),)
+
+    def complete(self, sequence: int) -> None:
+        self.completion.set_result(MessageReference(sequence, self.message.message_id))
+
+
+class Removal(Unit):
+    """Messages of one destination are removed, and nothing else."""
+
+    __slots__ = ("container", "removed")
+
+    kind = WRITE
+    sequences = 0
+    cost = 0
+
+    def __init__(self, container: str, removed: Sequence[int]) -> None:
+        self.container = container
+        self.removed = removed
+        self.taken = False
+        chunk = encode_removal(container, removed)
+        self.chunks = (chunk,)
+        self.size = len(chunk)
+
+    @property
+    def adds(self) -> list[EncodedMessage]:
+        return []
+
+    def apply(self, overlay: Overlay, _sequence: int, _number: int) -> None:
+        overlay.remove(self.container, self.removed)
+
+    def blobs_at(self) -> Iterable[int]:
+        return ()
+
+    def complete(self, _sequence: int) -> None:
+        self.completion.set_result(None)
+
+
+class JournalAudit:
+    """The duplicate audit, which decides about a message when it is its turn to be written.
+
+    Only what is durable is seen: a message sent again while its first copy is in flight is stored itself if
+    that copy is cancelled or refused. What is prepared is seen until it is rolled back. For the thread that
+    writes or replays the journal, which is one at a time.
+    """
+
+    def __init__(self, audit: DuplicateAudit, overlay: Overlay) -> None:
+        self._audit = audit
+        self._overlay = overlay
+
+    def review(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """The entries without the messages that were seen, or that an earlier one of them has."""
+        decided: dict[Name, bool] = {}
+        return [self._reviewed(unit, decided) for unit in cast("Sequence[Unit]", entries)]
+
+    def _reviewed(self, unit: Unit, decided: dict[Name, bool]) -> Unit:
+        """``decided`` says whether a message will have been seen once the entries before are written."""
+        names = [(add.producer, add.producer_sequence) for add in unit.adds]
+        if unit.kind == ROLLBACK:
+            decided.update(dict.fromkeys(names, False))
+        # What is committed, or prepared once more for a checkpoint, was seen when it was prepared.
+        if unit.kind in (COMMIT, ROLLBACK) or (unit.kind == PREPARE and unit.xid in self._overlay.prepared):
+            return unit
+        is_new = []
+        for name in names:
+            seen = decided.get(name)
+            is_new.append(not (self._audit.has_seen(*name) if seen is None else seen))
+            decided[name] = True
+        return unit if all(is_new) else unit.without_duplicates(is_new)
+
+    def written(self, kind: int, messages: Iterable[EncodedMessage]) -> None:
+        """A record of this kind, with these messages, is durable."""
+        note = self._audit.forget if kind == ROLLBACK else self._audit.is_duplicate
+        for message in messages:
+            note(message.producer, message.producer_sequence)
+
+
+_PRESSED = 0.7
+"""The fraction of memory_limit at which a checkpoint begins."""
+_LEAST = 0.05
+"""The fraction of memory_limit below which a checkpoint is not worthwhile."""
+
+
+class JournalWriter:
+    """Writes units to the journal and applies them to the overlay. Thread-safe.
+
+    A unit goes to the journal at once, or through :class:`Admission` while memory is full or writing is
+    paused. The journal calls :meth:`committed` or :meth:`failed` in its order. ``wake`` is called when a
+    checkpoint is due; ``timeout`` is how many seconds a unit waits for room while the backing store commits
+    nothing.
+    """
+
+    journal: Journal
+
+    def __init__(
+        self,
+        overlay: Overlay,
+        config: JournalConfig,
+        audit: JournalAudit | None,
+        wake: Callable[[], None],
+        clock: Clock,
+        timeout: float,
+    ) -> None:
+        self.overlay = overlay
+        self._audit = audit
+        self._wake = wake
+        self._limit = config.memory_limit
+        self._least = config.memory_limit * _LEAST
+        self._checkpoint_size = config.checkpoint_size
+        self._locates = config.use_quick_journal
+        self._lock = overlay.lock
+        self._changed = threading.Condition(overlay.lock)
+        """There is room, nothing is in flight, or nothing is written any more."""
+        self._waiting = 0
+        self._bytes_in_flight = 0
+        self._in_flight = 0
+        """Units that the journal has, and that are not applied yet."""
+        self._written = 0
+        """The bytes of records since the last checkpoint began."""
+        self._paused = False
+        self._stopped: StoreError | None = None
+        self.admission: Admission[Unit] = Admission(
+            overlay,
+            clock,
+            timeout,
+            self._changed,
+            is_full=self._is_full,
+            enter=self._enter,
+            write=self._append_admitted,
+            refuse=self._refuse,
+            wake=wake,
+        )
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is enough for a checkpoint; the lock is held."""
+        return self.is_pressed or self._written >= self._checkpoint_size
+
+    @property
+    def is_pressed(self) -> bool:
+        """Whether memory requires a checkpoint, which does not free what is prepared; the lock is held."""
+        overlay = self.overlay
+        size = overlay.active.size
+        if size >= self._least and size >= (self._limit - overlay.prepared_size) * _PRESSED:
+            return True
+        return self.admission.is_busy and size > 0 and self.admission.wants_room
+
+    def add(self, message: EncodedMessage) -> MessageReference:
+        """Add one message; returns once it is durable."""
+        reference: MessageReference = self._execute(Add(message))
+        return reference
+
+    def add_async(self, message: EncodedMessage) -> StoreFuture[MessageReference]:
+        """As :meth:`add`, without waiting."""
+        return self._submit(Add(message))
+
+    def remove(self, container: str, sequences: Sequence[int]) -> None:
+        """Remove messages of a destination; returns once that is durable."""
+        self._execute(Removal(container, sequences))
+
+    def remove_async(self, container: str, sequences: Sequence[int]) -> StoreFuture[None]:
+        """As :meth:`remove`, without waiting."""
+        return self._submit(Removal(container, sequences))
+
+    def execute(self, unit: Unit) -> Any:
+        """Write a unit; returns its result once it is durable."""
+        return self._execute(unit)
+
+    def submit(self, unit: Unit) -> StoreFuture[Any]:
+        """As :meth:`execute`, without waiting."""
+        return self._submit(unit)
+
+    def _execute(self, unit: Unit) -> Any:
+        waiter: Waiter[Any] = Waiter()
+        unit.completion = waiter
+        self._append(unit, waits=True)
+        try:
+            return waiter.result()
+        except StoreError:
+            raise
+        except BaseException:
+            # A signal handler has ended the call: what is not begun must not happen either.
+            self.withdraw(unit)
+            raise
+
+    def _submit(self, unit: Unit) -> StoreFuture[Any]:
+        unit.completion = result = Promise(self, unit)
+        self._append(unit, waits=False)
+        return result
+
+    def prepare(self, writes: Writes, xid: XATransactionId) -> bool:
+        """Prepare a transaction, and sync it in any case; false if it does nothing, and is not prepared."""
+        if not (writes.adds or writes.removes or writes.acknowledgements):
+            return False
+        if not self._execute(Unit(writes, lambda _: True, kind=PREPARE, xid=xid)):
+            return False
+        self._sync()
+        return True
+
+    def decide(self, unit: Unit) -> None:
+        """Write the outcome of a prepared transaction, as :meth:`write_now` does.
+
+        It is synced, as the prepare was, also where other writes are not: after a crash other stores and
+        transaction managers rely on it.
+        """
+        self.write_now(unit)
+        self._sync()
+
+    def _sync(self) -> None:
+        try:
+            self.journal.sync()
+        except JournalFailed as error:
+            raise OutcomeUnknown(f"{error}; whether this was written is not known") from error
+
+    def write_now(self, unit: Unit) -> None:
+        """Write a unit that needs no more memory, past any queue; returns once it is written."""
+        unit.cost = 0
+        waiter: Waiter[Any] = Waiter()
+        unit.completion = waiter
+        counted = False
+        try:
+            with self._lock:
+                self._in_flight += 1
+                counted = True
+            self.journal.append(unit, waits=_may_write())
+        except BaseException:
+            self._abandon(unit, counted=counted)
+            raise
+        waiter.result()
+
+    def skip_sequences(self, last: int) -> None:
+        """Give out no sequence up to this one; nothing else is in flight."""
+        overlay = self.overlay
+        if last > overlay.last_sequence:
+            self.write_now(Unit(Writes(), nothing, passed=last - overlay.last_sequence))
+            with self._lock:
+                overlay.last_sequence = last
+                overlay.written = max(overlay.written, last)
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """A context that :meth:`paused` waits for, and that waits for it."""
+        counted = False
+        try:
+            with self._lock:
+                while self._stopped is None and self._paused:
+                    self._wait()
+                self.check()
+                self._in_flight += 1
+                counted = True
+            yield
+        finally:
+            if counted:
+                with self._lock:
+                    self._ended(1, 0)
+
+    def _append(self, unit: Unit, *, waits: bool) -> None:
+        """Queue a unit for the journal, or write it. Blocks only while the queues are full."""
+        counted = False
+        try:
+            with self._lock:
+                if self._stopped is not None:
+                    self.check()
+                admission = self.admission
+                if (admission.is_busy or self._is_full(unit)) and admission.put(unit, waits=waits):
+                    return
+                self._enter(unit)
+                counted = True
+            self.journal.append(unit, waits=waits and _may_write())
+        except BaseException:
+            self._abandon(unit, counted=counted)
+            raise
+
+    def _abandon(self, unit: Unit, *, counted: bool) -> None:
+        """Remove a unit whose caller leaves with an error, or by what a signal handler raised.
+
+        If the journal has begun to write it, it ends as any other.
+        """
+        with self._lock:
+            if self.admission.withdraw(unit):
+                return
+        if unit.taken and not self.journal.withdraw(unit):
+            return
+        if counted:
+            with self._lock:
+                self._ended(1, unit.cost)
+
+    def _is_full(self, unit: Unit) -> bool:
+        return unit.cost > 0 and self._bytes_in_flight + self.overlay.size >= self._limit
+
+    def _enter(self, unit: Unit) -> None:
+        self._bytes_in_flight += unit.cost
+        self._in_flight += 1
+
+    def _append_admitted(self, unit: Unit) -> None:
+        try:
+            self.journal.append(unit)
+        except StoreError as error:
+            with self._lock:
+                self._ended(1, unit.cost)
+            self._refuse(unit, error)
+
+    def _refuse(self, unit: Unit, error: StoreError) -> None:
+        unit.completion.set_exception(error)
+
+    def _wait(self) -> None:
+        self._waiting += 1
+        try:
+            self._changed.wait()
+        finally:
+            self._waiting -= 1
+
+    def check_open(self) -> None:
+        """
+        :raises StoreClosed: the store is closed
+        """
+        if isinstance(self._stopped, StoreClosed):
+            raise self._stopped.with_traceback(None)
+
+    def check(self) -> None:
+        """The lock is held.
+
+        :raises StoreError: nothing is written any more, for this reason
+        """
+        if self._stopped is not None:
+            raise self._stopped.with_traceback(None)
+
+    def withdraw(self, unit: Unit) -> bool:
+        """Cancel a unit; false if its writing has begun."""
+        with self._lock:
+            has_waited = self.admission.withdraw(unit)
+        if not has_waited:
+            if not self.journal.withdraw(unit):
+                return False
+            with self._lock:
+                self._ended(1, unit.cost)
+        return True
+
+    def _ended(self, units: int, cost: int) -> None:
+        self._in_flight -= units
+        self._bytes_in_flight -= cost
+        if self._waiting:
+            self._changed.notify_all()
+        if self.admission.is_busy:
+            self.admission.room_made()
+
+    def committed(self, batch: Sequence[Written]) -> None:
+        """Apply what the journal has made durable, and then notify the callers."""
+        overlay, cost, size = self.overlay, 0, 0
+        units = cast("list[tuple[Unit, int, int, int, int]]", batch)
+        with self._lock:
+            for unit, number, sequence, segment, offset in units:
+                unit.apply(overlay, sequence, number)
+                if self._locates:
+                    overlay.locate(sequence, [(segment, offset + at) for at in unit.blobs_at()])
+                cost += unit.cost
+                size += unit.size
+            overlay.last_number = batch[-1].number
+            overlay.journaled += size
+            self._written += size
+            self._ended(len(batch), cost)
+            is_due = self.is_due
+        if self._audit is not None:
+            for unit, *_ in units:
+                self._audit.written(unit.kind, unit.adds)
+        if is_due:
+            self._wake()
+        with burst():
+            for unit, _, sequence, _, _ in units:
+                unit.complete(sequence)
+
+    def failed(self, entries: Sequence[Entry], error: StoreError) -> None:
+        """Notify the callers of units that were not written, or are in doubt."""
+        units = cast("Sequence[Unit]", entries)
+        with self._lock:
+            self._ended(len(units), sum(unit.cost for unit in units))
+        with burst():
+            for unit in units:
+                unit.completion.set_exception(error)
+
+    def stop(self, error: StoreError) -> None:
+        """Accept no more units, for this reason; what is in flight continues."""
+        with self._lock:
+            if self._stopped is None or isinstance(error, StoreClosed):
+                self._stopped = error
+                self.admission.stop(error)
+            self._changed.notify_all()
+
+    def cancel_waiting(self) -> int:
+        """Fail the units that wait for admission; returns their number."""
+        with self._lock:
+            waiting = self.admission.cancel()
+        with burst():
+            for unit in waiting:
+                self._refuse(unit, StoreClosed("the store was closed before this was written"))
+        return len(waiting)
+
+    def has_ended(self, timeout: float | None) -> bool:
+        """Wait until nothing is in flight; false after the timeout, in seconds."""
+        with self._lock:
+            self._waiting += 1
+            try:
+                return self._changed.wait_for(
+                    lambda: not self._in_flight and self.admission.is_empty, timeout
+                )
+            finally:
+                self._waiting -= 1
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A context in which all other writers wait, and nothing is in flight."""
+        with self._lock:
+            self._paused = True
+            self.admission.pause(True)
+            while self._in_flight:
+                self._wait()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._paused = False
+                self.admission.pause(False)
+                self._changed.notify_all()
+
+    def begin_checkpoint(self) -> None:
+        """Count bytes for the next checkpoint from now on; the lock is held."""
+        self._written = 0
+
+    def discount(self, size: int) -> None:
+        """Do not count bytes that a checkpoint wrote itself."""
+        with self._lock:
+            self._written -= size
+
+    def room_made(self) -> None:
+        """The backing store has taken a layer; the lock is held."""
+        self.admission.room_made()
+
+
+def _may_write() -> bool:
+    """Whether the caller may write its record itself: not in the main thread, where signal handlers run."""
+    return threading.get_ident() != threading.main_thread().ident
