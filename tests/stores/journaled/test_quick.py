@@ -264,7 +264,7 @@ def test_a_missing_file_names_itself(quick: Quick, caplog: pytest.LogCaptureFixt
     quick.files[first].rename(quick.directory / "away")
 
     with pytest.raises(
-        CorruptJournal, match=r"its file, with the message with the ID .* is missing"
+        CorruptJournal, match=r"with the message with the ID .* is missing"
     ) as error:
         quick.open()
     assert error.value.segment == first
