@@ -122,7 +122,7 @@ def test_it_is_tried_again_or_dropped(place: Place, request: pytest.FixtureReque
         f'url = "{place.database.url}"\n[journal]\ndirectory = "{place.directory}"\n'
     )
 
-    assert "refused stand aside" in run("status").err
+    assert "the database refused 3 messages" in run("status").err
     listed = run("journal", "refused")
     assert "MSG is too long" in listed.out
     assert "3 messages refused by the database" in listed.out
