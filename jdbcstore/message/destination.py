@@ -1,4 +1,4 @@
-"""Where messages go: queues and topics, under ActiveMQ's qualified names."""
+"""Destinations: queues and topics, with ActiveMQ's qualified names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BLANK = "".join(map(chr, range(1, 33)))
 
 
 class DestinationKind(StrEnum):
-    """What a destination is; the value is the scheme of its qualified name."""
+    """The kind of a destination; the value is the scheme of its qualified name."""
 
     QUEUE = "queue"
     TOPIC = "topic"
@@ -22,7 +22,7 @@ class DestinationKind(StrEnum):
 
 _SCHEMES = {f"{kind.value}://": kind for kind in DestinationKind}
 TOPICS = tuple(f"{kind.value}://" for kind in (DestinationKind.TOPIC, DestinationKind.TEMPORARY_TOPIC))
-"""How the qualified name of a topic begins."""
+"""The prefixes of the qualified names of topics."""
 _STOMP = {"/queue/": DestinationKind.QUEUE, "/topic/": DestinationKind.TOPIC}
 _LOOKS_QUALIFIED = re.compile(
     r"(?:/(?:remote-)?(?P<stomp>(?:temp-)?(?:queue|topic))/"
@@ -30,21 +30,20 @@ _LOOKS_QUALIFIED = re.compile(
     r"|(?P<prefix>(?:temp-)?(?:queue|topic)):)",
     re.IGNORECASE,
 )
-"""What a name begins with that means something elsewhere, and would silently be a part of the name here."""
+"""Prefixes with a meaning in other systems, which would silently become part of the name here."""
 _TOPICS = (DestinationKind.TOPIC, DestinationKind.TEMPORARY_TOPIC)
 _TEMPORARY = (DestinationKind.TEMPORARY_QUEUE, DestinationKind.TEMPORARY_TOPIC)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Destination:
-    """One destination, or several at once: a composite, whose name is a list with commas.
+    """A queue or topic, or a composite of several, whose name is a list with commas.
 
-    ``qualified_name`` is what the CONTAINER column holds: ``queue://ORDERS``; of a composite it is
-    the bare list, as in ActiveMQ. The constructor takes the name as it is; :meth:`parse`,
-    :meth:`queue` and :meth:`topic` also cut blanks around it and options behind a ``?``.
+    ``qualified_name`` is the content of the CONTAINER column: ``queue://ORDERS``; of a composite it is the
+    bare list, as in ActiveMQ. The constructor takes the name as it is; :meth:`parse`, :meth:`queue` and
+    :meth:`topic` also remove blanks around it and options after a ``?``.
 
-    :raises InvalidDestination: the name is empty, or holds what no table can (a NUL, half a
-        surrogate pair)
+    :raises InvalidDestination: the name is empty, or the tables cannot hold it (a NUL, an unpaired surrogate)
     """
 
     kind: DestinationKind
@@ -61,7 +60,7 @@ class Destination:
         object.__setattr__(self, "qualified_name", qualified_name)
         object.__setattr__(self, "_hash", hash((kind.value, name)))
         if "," in name and not self.members:
-            raise InvalidDestination(f"the composite destination {name!r} lists nothing; name its members")
+            raise InvalidDestination(f"the composite destination {name!r} has no members; name them")
 
     @classmethod
     def queue(cls, name: str) -> Destination:
@@ -73,11 +72,11 @@ class Destination:
 
     @classmethod
     def named(cls, text: str, default: DestinationKind = DestinationKind.QUEUE) -> Destination:
-        """The destination that a person or a program names: by a qualified name, by STOMP's ``/queue/ORDERS``
-        and ``/topic/NEWS``, or by a bare name, which is a ``default``.
+        """The destination for a name from a user or client: a qualified name, STOMP's ``/queue/ORDERS`` or
+        ``/topic/NEWS``, or a bare name, whose kind is ``default``.
 
-        :raises InvalidDestination: it is no name, or looks as if it were qualified and is not:
-            ``topic:NEWS``, ``QUEUE://ORDERS``
+        :raises InvalidDestination: it is not a name, or a mistyped qualified name: ``topic:NEWS``,
+            ``QUEUE://ORDERS``
         """
         name = clean_name(text)
         if "," in name:
@@ -94,9 +93,9 @@ class Destination:
 
     @classmethod
     def parse(cls, text: str, default: DestinationKind = DestinationKind.QUEUE) -> Destination:
-        """The destination of a qualified name, as tables hold it, or of a bare one, which is a ``default``.
+        """The destination for a qualified name, as tables have it, or a bare one, whose kind is ``default``.
 
-        What looks qualified and is not is a name like any other, as in ActiveMQ: a row can have it.
+        A mistyped qualified name is accepted as a bare one, as in ActiveMQ: a row can have it.
         """
         name = clean_name(text)
         for scheme, kind in _SCHEMES.items():
@@ -118,7 +117,7 @@ class Destination:
 
     @property
     def members(self) -> tuple[Destination, ...]:
-        """Each destination of a composite, once; bare members are of the composite's kind."""
+        """The distinct destinations of a composite; bare members have the composite's kind."""
         if not self.is_composite:
             return (self,)
         parts = (part.strip(_BLANK) for part in self.name.split(","))
@@ -139,9 +138,9 @@ class Destination:
 
 
 def clean_name(text: str) -> str:
-    """The text without options and blanks around it, as ActiveMQ understands a destination."""
+    """The name without options and surrounding blanks, as ActiveMQ reads it."""
     if not isinstance(text, str):
-        raise InvalidDestination(f"a destination is named by a text, not by {type(text).__name__}")
+        raise InvalidDestination(f"the name of a destination must be a str, not {type(text).__name__}")
     return text.partition("?")[0].strip(_BLANK)
 
 
@@ -150,26 +149,26 @@ def _advice(name: str, looks: re.Match[str]) -> str:
     rest = name[looks.end() :].lstrip("/") or "NAME"
     exact = f"for a queue of this very name, queue://{name}"
     if f"{kind}://" in _SCHEMES:
-        return f"{name!r} is not how a destination is written: write {kind}://{rest}, or {exact}"
-    return f"{name!r} has no kind of destination in front: write queue://{rest} or topic://{rest}, or {exact}"
+        return f"{name!r} is not a valid destination: write {kind}://{rest}, or {exact}"
+    return f"{name!r} has an unknown prefix: write queue://{rest} or topic://{rest}, or {exact}"
 
 
 def _check_name(name: str) -> None:
     if not isinstance(name, str):
-        raise InvalidDestination(f"a destination is named by a text, not by {type(name).__name__}")
+        raise InvalidDestination(f"the name of a destination must be a str, not {type(name).__name__}")
     if not name:
         raise InvalidDestination("a destination needs a name; for example queue://ORDERS")
     if "\0" in name:
-        raise InvalidDestination(f"the destination name {name!r} holds a NUL character; remove it")
+        raise InvalidDestination(f"the destination name {name!r} has a NUL character; remove it")
     if "?" in name or name[0] in _BLANK or name[-1] in _BLANK:
         raise InvalidDestination(
-            f"the destination name {name!r} has blanks around it or options behind a '?';"
-            " use Destination.parse, which cuts them"
+            f"the destination name {name!r} has blanks around it or options after a '?';"
+            " use Destination.parse, which removes them"
         )
     if not name.isascii():
         try:
             name.encode()
         except UnicodeEncodeError:
             raise InvalidDestination(
-                f"the destination name {name!r} holds half a surrogate pair; remove it"
+                f"the destination name {name!r} has an unpaired surrogate; remove it"
             ) from None

@@ -1,4 +1,4 @@
-"""The names that ActiveMQ gives to producers, messages, transactions and consumers."""
+"""ActiveMQ's ids of producers, messages, transactions and consumers."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ _set = object.__setattr__
 
 @dataclass(frozen=True, slots=True)
 class ProducerId:
-    """Who sent a message; as text, and in the MSGID_PROD column, ``connection:session:value``."""
+    """A message producer; ``connection:session:value`` as a string and in the MSGID_PROD column."""
 
     connection_id: str
     session_id: int
     value: int
     _text: str = field(init=False, repr=False, compare=False)
-    _openwire: bytes | None = field(init=False, repr=False, compare=False, default=None)  # the codec's memo
+    _openwire: bytes | None = field(
+        init=False, repr=False, compare=False, default=None
+    )  # cached by the encoder
 
     def __post_init__(self) -> None:
         _set(self, "_text", f"{self.connection_id}:{self.session_id}:{self.value}")
 
     @classmethod
     def parse(cls, text: str) -> ProducerId:
-        """The producer id in a MSGID_PROD column; :class:`InvalidMessage` if it is none."""
+        """The producer id of this string; :class:`InvalidMessage` if it is not valid."""
         parts = _split(_PRODUCER_ID, text)
         if parts is None:
-            raise InvalidMessage(f"{text!r} is no producer id; it should be connection:session:value")
+            raise InvalidMessage(f"{text!r} is not a producer id; it must be connection:session:value")
         connection_id, (session_id, value) = parts
         return cls(connection_id, session_id, value)
 
@@ -52,11 +54,11 @@ class _MessageIdFields:
 
 @final
 class MessageId(_MessageIdFields):
-    """A message's name: its producer's id and a number that the producer counts.
+    """A message id: the producer's id and the producer's number of the message.
 
-    ``broker_sequence`` is the number a broker gave it, the ID column once it is read from a store;
-    it does not take part in comparisons. ``text_view`` is an id that another system chose. An id
-    that is nothing but a ``text_view`` has no ``producer_id``, and no row: a store adds one.
+    ``broker_sequence`` is the number assigned by a broker, the ID column once the message is read from a
+    store; comparisons ignore it. ``text_view`` is an id chosen by another system. An id with only a
+    ``text_view`` has no ``producer_id``; a store adds one, since its row needs it.
     """
 
     __slots__ = ()
@@ -68,7 +70,7 @@ class MessageId(_MessageIdFields):
         broker_sequence: int = 0,
         text_view: str | None = None,
     ) -> None:
-        _set(self, "__class__", _MessageIdFields)  # four times faster than setting each through object
+        _set(self, "__class__", _MessageIdFields)  # four times faster than object.__setattr__ for each
         self.producer_id = producer_id
         self.producer_sequence = producer_sequence
         self.broker_sequence = broker_sequence
@@ -77,9 +79,9 @@ class MessageId(_MessageIdFields):
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
-        """The id that prints as ``text``; one that is not of ActiveMQ's form becomes a ``text_view``."""
+        """The id of this string; one that is not in ActiveMQ's form becomes a ``text_view``."""
         if not text:
-            raise InvalidMessage("a message id is a text of at least one character")
+            raise InvalidMessage("a message id needs at least one character")
         parts = _split(_MESSAGE_ID, text)
         if parts is None:
             return cls(None, 0, 0, text)
@@ -112,7 +114,7 @@ class MessageId(_MessageIdFields):
 
 
 def _split(pattern: re.Pattern[str], text: str) -> tuple[str, list[int]] | None:
-    """The text before the numbers, and the numbers, if they are Java longs as Java prints them."""
+    """The part before the numbers, and the numbers; None if they are not Java longs as Java prints them."""
     match = pattern.fullmatch(text)
     if match is None:
         return None
@@ -123,6 +125,8 @@ def _split(pattern: re.Pattern[str], text: str) -> tuple[str, list[int]] | None:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionId:
+    """A client connection."""
+
     value: str
 
     def __str__(self) -> str:
@@ -131,6 +135,8 @@ class ConnectionId:
 
 @dataclass(frozen=True, slots=True)
 class BrokerId:
+    """A broker in a network of brokers."""
+
     value: str
 
     def __str__(self) -> str:
@@ -139,6 +145,8 @@ class BrokerId:
 
 @dataclass(frozen=True, slots=True)
 class SessionId:
+    """A JMS session of a connection."""
+
     connection_id: str
     value: int
 
@@ -148,6 +156,8 @@ class SessionId:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerId:
+    """A consumer of a JMS session."""
+
     connection_id: str
     session_id: int
     value: int
@@ -169,8 +179,11 @@ class LocalTransactionId:
 
 @dataclass(frozen=True, slots=True)
 class XATransactionId:
-    """A branch of a distributed transaction, an Xid; as text, and in ActiveMQ's log and JMX,
-    ``XID:[86,globalId=01020304,branchId=0902]`` with the bytes in hexadecimal."""
+    """A branch of a distributed transaction, an Xid.
+
+    As a string, and in ActiveMQ's log and JMX, it is ``XID:[86,globalId=01020304,branchId=0902]``, with the
+    bytes in hexadecimal.
+    """
 
     format_id: int
     global_transaction_id: bytes
@@ -178,14 +191,14 @@ class XATransactionId:
 
     @classmethod
     def parse(cls, text: str) -> XATransactionId:
-        """The branch that prints as ``text``; :class:`TransactionError` if none does."""
+        """The branch of this string; :class:`TransactionError` if it is not valid."""
         match = _XID.fullmatch(text.strip())
         try:
             format_id, *names = match.groups() if match else ("",)
             return cls(int(format_id), *map(bytes.fromhex, names))
         except ValueError:
             raise TransactionError(
-                f"{text!r} is no XID; it should be XID:[86,globalId=01020304,branchId=0902]"
+                f"{text!r} is not an XID; it must be XID:[86,globalId=01020304,branchId=0902]"
             ) from None
 
     def __str__(self) -> str:

@@ -135,10 +135,10 @@ HEADERS = tuple(field.name for field in fields(MessageFields))[:-3]
 class Message(MessageFields):
     """An immutable JMS message.
 
-    The type of ``body`` sets the kind of message: a ``str`` makes a text message, ``bytes`` a bytes message,
-    a mapping a map message, a list or tuple a stream message, and ``None`` a message without a body.
-    ``body_type`` sets it where that is not enough: a text message whose text is null, an object message
-    (``body`` is then Java's serialised bytes, which are never deserialised), a blob message (its body is at
+    The type of ``body`` sets the kind of message: ``str`` makes a TextMessage, ``bytes`` a BytesMessage, a
+    mapping a MapMessage, a list or tuple a StreamMessage, and ``None`` a Message without a body.
+    ``body_type`` sets it where that is not enough: a TextMessage whose text is null, an ObjectMessage
+    (``body`` is then Java's serialised bytes, which are never deserialised), a BlobMessage (its body is at
     ``remote_blob_url``).
 
     A message read from a store decodes ``body`` and ``properties`` when they are first asked for,

@@ -1,4 +1,4 @@
-"""Wildcards in destination names: ``*`` is one element between dots, a ``>`` at the end all that follow."""
+"""Wildcards in destination names: ``*`` matches one element between dots, a final ``>`` any that follow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANY_DESCENDANT = ">"
 
 
 class DestinationPattern:
-    """What a destination's name with wildcards matches: names of its own kind.
+    """A destination name with wildcards, which matches destinations of the same kind.
 
     As in ActiveMQ, ``A.>`` matches ``A`` too, and ``A.*`` does not match ``A.B.C``. A name without
     wildcards matches itself.
@@ -35,7 +35,7 @@ class DestinationPattern:
         return _matches(self._elements, destination.name.split("."))
 
     def covers(self, other: DestinationPattern) -> bool:
-        """Whether this matches whatever ``other`` matches."""
+        """Whether this matches every destination that ``other`` matches."""
         mine, others = self._elements, other._elements
         if other.destination.kind is not self.destination.kind:
             return False
@@ -50,11 +50,11 @@ class DestinationPattern:
 
 
 class DestinationMap(Generic[T]):
-    """A value for each destination, of the most specific pattern that matches it.
+    """Values by destination pattern; a destination has the value of the most specific pattern that matches.
 
-    As in ActiveMQ, that is the destination's own name, else the pattern that lies within all others;
-    of those that only overlap, as ``A.*`` and ``*.B``, the first in alphabetical order. A composite
-    stands for each of its members. Of two equal patterns the first holds.
+    As in ActiveMQ, that is its own name, or else the pattern covered by all other matching ones; of patterns
+    that only overlap, as ``A.*`` and ``*.B``, the alphabetically first. A composite is an entry for each of
+    its members. Of equal patterns the first counts.
     """
 
     def __init__(self, entries: Iterable[tuple[Destination, T]]) -> None:
@@ -64,7 +64,7 @@ class DestinationMap(Generic[T]):
                 self._entries.setdefault(member, (DestinationPattern(member), value))
 
     def find(self, destination: Destination) -> T | None:
-        """The value for a destination; None if no pattern matches it."""
+        """The value for a destination; None if no pattern matches."""
         exact = self._entries.get(destination)
         if exact is not None:
             return exact[1]
@@ -79,7 +79,7 @@ class DestinationMap(Generic[T]):
 
 
 def is_wildcard(destination: Destination) -> bool:
-    """Whether the name has an element that is a wildcard: ``A.*`` and ``A.>``, not ``A*``."""
+    """Whether an element of the name is a wildcard: in ``A.*`` and ``A.>``, not in ``A*``."""
     elements = destination.name.split(".")
     return ANY_CHILD in elements or elements[-1] == ANY_DESCENDANT
 

@@ -1,8 +1,8 @@
-"""Java's primitive types, for what properties, map bodies and stream bodies hold.
+"""Java's primitive types, as values of properties, map bodies and stream bodies.
 
-Plain Python values need no wrapping: an ``int`` is stored as a Java int if it fits into 32 bits and
-else as a long, a ``float`` as a double, bit by bit. The types here are for what Python has no type
-of its own for. They compare and hash as the type they extend.
+Plain Python values need no wrapping: an ``int`` is stored as a Java int if it fits into 32 bits and otherwise
+as a long, a ``float`` as a double, bit by bit. The classes here are the Java types without a Python type.
+They compare and hash like the type that they extend.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Self, TypeAlias
 from jdbcstore.errors import InvalidMessage
 
 MAX_NESTING = 100
-"""How deep maps and lists may nest inside each other."""
+"""How deep maps and lists may be nested."""
 
 _FLOAT = Struct(">f")
 _INT = Struct(">I")
@@ -54,13 +54,13 @@ class Short(_Integer):
 
 
 class Long(_Integer):
-    """A Java long, also where the number would fit into an int."""
+    """A Java long, even if the number fits into an int."""
 
     __slots__ = ()
 
 
 class Float(float):
-    """A Java float: the value is rounded to 32 bits. ``bits`` are the raw bits, also of a NaN."""
+    """A Java float: the value is rounded to 32 bits. ``bits`` are the raw bits, even of a NaN."""
 
     __slots__ = ("bits",)
 
@@ -88,7 +88,7 @@ class Float(float):
 
 
 class Char(str):
-    """A Java char: one UTF-16 code unit, so also half a surrogate pair."""
+    """A Java char: one UTF-16 code unit, possibly an unpaired surrogate."""
 
     __slots__ = ()
 
@@ -102,18 +102,18 @@ class Char(str):
 
 
 Value: TypeAlias = bool | int | float | str | bytes | dict[str, "Value"] | list["Value"] | None
-"""What a property or an element of a map or stream body is."""
+"""A value of a property or an element of a map or stream body."""
 
-_AS_THEY_ARE = frozenset({type(None), bool, float, str, bytes, Byte, Short, Long, Float, Char})
+_KEPT = frozenset({type(None), bool, float, str, bytes, Byte, Short, Long, Float, Char})
 
 
 def checked(value: object, *, nesting: int = MAX_NESTING) -> Value:
-    """The value, its maps and lists copied, as something that can be stored.
+    """The value as it is stored, with maps and lists copied.
 
-    :raises InvalidMessage: it is of no Java type, out of range, or nested too deep
+    :raises InvalidMessage: it does not have a Java type, is out of range, or is nested too deep
     """
     kind = type(value)
-    if kind in _AS_THEY_ARE:
+    if kind in _KEPT:
         return value  # type: ignore[return-value]
     if isinstance(value, int):
         return _checked_int(int(value))
@@ -140,13 +140,13 @@ def checked_map(mapping: Mapping[str, object], *, nesting: int = MAX_NESTING) ->
     result: dict[str, Value] = {}
     for name, value in mapping.items():
         if not isinstance(name, str) or not name:
-            raise InvalidMessage(f"{name!r} is not a name; names are texts of at least one character")
+            raise InvalidMessage(f"{name!r} is not a name; use a str of at least one character")
         result[name] = value if type(value) is str else checked(value, nesting=nesting - 1)
     return result
 
 
 def _checked_int(value: int) -> int:
-    """The number under the type it is read back as."""
+    """The number in the type in which it is read back."""
     if -(1 << 31) <= value < 1 << 31:
         return value
     if not -(1 << 63) <= value < 1 << 63:
@@ -155,7 +155,7 @@ def _checked_int(value: int) -> int:
 
 
 def identical(one: object, other: object) -> bool:
-    """Whether the values have the same Java types and bits, so that even a NaN is itself."""
+    """Whether the values have the same Java types and bits; a NaN is identical to itself."""
     if type(one) is not type(other):
         return False
     if isinstance(one, Float) and isinstance(other, Float):

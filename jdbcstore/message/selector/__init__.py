@@ -1,4 +1,4 @@
-"""JMS selectors: conditions on the headers and properties of a message, as SQL-92 writes them."""
+"""JMS selectors: conditions on the headers and properties of a message, in the syntax of SQL-92."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from jdbcstore.message.selector.conditions import Condition
 __all__ = ["MAX_LENGTH", "Selector"]
 
 MAX_LENGTH = 10_000
-"""Characters of the longest selector; longer ones would keep a broker busy with understanding them."""
+"""The most characters of a selector; parsing a longer one would keep a broker busy."""
 
 _CONVERTING = "convert_string_expressions:"
 _CACHED_LENGTH = 1_000
 
 
 class Selector:
-    """A condition that a message fulfils or not.
+    """A condition on messages.
 
-    The syntax is that of JMS 2.0, which is that of ``WHERE`` in SQL-92: ``colour = 'red' AND
-    (weight BETWEEN 2 AND 3.5 OR JMSPriority > 6)``. A blank text is fulfilled by every message. With
-    ActiveMQ's prefix ``convert_string_expressions:`` a property that is a text counts as a number or
-    boolean where it is compared with one.
+    The syntax is that of JMS 2.0, a subset of ``WHERE`` in SQL-92: ``colour = 'red' AND (weight BETWEEN 2
+    AND 3.5 OR JMSPriority > 6)``. A blank selector matches every message. With ActiveMQ's prefix
+    ``convert_string_expressions:`` a string property is converted where it is compared with a number or
+    boolean.
 
-    Immutable, equal to another with the same text, and for any number of threads.
+    Immutable, equal to another with the same text, and usable by any number of threads.
 
-    :raises InvalidSelector: not a selector; the reason is meant for whoever wrote it
+    :raises InvalidSelector: it is not valid; the error says where and why
     """
 
     __slots__ = ("_condition", "names", "text")
 
     text: str
     names: frozenset[str]
-    """The identifiers of headers and properties that it asks for."""
+    """The names of the headers and properties in it."""
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_LENGTH:
-            reason = f"it has {len(text)} characters, and {MAX_LENGTH} are the limit"
+            reason = f"it has {len(text)} characters, and the limit is {MAX_LENGTH}; shorten it"
             raise InvalidSelector(text, reason)
         compiled = _compile_once(text) if len(text) <= _CACHED_LENGTH else _compile(text)
         self.text = text
         self._condition, self.names = compiled
 
     def matches(self, message: Message) -> bool:
-        """Whether the message fulfils it. Neither false nor unknown does.
+        """Whether the condition is true for the message, rather than false or unknown.
 
-        Properties are decoded only if one is asked for.
+        Properties are decoded only if the selector has one.
 
         :raises CorruptMessage: the properties are damaged
         """
@@ -70,7 +70,7 @@ class _Compiled(NamedTuple):
 
 
 def _compile(text: str) -> _Compiled:
-    # The parser takes a while to load, and who imports this need not have a selector.
+    # Loading the parser takes time, and most programs have no selector.
     from jdbcstore.message.selector.compiler import Compiler
     from jdbcstore.message.selector.grammar import parse
 
@@ -82,7 +82,7 @@ def _compile(text: str) -> _Compiled:
     try:
         return _Compiled(compiler.condition(parse(text, begin)), frozenset(compiler.names))
     except InvalidSelector as error:
-        # Whoever wrote it may know nothing of the prefix, which a connector puts before it.
+        # A connector may have added the prefix, so positions are those of the client's text.
         position = None if error.position is None else error.position - begin
         raise InvalidSelector(text[begin:], error.reason, position=position) from error
 

@@ -1,4 +1,4 @@
-"""Makes of a selector's syntax tree one function that is asked for each message."""
+"""The compiler of selectors: from the syntax tree to one function that is called for each message."""
 
 from __future__ import annotations
 
@@ -12,40 +12,41 @@ from lark import Token, Tree
 from jdbcstore.errors import InvalidSelector
 from jdbcstore.message.selector.conditions import (
     Condition,
+    Getter,
     alike,
     all_of,
     any_of,
     arithmetic,
     as_number,
     comparison,
+    getter,
     is_null,
     is_true,
+    like,
     likeness,
     membership,
     minus,
     negation,
     plus,
 )
-from jdbcstore.message.selector.identifiers import Getter, getter
-from jdbcstore.message.selector.like import like
 from jdbcstore.message.selector.numbers import literal
 
 MAX_NESTING = 150
-"""Each level is a call inside a call of Python, which has an end."""
+"""Each level is a nested call in Python, whose depth is limited."""
 
 
 class Kind(StrEnum):
-    """What a part of a selector is; its value is how messages to users call it."""
+    """The kind of a part of a selector; the value is its name in error texts."""
 
     PROPERTY = "a property"
     NUMBER = "a number"
-    TEXT = "a text"
+    TEXT = "a string"
     BOOLEAN = "true or false"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a selector: of which kind, and the function that gives its value."""
+    """A part of a selector: its kind, and the function that returns its value."""
 
     kind: Kind
     value: Getter
@@ -54,18 +55,18 @@ class Part:
 
 
 class Compiler:
-    """Compiles one selector. ``converting``: a property's text may be a number or boolean."""
+    """The compilation of one selector. ``converting``: strings of properties may be numbers or booleans."""
 
     def __init__(self, text: str, *, converting: bool = False) -> None:
         self._text = text
         self._converting = converting
         self.names: set[str] = set()
-        """The identifiers seen so far."""
+        """The identifiers found so far."""
 
     def condition(self, tree: Tree[Token]) -> Condition:
-        """The whole selector; without recursion, however deep the tree is.
+        """Compile the whole selector, without recursion however deep the tree is.
 
-        :raises InvalidSelector: operands that do not fit their operator, or too much nesting
+        :raises InvalidSelector: operands of the wrong kind for their operator, or too much nesting
         """
         parts: dict[int, Part] = {}
         for subtree in tree.iter_subtrees():
@@ -79,14 +80,14 @@ class Compiler:
     def _error(self, reason: str, position: int) -> InvalidSelector:
         return InvalidSelector(self._text, reason, position=position)
 
-    def _made(self, kind: Kind, value: Callable[..., Any], *operands: Part) -> Part:
+    def _part(self, kind: Kind, value: Callable[..., Any], *operands: Part) -> Part:
         return Part(kind, value, operands[0].position, 1 + max(operand.depth for operand in operands))
 
     def _as_condition(self, part: Part) -> Condition:
         if part.kind is Kind.PROPERTY:
             return is_true(part.value)
         if part.kind is not Kind.BOOLEAN:
-            raise self._error(f"{part.kind} alone is no condition; compare it with something", part.position)
+            raise self._error(f"{part.kind} alone is not a condition; compare it", part.position)
         return cast(Condition, part.value)
 
     # literals and identifiers
@@ -119,19 +120,19 @@ class Compiler:
     # conditions
 
     def _disjunction(self, *operands: Part) -> Part:
-        return self._made(Kind.BOOLEAN, any_of([self._as_condition(part) for part in operands]), *operands)
+        return self._part(Kind.BOOLEAN, any_of([self._as_condition(part) for part in operands]), *operands)
 
     def _conjunction(self, *operands: Part) -> Part:
-        return self._made(Kind.BOOLEAN, all_of([self._as_condition(part) for part in operands]), *operands)
+        return self._part(Kind.BOOLEAN, all_of([self._as_condition(part) for part in operands]), *operands)
 
     def _negation(self, operand: Part) -> Part:
-        return self._made(Kind.BOOLEAN, negation(self._as_condition(operand)), operand)
+        return self._part(Kind.BOOLEAN, negation(self._as_condition(operand)), operand)
 
     def _comparison(self, one: Part, symbol: Token, other: Part) -> Part:
         if symbol not in ("=", "<>"):
             self._check_numbers(symbol, one, other)
         value = comparison(symbol, *self._pair(symbol, one, other))
-        return self._made(Kind.BOOLEAN, value, one, other)
+        return self._part(Kind.BOOLEAN, value, one, other)
 
     def _pair(self, symbol: str, one: Part, other: Part) -> tuple[Getter, Getter]:
         if not self._converting:
@@ -149,10 +150,10 @@ class Compiler:
         return self._disjunction(below, above)
 
     def _is_null(self, operand: Part) -> Part:
-        return self._made(Kind.BOOLEAN, is_null(operand.value, expected=True), operand)
+        return self._part(Kind.BOOLEAN, is_null(operand.value, expected=True), operand)
 
     def _is_not_null(self, operand: Part) -> Part:
-        return self._made(Kind.BOOLEAN, is_null(operand.value, expected=False), operand)
+        return self._part(Kind.BOOLEAN, is_null(operand.value, expected=False), operand)
 
     def _like(self, value: Part, pattern: Token, escape: Token | None = None) -> Part:
         return self._likeness(value, pattern, escape, expected=True)
@@ -162,12 +163,12 @@ class Compiler:
 
     def _likeness(self, value: Part, pattern: Token, escape: Token | None, *, expected: bool) -> Part:
         if value.kind not in (Kind.PROPERTY, Kind.TEXT):
-            raise self._error(f"LIKE is for texts, and this is {value.kind}", value.position)
+            raise self._error(f"LIKE is for strings, and this is {value.kind}", value.position)
         character = None if escape is None else _unquoted(escape)
         if escape is not None and len(character or "") != 1:
-            raise self._error("ESCAPE takes a text of one character", escape.start_pos or 0)
+            raise self._error("ESCAPE takes a string of one character", escape.start_pos or 0)
         is_like = like(_unquoted(pattern), character)
-        return self._made(Kind.BOOLEAN, likeness(value.value, is_like, expected=expected), value)
+        return self._part(Kind.BOOLEAN, likeness(value.value, is_like, expected=expected), value)
 
     def _in_(self, value: Part, *texts: Token) -> Part:
         return self._membership(value, *texts, expected=True)
@@ -179,22 +180,22 @@ class Compiler:
         if value.kind is not Kind.PROPERTY:
             raise self._error(f"IN is for properties, and this is {value.kind}", value.position)
         among = [_unquoted(text) for text in texts]
-        return self._made(Kind.BOOLEAN, membership(value.value, among, expected=expected), value)
+        return self._part(Kind.BOOLEAN, membership(value.value, among, expected=expected), value)
 
     # numbers
 
     def _arithmetic(self, one: Part, symbol: Token, other: Part) -> Part:
         self._check_numbers(symbol, one, other)
         value = arithmetic(symbol, self._operand(one), self._operand(other))
-        return self._made(Kind.NUMBER, value, one, other)
+        return self._part(Kind.NUMBER, value, one, other)
 
     def _minus(self, symbol: Token, operand: Part) -> Part:
         self._check_numbers(symbol, operand)
-        return self._made(Kind.NUMBER, minus(self._operand(operand)), operand)
+        return self._part(Kind.NUMBER, minus(self._operand(operand)), operand)
 
     def _plus(self, symbol: Token, operand: Part) -> Part:
         self._check_numbers(symbol, operand)
-        return self._made(Kind.NUMBER, plus(self._operand(operand)), operand)
+        return self._part(Kind.NUMBER, plus(self._operand(operand)), operand)
 
     def _operand(self, part: Part) -> Getter:
         return as_number(part.value) if self._converting else part.value

@@ -1,20 +1,57 @@
-"""The operators of selectors, as functions that are made once and asked for each message.
+"""The operators and operands of selectors, as functions that are built once and called for each message.
 
-A condition gives true, false, or None for unknown. A comparison with NULL is unknown; one of values that are
-not alike (a text and a number) is false, whatever the operator, as JMS 2.0 has it in 3.8.1.2.
+A condition returns true, false, or None for unknown. A comparison with NULL is unknown; one of values of
+different kinds (a string and a number) is false, whatever the operator (JMS 2.0, 3.8.1.2).
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 
 from jdbcstore.message.message import Message
-from jdbcstore.message.selector.identifiers import Getter
-from jdbcstore.message.selector.numbers import NUMBERS, OPERATIONS, Number, negative, promoted, said
+from jdbcstore.message.selector.numbers import NUMBERS, OPERATIONS, Number, negative, parsed, promoted
 from jdbcstore.message.values import Char, Value
 
+Getter = Callable[[Message], Value]
 Condition = Callable[[Message], bool | None]
+
+
+def getter(name: str) -> Getter:
+    """The header or property of this name; None if the message does not have it."""
+    return _HEADERS.get(name) or (lambda message: message.properties.get(name))
+
+
+def _string(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _user(message: Message) -> Value:
+    return message.properties.get("JMSXUserID") if message.user_id is None else message.user_id
+
+
+_HEADERS: dict[str, Getter] = {
+    "JMSDeliveryMode": lambda message: "PERSISTENT" if message.persistent else "NON_PERSISTENT",
+    "JMSPriority": lambda message: message.priority,
+    "JMSMessageID": lambda message: _string(message.message_id),
+    "JMSTimestamp": lambda message: message.timestamp_ms,
+    "JMSCorrelationID": lambda message: message.correlation_id,
+    "JMSType": lambda message: message.jms_type,
+    "JMSDestination": lambda message: _string(message.original_destination or message.destination),
+    "JMSReplyTo": lambda message: _string(message.reply_to),
+    "JMSExpiration": lambda message: message.expiration_ms,
+    "JMSRedelivered": lambda message: message.redelivery_counter > 0,
+    "JMSXDeliveryCount": lambda message: message.redelivery_counter + 1,
+    "JMSXGroupID": lambda message: message.group_id,
+    "JMSXGroupSeq": lambda message: message.group_sequence,
+    "JMSXGroupFirstForConsumer": lambda message: message.first_for_consumer,
+    "JMSXUserID": _user,
+    "JMSXProducerTXID": lambda message: _string(message.original_transaction_id or message.transaction_id),
+    "JMSActiveMQBrokerInTime": lambda message: message.broker_in_time_ms,
+    "JMSActiveMQBrokerOutTime": lambda message: message.broker_out_time_ms,
+}
+
 
 _TEXTS = frozenset({str, Char})
 _ORDERS: dict[str, Callable[[Number, Number], bool]] = {
@@ -62,7 +99,7 @@ def negation(condition: Condition) -> Condition:
 
 
 def is_true(value: Getter) -> Condition:
-    """A property alone as a condition."""
+    """A property used as a condition."""
 
     def holds(message: Message) -> bool | None:
         found = value(message)
@@ -130,8 +167,64 @@ def _of_text(value: Getter, is_so: Callable[[str], bool], *, expected: bool) -> 
     return holds
 
 
+_ANY, _ONE = "%", "_"
+
+
+def like(pattern: str, escape: str | None) -> Callable[[str], bool]:
+    """The test for LIKE: ``%`` is any number of characters, ``_`` is one.
+
+    Its time grows with the product of the lengths. As in ActiveMQ, the escape character is an ordinary
+    character before anything but ``%``, ``_`` and itself.
+    """
+    pieces = list(_pieces(pattern, escape))
+    if len(pieces) == 1:
+        whole = re.compile(pieces[0], re.DOTALL)
+        return lambda text: whole.fullmatch(text) is not None
+    # Each piece is matched once, as far left as possible: a single expression of all pieces could try every
+    # way to split the string.
+    first, *middle, last = (re.compile(piece, re.DOTALL) for piece in pieces)
+    last = re.compile(f"(?:{last.pattern})\\Z", re.DOTALL)
+    shortest_end = _width(pieces[-1])
+    between = [piece for piece in middle if piece.pattern]
+
+    def matches(text: str) -> bool:
+        found = first.match(text)
+        for piece in between:
+            if found is None:
+                return False
+            found = piece.search(text, found.end())
+        if found is None:
+            return False
+        start = len(text) - shortest_end
+        return start >= found.end() and last.match(text, start) is not None
+
+    return matches
+
+
+def _pieces(pattern: str, escape: str | None) -> Iterator[str]:
+    """A regular expression of fixed width for each piece between two ``%``."""
+    piece: list[str] = []
+    characters = iter(range(len(pattern)))
+    for at in characters:
+        character, following = pattern[at], pattern[at + 1 : at + 2]
+        if character == escape and following and following in (_ANY, _ONE, escape):
+            next(characters)
+            piece.append(re.escape(following))
+        elif character == _ANY:
+            yield "".join(piece)
+            piece = []
+        else:
+            piece.append("." if character == _ONE else re.escape(character))
+    yield "".join(piece)
+
+
+def _width(piece: str) -> int:
+    """The number of characters that the piece matches: each is written as one, or as two with a backslash."""
+    return len(re.sub(r"\\(.)", r"\1", piece, flags=re.DOTALL))
+
+
 def arithmetic(symbol: str, one: Getter, other: Getter) -> Getter:
-    """The result; NULL where an operand is NULL or no number, or a whole number is divided by 0."""
+    """The result; NULL if an operand is NULL or not a number, or an integer is divided by 0."""
     operation = OPERATIONS[symbol]
 
     def value(message: Message) -> Value:
@@ -160,20 +253,20 @@ def plus(operand: Getter) -> Getter:
 
 
 def as_number(value: Getter) -> Getter:
-    """The number that a text is; what is no text stays what it is."""
+    """A string converted to a number where it is one; other values are returned as they are."""
 
     def number(message: Message) -> Value:
         found = value(message)
         if not isinstance(found, str):
             return found
-        read = said(found)
+        read = parsed(found)
         return found if read is None else read
 
     return number
 
 
 def alike(one: Getter, other: Getter) -> tuple[Getter, Getter]:
-    """The two, of which a text becomes what the other is, a number or boolean."""
+    """Both, a string converted to a number or boolean if the other is one."""
     return _like_the(other, one), _like_the(one, other)
 
 

@@ -1,4 +1,4 @@
-"""The grammar of selectors, and what is said of a text that is not one."""
+"""The grammar of selectors, and the explanation of syntax errors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from jdbcstore.errors import InvalidSelector
 
 RESERVED = frozenset(("NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"))
 _UNSUPPORTED = {
-    "XPATH": "XPATH asks for the XML of a body, which is not supported; select by properties",
-    "XQUERY": "XQUERY asks for the XML of a body, which is not supported; select by properties",
-    "COMMENT": "comments, as ActiveMQ's selectors have them, are not supported; remove it",
+    "XPATH": "XPATH evaluates the XML of a body, which is not supported; select by properties",
+    "XQUERY": "XQUERY evaluates the XML of a body, which is not supported; select by properties",
+    "COMMENT": "comments are not supported, unlike in ActiveMQ; remove it",
 }
 
 # Comparisons do not chain, and NOT takes a whole comparison, as in SQL.
@@ -63,12 +63,12 @@ NAME: /[^\W\d$][\w$]*|\$[\w$]*/
 
 
 def parse(text: str, begin: int) -> Tree[Token]:
-    """The syntax tree of the selector that is in the text from ``begin`` on; positions are the text's.
+    """The syntax tree of the selector in ``text`` from ``begin`` on; positions are those of ``text``.
 
-    :raises InvalidSelector: it is none
+    :raises InvalidSelector: it is not valid
     """
     try:
-        # Blanks keep the place of what the selector is not.
+        # Blanks in place of the prefix keep the positions.
         return _parser().parse(" " * begin + text[begin:])
     except _CommentFound as error:
         reason, position = _UNSUPPORTED["COMMENT"], error.args[0]
@@ -87,7 +87,7 @@ def _parser() -> Lark:
 
 
 class _CommentFound(Exception):
-    """A comment begins at this place."""
+    """A comment begins at this position."""
 
 
 def _refuse(token: Token) -> Token:
@@ -95,7 +95,7 @@ def _refuse(token: Token) -> Token:
 
 
 def _keyword(token: Token) -> Token:
-    """A word of the language, however it is written, or else an identifier."""
+    """A keyword in upper or lower case, or else an identifier."""
     word = token.upper()
     if word in ("TRUE", "FALSE"):
         return token.update(type=word)
@@ -119,35 +119,35 @@ def _explain(error: UnexpectedToken, text: str) -> tuple[str, int]:
 def _explain_character(text: str, position: int) -> str:
     character = text[position]
     if character == "'":
-        return "the text that begins here has no end; a quote inside a text is doubled: 'it''s'"
+        return "the string that begins here is not closed; double a quote inside a string: 'it''s'"
     if character == '"':
-        return "texts are put into single quotes: 'red'"
+        return "strings need single quotes: 'red'"
     if character == "!":
-        return "unequal is written <>, and not is written NOT"
+        return "write <> for unequal, and NOT for not"
     if character == ";":
-        return "a selector is one condition, without a ; at its end"
-    return f"{character!r} means nothing in a selector"
+        return "a selector is a single condition; remove the ;"
+    return f"{character!r} is not allowed in a selector; remove it"
 
 
 def _explain_token(found: Token, before: str, accepted: set[str]) -> str:
     if found.type == "LPAR" and before and (before[-1].isalnum() or before[-1] in "_$"):
-        return "selectors have no functions, and those of ActiveMQ, such as REGEX, are not supported"
+        return "functions are not supported, not even those of ActiveMQ, such as REGEX"
     if found.startswith("=") and before.endswith("="):
         return "equal is written with a single ="
     word = found.upper()
     if word == "NULL":
-        return "NULL stands only in IS NULL and IS NOT NULL"
+        return "NULL is allowed only in IS NULL and IS NOT NULL"
     if word in RESERVED and "NAME" in accepted:
-        return f"{word} is a reserved word, so it cannot be the name of a property here"
+        return f"{word} is a reserved word and cannot be the name of a property"
     shown = found if len(found) <= 40 else f"{found[:40]}..."
-    return f"{shown} stands where {_wanted(accepted)} should"
+    return f"{shown} is found where {_wanted(accepted)} should be"
 
 
 def _wanted(accepted: set[str]) -> str:
     if "NAME" in accepted:
-        return "a property, a number or a text in single quotes"
+        return "a property, a number or a string in single quotes"
     if accepted == {"TEXT"}:
-        return "a text in single quotes"
+        return "a string in single quotes"
     if accepted == {"LPAR"}:
         return "a list in parentheses"
     if "COMMA" in accepted:

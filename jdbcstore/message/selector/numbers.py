@@ -1,4 +1,4 @@
-"""Numbers as Java has them: 64 bits that wrap around, or a double; and the text of both."""
+"""Java's numbers: integers of 64 bits that wrap around, floating point, and the literals of both."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ APPROXIMATE = frozenset({float, Float})
 NUMBERS = EXACT | APPROXIMATE
 
 _LIMIT = 1 << 63
-_WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_BROKEN = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 
 
 def literal(text: str) -> Number:
-    """The number that a selector, as Java, writes so; 2**63 too, for the sake of a minus before it.
+    """The number of a literal, as in Java; 2**63 is accepted, since a minus may precede it.
 
-    :raises ValueError: there is no such number; the message says why
+    :raises ValueError: it is not a Java number; the message says why
     """
     digits = text.rstrip("lL")
     if digits[:2] in ("0x", "0X"):
-        return _whole(digits, 16)
+        return _integer(digits, 16)
     if digits.isdigit():
         octal = len(digits) > 1 and digits[0] == "0"
         if octal and not set(digits) <= set("01234567"):
             raise ValueError("a number that begins with 0 is octal, and this one is not")
-        return _whole(digits, 8 if octal else 10)
+        return _integer(digits, 8 if octal else 10)
     value = float(text.rstrip("fFdD"))
     single = text[-1] in "fF"
     if isinf(value) or (single and abs(value) > 3.4028235677973366e38):
@@ -41,26 +41,26 @@ def literal(text: str) -> Number:
     return Float(value) if single else value
 
 
-def _whole(digits: str, base: int) -> int:
-    # Python refuses to read thousands of digits by an error of its own.
+def _integer(digits: str, base: int) -> int:
+    # Python raises an error of its own for thousands of digits.
     value = int(digits, base) if len(digits) < 100 else _LIMIT + 1
     if value > _LIMIT:
         raise ValueError("the number is beyond a Java long (64 bits)")
     return value
 
 
-def said(text: str) -> Number | None:
-    """The number that a property's text is, None if it is none."""
+def parsed(text: str) -> Number | None:
+    """The number in a property's string; None if it is not a number."""
     if len(text) > 400:
         return None
-    if _WHOLE.fullmatch(text):
+    if _INTEGER.fullmatch(text):
         value = int(text)
         return value if -_LIMIT <= value < _LIMIT else float(text)
-    return float(text) if _BROKEN.fullmatch(text) else None
+    return float(text) if _DECIMAL.fullmatch(text) else None
 
 
 def promoted(one: Number, other: Number) -> tuple[Number, Number]:
-    """Both as Java makes them alike before it compares them."""
+    """Both after Java's binary numeric promotion, which precedes a comparison."""
     if type(one) in EXACT and type(other) in EXACT:
         return one, other
     if type(one) is float or type(other) is float:
@@ -69,7 +69,7 @@ def promoted(one: Number, other: Number) -> tuple[Number, Number]:
 
 
 def wrapped(value: int) -> int:
-    """The number that is left of it in 64 bits."""
+    """The number truncated to 64 bits."""
     return value if -_LIMIT <= value < _LIMIT else (value + _LIMIT) % (2 * _LIMIT) - _LIMIT
 
 
@@ -100,12 +100,12 @@ def _divide(one: Number, other: Number) -> Number | None:
     return inf * copysign(1.0, dividend) * copysign(1.0, divisor)
 
 
-def _rest(one: Number, other: Number) -> Number | None:
+def _remainder(one: Number, other: Number) -> Number | None:
     if type(one) in EXACT and type(other) in EXACT:
         if other == 0:
             return None
-        rest = abs(int(one)) % abs(int(other))
-        return -rest if one < 0 else rest
+        remainder = abs(int(one)) % abs(int(other))
+        return -remainder if one < 0 else remainder
     dividend, divisor = float(one), float(other)
     return nan if divisor == 0 or isinf(dividend) else fmod(dividend, divisor)
 
@@ -115,6 +115,6 @@ OPERATIONS: dict[str, Callable[[Number, Number], Number | None]] = {
     "-": _plainly(operator.sub),
     "*": _plainly(operator.mul),
     "/": _divide,
-    "%": _rest,
+    "%": _remainder,
 }
-"""None is what Java answers with an exception: a whole number divided by 0."""
+"""The result is None where Java throws an exception: an integer divided by 0."""

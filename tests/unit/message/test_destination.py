@@ -133,7 +133,7 @@ def test_the_constructor_takes_names_as_they_are(name: str) -> None:
 
 @pytest.mark.parametrize("name", [None, 5, b"A"])
 def test_names_are_texts(name: object) -> None:
-    with pytest.raises(InvalidDestination, match="named by a text"):
+    with pytest.raises(InvalidDestination, match="must be a str"):
         Destination.queue(name)  # type: ignore[arg-type]
-    with pytest.raises(InvalidDestination, match="named by a text"):
+    with pytest.raises(InvalidDestination, match="must be a str"):
         Destination(DestinationKind.QUEUE, name)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from jdbcstore import Message
 from jdbcstore.errors import CorruptMessage, InvalidSelector
 from jdbcstore.message import openwire
 from jdbcstore.message.selector import MAX_LENGTH, Selector
-from jdbcstore.message.selector.like import like
+from jdbcstore.message.selector.conditions import like
 from tests.support.selector.table import CASES, MESSAGE, E, T
 
 
@@ -36,31 +36,31 @@ def test_a_blank_one_selects_everything(blank: str) -> None:
     ("text", "position", "reason"),
     [
         ("count == 7", 7, "equal is written with a single ="),
-        ("count != 7", 6, "unequal is written <>"),
+        ("count != 7", 6, "write <> for unequal"),
         ('colour = "red"', 9, "single quotes"),
-        ("colour = 'red", 9, "has no end"),
+        ("colour = 'red", 9, "is not closed"),
         ("and = 7", 0, "AND is a reserved word"),
-        ("count = NULL", 8, "NULL stands only in IS NULL"),
-        ("count =", 7, "it ends where a property, a number or a text"),
+        ("count = NULL", 8, "NULL is allowed only in IS NULL"),
+        ("count =", 7, "it ends where a property, a number or a string"),
         ("(count = 7", 10, "a closing parenthesis"),
         ("count = 7)", 9, "an operator or the end"),
-        ("upper(colour) = 'RED'", 5, "no functions"),
+        ("upper(colour) = 'RED'", 5, "functions are not supported"),
         ("REGEX('r.*', colour)", 5, "REGEX"),
         ("count = 7 -- note\n", 10, "comments"),
         ("count = 7 AND -- note\n count = 7", 14, "comments"),
         ("/* note */ count = 7", 0, "comments"),
         ("count = 7 /* note */", 10, "comments"),
-        ("count IN (7)", 10, "a text in single quotes"),
+        ("count IN (7)", 10, "a string in single quotes"),
         ("count IN 'a'", 9, "a list in parentheses"),
-        ("colour > 'a'", 9, "> is for numbers, and this is a text"),
-        ("colour = 'a' AND count + 1", 17, "a number alone is no condition"),
+        ("colour > 'a'", 9, "> is for numbers, and this is a string"),
+        ("colour = 'a' AND count + 1", 17, "a number alone is not a condition"),
         ("9223372036854775808 = count", 0, "beyond a Java long"),
         ("count = 08", 8, "begins with 0 is octal"),
         ("colour LIKE 'a' ESCAPE 'ab'", 23, "one character"),
-        ("count = 7; x", 9, "without a ;"),
+        ("count = 7; x", 9, "remove the ;"),
         ("XPATH 'a'", 0, "not supported"),
         ("convert_string_expressions:count = ", 8, "it ends"),
-        ("convert_string_expressions:count = @", 8, "'@' means nothing"),
+        ("convert_string_expressions:count = @", 8, "'@' is not allowed"),
     ],
 )
 def test_an_error_says_where_and_why(text: str, position: int, reason: str) -> None:
@@ -139,7 +139,7 @@ def test_the_deepest_needs_a_fraction_of_the_stack() -> None:
 
 def test_the_longest_is_taken() -> None:
     assert Selector("open".ljust(MAX_LENGTH)).matches(MESSAGE)
-    with pytest.raises(InvalidSelector, match="10000 are the limit"):
+    with pytest.raises(InvalidSelector, match="the limit is 10000"):
         Selector("open".ljust(MAX_LENGTH + 1))
 
 
