@@ -33,37 +33,8 @@ _THREADS = 2
 _WRONG_LOGIN = "the user name or the password is wrong"
 
 
-class Principal(Protocol):
-    """The authenticated user of a connection."""
-
-    @property
-    def name(self) -> str: ...
-
-    def may_read(self, destination: Destination) -> bool:
-        """Whether it may consume from a destination: all that its wildcards match, and every member of it."""
-
-    def may_write(self, destination: Destination) -> bool:
-        """Whether it may send to a destination."""
-
-    def may_create(self, destination: Destination) -> bool:
-        """Whether it may do either if the destination does not exist yet."""
-
-
-class Security(Protocol):
-    """Authenticates clients."""
-
-    async def login(self, name: str | None, password: str | None) -> Principal:
-        """The principal of a client.
-
-        :raises NotAuthorized: the login is wrong
-        """
-
-    def close(self) -> None:
-        """End its threads; no login may be in progress."""
-
-
-class User:
-    """A principal with patterns of what it may read, write and create; None is everything."""
+class Principal:
+    """The authenticated user of a connection, with patterns of its rights; None is everything."""
 
     __slots__ = ("_create", "_read", "_write", "name")
 
@@ -78,23 +49,37 @@ class User:
         self._read, self._write, self._create = map(_patterns, (read, write, create))
 
     def may_read(self, destination: Destination) -> bool:
+        """Whether it may consume from a destination: all that its wildcards match, and every member of it."""
         return _is_covered(destination, self._read)
 
     def may_write(self, destination: Destination) -> bool:
+        """Whether it may send to a destination."""
         return _is_covered(destination, self._write)
 
     def may_create(self, destination: Destination) -> bool:
+        """Whether it may do either if the destination does not exist yet."""
         return _is_covered(destination, self._create)
 
 
-class AllowAll:
+class Security(Protocol):
+    """Authenticates clients."""
+
+    async def login(self, name: str | None, password: str | None) -> Principal:
+        """The principal of a client.
+
+        :raises NotAuthorized: the login is wrong
+        """
+
+    def close(self) -> None:
+        """End its threads, if it has any; no login may be in progress."""
+        return
+
+
+class AllowAll(Security):
     """No security: everyone may do everything."""
 
     async def login(self, name: str | None, password: str | None) -> Principal:  # noqa: ARG002
-        return User(name or "")
-
-    def close(self) -> None:
-        """It has no threads."""
+        return Principal(name or "")
 
 
 class _Reloaded(Generic[_Value]):
@@ -159,7 +144,7 @@ class _Remembered:
         return hmac.digest(self._key, _bytes(password), "sha256")
 
 
-class UsersFile:
+class UsersFile(Security):
     """The users of a TOML file, which is read again when it has changed: a new password counts at once.
 
     Passwords are verified in threads, because argon2 is slow by design. A successful login is remembered
@@ -200,15 +185,15 @@ class UsersFile:
         self._reader.shutdown(wait=False, cancel_futures=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _recall(self, name: str, password: str) -> User | None:
+    def _recall(self, name: str, password: str) -> Principal | None:
         """The user, if this login is remembered."""
         with self._reading:
             entry = self._users.reload().get(name)
             if entry is not None and self._remembered.has(name, password, entry):
-                return _user(name, entry)
+                return _principal(name, entry)
         return None
 
-    def _login(self, name: str, password: str) -> User:
+    def _login(self, name: str, password: str) -> Principal:
         user = self._recall(name, password)
         if user is not None:
             return user
@@ -218,7 +203,7 @@ class UsersFile:
             raise NotAuthorized(_WRONG_LOGIN)
         with self._reading:
             self._remembered.add(name, password, entry)
-        return _user(name, entry)
+        return _principal(name, entry)
 
     def _verify(self, name: str, password: str, entry: UserEntry | None) -> None:
         from argon2.exceptions import InvalidHashError, VerificationError
@@ -233,12 +218,12 @@ class UsersFile:
             raise NotAuthorized(_WRONG_LOGIN) from None
 
 
-def _user(name: str, entry: UserEntry) -> User:
+def _principal(name: str, entry: UserEntry) -> Principal:
     """In a users file, temporary destinations are open to everyone who knows their names."""
-    return User(name, (*entry.read, *TEMPORARY), (*entry.write, *TEMPORARY))
+    return Principal(name, (*entry.read, *TEMPORARY), (*entry.write, *TEMPORARY))
 
 
-class PluginSecurity:
+class PluginSecurity(Security):
     """The security plug-ins of an ``activemq.xml``, whose files are read again when they have changed.
 
     :raises ConfigurationError: a file cannot be read, or has an unsupported plug-in
@@ -260,7 +245,7 @@ class PluginSecurity:
     def close(self) -> None:
         self._reader.shutdown(wait=False, cancel_futures=True)
 
-    def _login(self, name: str | None, password: str | None) -> User:
+    def _login(self, name: str | None, password: str | None) -> Principal:
         plugins = self._users.reload()
         user = plugins.anonymous
         if name is not None or password is not None or user is None:
@@ -268,7 +253,7 @@ class PluginSecurity:
             known = _bytes("" if user is None else user.password)
             if not hmac.compare_digest(known, _bytes(password or "")) or user is None:
                 raise NotAuthorized(_WRONG_LOGIN)
-        return User(user.name, user.read, user.write, user.create)
+        return Principal(user.name, user.read, user.write, user.create)
 
 
 def make_security(users_file: str | None) -> Security:

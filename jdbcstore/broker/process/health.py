@@ -29,7 +29,7 @@ class HealthServer:
         :raises OSError: the address cannot be listened at
         """
         application = web.Application()
-        application.router.add_get("/live", self._live)
+        application.router.add_get("/live", _live)
         application.router.add_get("/ready", self._ready)
         runner = web.AppRunner(application, access_log=None, handle_signals=False)
         await runner.setup()
@@ -47,11 +47,12 @@ class HealthServer:
             await self._runner.cleanup()
             self._runner = None
 
-    async def _live(self, _request: web.Request) -> web.Response:
-        return web.Response(text="live\n")
-
     async def _ready(self, _request: web.Request) -> web.Response:
         obstacle = self._obstacle()
         if obstacle is None:
             return web.Response(text="ready\n")
         return web.Response(status=503, text=f"{obstacle}\n")
+
+
+async def _live(_request: web.Request) -> web.Response:
+    return web.Response(text="live\n")

@@ -9,7 +9,6 @@ from asyncio import Event, Task
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from jdbcstore.abc import Store
@@ -153,12 +152,7 @@ class BrokerHost:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exc: object) -> None:
         await self.stop()
 
     def _warn(self) -> None:
@@ -199,11 +193,7 @@ class BrokerHost:
         if store is None:
             return None
         master = self._master = MasterBroker(
-            store,
-            self._configuration,
-            self._security,
-            clock=self._clock,
-            on_serving=self._changed.set,
+            store, self._configuration, self._security, clock=self._clock, on_serving=self._changed.set
         )
         try:
             if self._stopping:

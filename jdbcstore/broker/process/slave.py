@@ -12,7 +12,7 @@ from typing import cast
 import jdbcstore
 from jdbcstore.abc import Progress, Store
 from jdbcstore.broker.api import Broker
-from jdbcstore.broker.security import Principal
+from jdbcstore.broker.security import Principal, Security
 from jdbcstore.broker.stomp.connector import Connector
 from jdbcstore.broker.stomp.service import Service
 from jdbcstore.config import Configuration
@@ -128,14 +128,11 @@ def _close(store: Store | None) -> None:
         store.close()
 
 
-class _RefuseAll:
+class _RefuseAll(Security):
     """The security of a slave: it refuses every login."""
 
     async def login(self, name: str | None, password: str | None) -> Principal:  # noqa: ARG002
         raise NotAuthorized("this broker is not the master; connect to another, or try again later")
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 class _NoBroker:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import ssl
 from asyncio import BaseTransport, Transport
-from typing import Protocol, cast
+from typing import cast
 
 from jdbcstore.broker.stomp.connection import Connection, name_of
 from jdbcstore.broker.stomp.service import Service
@@ -18,19 +18,6 @@ log = logging.getLogger(__name__)
 _BACKLOG = 1024
 _STOP_TIMEOUT = 10.0
 _EARLY_DATA = 64 * 1024
-
-
-class Accepted(Protocol):
-    """A connection that has been accepted; in TLS its handshake comes first."""
-
-    @property
-    def peer(self) -> str: ...
-
-    def refuse(self, reason: str) -> None: ...
-
-    def end(self) -> None: ...
-
-    def abort(self) -> None: ...
 
 
 class Connector:
@@ -45,8 +32,8 @@ class Connector:
         self._config = config
         self._address = config.address
         self._server: asyncio.Server | None = None
-        self._connections: set[Accepted] = set()
-        self._not_logged_in: dict[Accepted, None] = {}
+        self._connections: set[Connection | _Handshake] = set()
+        self._not_logged_in: dict[Connection | _Handshake, None] = {}
         """Connections that have not logged in, the oldest first."""
         self._all_closed = asyncio.Event()
 
@@ -107,7 +94,7 @@ class Connector:
     def make_connection(self) -> Connection:
         return Connection(self._service, self._config, self)
 
-    def opened(self, connection: Accepted) -> None:
+    def opened(self, connection: Connection | _Handshake) -> None:
         if connection in self._connections:
             return  # counted since its TLS handshake
         limit = self._config.maximum_connections
@@ -137,7 +124,7 @@ class Connector:
     def logged_in(self, connection: Connection) -> None:
         self._not_logged_in.pop(connection, None)
 
-    def closed(self, connection: Accepted) -> None:
+    def closed(self, connection: Connection | _Handshake) -> None:
         self._not_logged_in.pop(connection, None)
         self._connections.discard(connection)
         if not self._connections:

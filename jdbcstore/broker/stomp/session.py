@@ -22,7 +22,7 @@ from jdbcstore.broker.security import Principal
 from jdbcstore.broker.stomp.frames import Frame, FrameReader, Version, encode, escape, required
 from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames, to_message
 from jdbcstore.broker.stomp.service import SMALL, Service
-from jdbcstore.broker.stomp.subscriptions import StompConsumer, Subscriptions, ack_mode, subscription_request
+from jdbcstore.broker.stomp.subscriptions import AckMode, StompConsumer, Subscriptions, subscription_request
 from jdbcstore.broker.stomp.transactions import Transactions
 from jdbcstore.config.broker import ConnectorConfig
 from jdbcstore.errors import NotAuthorized, ProtocolError, ReplySuppressed, StoreError
@@ -471,8 +471,9 @@ class Session:
         self._check_may_create(self._principal, request.destination)
         if any(_OF_VIRTUAL.matches(member) for member in request.destination.members):
             self.service.warn_once(_NO_VIRTUAL_TOPICS)
+        mode = AckMode(headers.get("ack", AckMode.AUTO))
         consumer = StompConsumer(
-            *(self.link, request, ack_mode(headers), subscription_id, self._frames, self.version, prefix),
+            *(self.link, request, mode, subscription_id, self._frames, self.version, prefix),
             on_written=self._written.append,
             on_end=self._subscription_ended,
         )
@@ -651,10 +652,7 @@ def _find_command(text: str) -> Callable[[Session, Frame, str | None], None]:
 
 
 def _choose_version(headers: Mapping[str, str]) -> Version:
-    """The highest version that client and broker support.
-
-    :raises ProtocolError: there is none
-    """
+    """The highest version that client and broker support."""
     accepted = headers.get("accept-version", "1.0").split(",")
     known = [version for version in Version if version.value in (text.strip() for text in accepted)]
     if not known:
@@ -665,10 +663,7 @@ def _choose_version(headers: Mapping[str, str]) -> Version:
 
 
 def _check_host(headers: Mapping[str, str], virtual_hosts: str | None) -> None:
-    """Refuse a client that asks for a host that this connector does not serve.
-
-    :raises ProtocolError: it does
-    """
+    """Refuse a client that asks for a host that this connector does not serve."""
     if virtual_hosts is None:
         return
     host = headers.get("host", "")

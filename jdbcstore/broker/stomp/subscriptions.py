@@ -33,13 +33,10 @@ class AckMode(StrEnum):
     CLIENT = "client"
     INDIVIDUAL = "client-individual"
 
-
-def ack_mode(headers: Mapping[str, str]) -> AckMode:
-    """As in ActiveMQ, an unknown mode is ``auto``."""
-    try:
-        return AckMode(headers.get("ack", AckMode.AUTO))
-    except ValueError:
-        return AckMode.AUTO
+    @classmethod
+    def _missing_(cls, value: object) -> AckMode:  # noqa: ARG003
+        """As in ActiveMQ, an unknown mode is ``auto``."""
+        return cls.AUTO
 
 
 def subscription_request(
@@ -63,7 +60,7 @@ def subscription_request(
         raise ProtocolError("a durable subscription belongs to a client id; set client-id in CONNECT")
     browser = headers.get("browser") == "true"
     if browser and version is Version.V1_0:
-        raise ProtocolError("browsers need STOMP 1.1 or 1.2; accept one of these in CONNECT")
+        raise ProtocolError("Browsers need STOMP 1.1 or 1.2; accept one of these in CONNECT")
     if browser and destination.is_topic:
         raise ProtocolError(f"only queues can be browsed, and {destination} is a topic")
     selector = headers.get("selector")

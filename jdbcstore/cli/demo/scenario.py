@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from jdbcstore import JdbcStore
 from jdbcstore.cli.demo.ledger import Counts, Ledger, Outcome
@@ -113,8 +113,7 @@ class Plan:
         return [each + (number < more) for number in range(self.producers)]
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(NamedTuple):
     """Callbacks that report progress."""
 
     counts: Callable[[Counts], None]

@@ -16,6 +16,7 @@ import stomp
 
 from jdbcstore import Store
 from jdbcstore.broker.notices import BoundedLog
+from jdbcstore.broker.security import Principal, Security
 from jdbcstore.broker.stomp.connection import Connection
 from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.errors import NotAuthorized, ReplySuppressed, StoreError
@@ -30,22 +31,13 @@ pytestmark = pytest.mark.backends("memory")
 QUEUE = "/queue/Q"
 
 
-class OnlyQ:
+class OnlyQ(Security):
     """Lets in who knows the password, and to Q alone."""
 
-    name = "someone"
-
-    async def login(self, name: str | None, password: str | None) -> OnlyQ:
+    async def login(self, name: str | None, password: str | None) -> Principal:
         if (name, password) != ("someone", "secret"):
             raise NotAuthorized("the user name or the password is wrong")
-        return self
-
-    def may_read(self, destination: Destination) -> bool:
-        return destination.name == "Q"
-
-    may_write = may_create = may_read
-
-    def close(self) -> None: ...
+        return Principal("someone", *[[Destination.queue("Q")]] * 3)
 
 
 def test_who_may_not_log_in_is_sent_away(store: Store) -> None:
@@ -85,14 +77,14 @@ def test_the_login_of_a_connection_that_is_gone_is_given_up(store: Store) -> Non
     begun, given_up = threading.Event(), threading.Event()
 
     class Slow(OnlyQ):
-        async def login(self, name: str | None, password: str | None) -> OnlyQ:  # noqa: ARG002
+        async def login(self, name: str | None, password: str | None) -> Principal:  # noqa: ARG002
             begun.set()
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
                 given_up.set()
                 raise
-            return self
+            return Principal("")
 
     with Served(store, security=Slow()) as served:
         with Client(served.port, None) as client:
