@@ -1,11 +1,11 @@
-"""Opening what a configuration describes: one store or several, each in a database or in memory."""
+"""The opening of the stores that a configuration describes: their journals, lockers and routes."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +17,12 @@ from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig
 from jdbcstore.config.routed import DATABASE, JOURNAL, RoutedStoreConfig, folder_name
 from jdbcstore.database.engine import Database
-from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending
-from jdbcstore.lockers.io_exceptions import GuardedStore
+from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending, LockLost
+from jdbcstore.lockers import Fence
+from jdbcstore.lockers.io_exceptions import GuardedStore, Tenure
 from jdbcstore.stores.filtered import FilteredStore, Route, StorePerDestination
-from jdbcstore.stores.guarded import GuardedFilteredStore, JournaledJdbcStore, Tenancies
 from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.stores.memory import MemoryStore
 from jdbcstore.util.clock import Clock
 
@@ -31,7 +32,7 @@ MEMORY = "memory:"
 
 
 class Opening:
-    """How the stores of one configuration are opened: each read-only or not, and waiting as long."""
+    """Opens the stores of one configuration, with the same options for each."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class Opening:
         self._progress = progress
 
     def open(self) -> Store:
-        """The store, whose configuration's notes are logged.
+        """Open the store, and log the notes of its configuration.
 
         :raises StoreError: as :func:`jdbcstore.open` says
         """
@@ -60,7 +61,7 @@ class Opening:
         return self._open_several() if self._configuration.stores else self._open_one(self._configuration)
 
     def open_database(self) -> JdbcStore:
-        """The store on the database alone, without its journal, which nobody may write to meanwhile.
+        """Open the database without its journal, which must not be in use meanwhile.
 
         :raises ConfigurationError: there are several stores, or no database
         :raises StoreError: as :func:`jdbcstore.open` says
@@ -86,7 +87,7 @@ class Opening:
             database = self._open_database(configuration)
             if not self._lacks(database, journal):
                 return database
-        log.info("what is in the journal in %s is taken into the database", journal.directory)
+        log.info("the journal in %s is applied to the database", journal.directory)
         self._open_journaled(configuration, journal).close()
         return self._open_database(configuration)
 
@@ -100,9 +101,9 @@ class Opening:
 
     @staticmethod
     def _lacks(database: JdbcStore, journal: JournalConfig) -> bool:
-        """Whether a journal that is to be used no more has what the database has not; then that is closed.
+        """Whether a journal that is no longer used has records that the database lacks; then that is closed.
 
-        :raises ConfigurationError: it is another database's
+        :raises ConfigurationError: the journal belongs to another database
         """
         from jdbcstore.stores.journaled.recovery import has_more
 
@@ -111,15 +112,13 @@ class Opening:
             lacks = has_more(journal, database)
         except CorruptJournal as error:
             lacks = False
-            log.warning("the journal in %s is not looked at: %s", journal.directory, error)
+            log.warning("the journal in %s is ignored: %s", journal.directory, error)
         finally:
             if lacks:
                 database.close()
         return lacks
 
     def _put_before(self, memory: MemoryStore, journal: JournalConfig) -> Store:
-        from jdbcstore.stores.journaled import JournaledStore
-
         return JournaledStore(memory, journal, clock=self._clock, progress=self._progress)
 
     def _open_database(self, configuration: Configuration, *, journaled: bool = False) -> JdbcStore:
@@ -163,8 +162,96 @@ class Opening:
         return store
 
 
+class JournaledJdbcStore(JournaledStore):
+    """A journal in front of a database, which can be checked for both."""
+
+    def __init__(
+        self,
+        database: JdbcStore,
+        config: JournalConfig,
+        *,
+        clock: Clock | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(database, config, clock=clock, progress=progress)
+        self.database = database
+
+    @property
+    def fence(self) -> Fence | None:
+        """The fence of the mastership; None without a locker."""
+        return self.database.fence
+
+    def check(self) -> None:
+        """Check that the journal and the database can be written.
+
+        :raises JournalFailed: the journal cannot be written any more
+        :raises StoreUnavailable: the database does not answer
+        :raises LockLost: another process is the master
+        :raises StoreError: the database answers, but refuses checkpoints
+        """
+        self._writer.check()
+        self._checkpointer.check()
+        self.database.check()
+
+
+class Tenancies:
+    """The mastership of several stores, which ends with the first that is lost."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._each: list[Tenure] = []
+        self._listeners: list[Callable[[LockLost], None]] = []
+
+    def add(self, one: Tenure) -> None:
+        """Add a store that was opened."""
+        with self._lock:
+            self._each.append(one)
+            listeners = [*self._listeners]
+        for listener in listeners:
+            one.on_lost(listener)
+
+    @property
+    def lost(self) -> LockLost | None:
+        with self._lock:
+            return next((one.lost for one in self._each if one.lost is not None), None)
+
+    def on_lost(self, listener: Callable[[LockLost], None]) -> None:
+        with self._lock:
+            self._listeners.append(listener)
+            each = [*self._each]
+        for one in each:
+            one.on_lost(listener)
+
+
+class GuardedFilteredStore(FilteredStore):
+    """A filtered store that can check whether its stores can be written.
+
+    ``fence`` covers the locks of all stores, also of those opened later; None without a locker.
+    """
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        fence: Tenancies | None,
+        *,
+        clock: Clock | None = None,
+        read_only: bool = False,
+    ) -> None:
+        self.fence = fence
+        super().__init__(routes, clock=clock, read_only=read_only)
+
+    def check(self) -> None:
+        """Check that each store can be written.
+
+        :raises StoreError: one cannot
+        """
+        for store in self.routes.stores:
+            if isinstance(store, GuardedStore):
+                store.check()
+
+
 def with_journals(configuration: Configuration) -> Iterator[Configuration]:
-    """Of the single stores that a configuration describes, and that are there, those that have a journal."""
+    """The configurations of the single stores that exist and have a journal."""
     if not configuration.stores:
         every = [configuration]
     else:
@@ -179,9 +266,9 @@ def with_journals(configuration: Configuration) -> Iterator[Configuration]:
 
 
 def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path | None) -> Configuration:
-    """What the configuration says of one of its stores, in its folder if it has one.
+    """The configuration of one of several stores, in its folder if it has one.
 
-    :raises ConfigurationError: its locker cannot be that of several stores
+    :raises ConfigurationError: the locker does not support several stores
     """
     journal, source, locker = one.journal, one.data_source, configuration.locker
     if folder is not None:
@@ -198,7 +285,7 @@ def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path
         locker = replace(locker, directory=str(folder or of_label))
     implied = "locker.type" not in configuration.sources
     if journal is not None and implied and isinstance(locker, LeaseDatabaseLockerConfig):
-        locker = None  # its journal lets nobody else in
+        locker = None  # its journal keeps other processes out
     return replace(
         configuration,
         stores=(),
@@ -210,7 +297,7 @@ def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path
 
 
 def _sources_of(configuration: Configuration, one: RoutedStoreConfig) -> dict[str, str]:
-    """Where the options of one of the stores were given, as if it were the only one."""
+    """The places where the options of one store were set, as if it were the only one."""
     sources = dict(configuration.sources)
     prefix = f"stores[{configuration.stores.index(one)}]."
     own = {path.removeprefix(prefix): place for path, place in sources.items() if path.startswith(prefix)}
@@ -220,9 +307,9 @@ def _sources_of(configuration: Configuration, one: RoutedStoreConfig) -> dict[st
 
 
 def _refuse_apart(configuration: Configuration, journal: JournalConfig) -> None:
-    """Whether the next master has the journal, too.
+    """Check that the next master has the journal, too.
 
-    :raises ConfigurationError: it may be on another machine
+    :raises ConfigurationError: the next master may be on another machine
     """
     locker = configuration.locker
     if journal.journal_shared or not isinstance(locker, DatabaseLockerConfig | LeaseDatabaseLockerConfig):
@@ -231,8 +318,8 @@ def _refuse_apart(configuration: Configuration, journal: JournalConfig) -> None:
     if source.url is None or Database(source.url, configuration.store).is_local:
         return
     raise ConfigurationError(
-        f"the {locker.type} lets a broker on another machine take over, which has not what is only in the"
-        " journal here: leave out the locker or the journal, or set journal_shared = true"
+        f"the {locker.type} lets a broker on another machine take over, which does not have the journal here:"
+        " leave out the locker or the journal, or set journal_shared = true"
         " (JDBCSTORE_JOURNAL_JOURNAL_SHARED=true) if its directory is on storage that each of them mounts",
         option="journal.directory",
     )
@@ -243,7 +330,7 @@ def _make(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(
-            f"cannot make the folder {folder} for a store: {error.strerror}; make it, or name another"
+            f"cannot create the folder {folder} for a store: {error.strerror}; create it, or choose another"
         ) from error
 
 

@@ -36,7 +36,6 @@ FLOORS = (
     ("stores.shared",),
     ("stores.memory",),
     ("stores.journaled", "stores.filtered", "stores.jdbc"),
-    ("stores.guarded",),
     ("stores.opening",),
     ("__init__",),
     ("analytics", "broker", "broker.api"),

@@ -1,4 +1,4 @@
-"""JdbcStore: ActiveMQ's tables behind the store contract."""
+"""A message store on ActiveMQ's tables in a SQL database."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self, cast
 from weakref import WeakValueDictionary
 
 from jdbcstore.abc import Outcome, Progress
@@ -48,24 +48,24 @@ log = logging.getLogger(__name__)
 
 
 class JdbcStore:
-    """A message store on a SQL database; see :class:`jdbcstore.abc.Store` for what it promises.
+    """A message store on a SQL database; see :class:`jdbcstore.abc.Store` for its promises.
 
-    Several processes may write to a set of tables: sequences commit in order all the same. With a ``locker``,
-    opening waits until this store is the master, for ``lock_timeout`` seconds if that is given, or until
-    ``cancel`` is set, and no write passes once another is: each is then :class:`LockLost`. Without, nothing
-    keeps a second writer away, which may give a message to a consumer that the first has given to another.
+    Several processes may write to the same tables: sequences still commit in order. With a ``locker``,
+    opening waits until this store is the master, at most ``lock_timeout`` seconds and until ``cancel`` is
+    set; once another process is the master, every write raises :class:`LockLost`. Without a locker, nothing
+    stops two brokers on the same tables from delivering a message twice.
 
-    ``user`` and ``password`` are used in place of the URL's. With ``read_only``, nothing is created or
-    written, and every write is a :class:`ConfigurationError`.
-    With ``journaled``, a journal is in front of it: it alone writes, by :meth:`apply`, and says when to clean
-    up. Without, a store whose journal has more than its tables is not opened, unless it is to be read.
+    ``user`` and ``password`` replace those of the URL. With ``read_only``, nothing is created or written, and
+    every write raises :class:`ConfigurationError`. With ``journaled``, this is the backing store of a
+    journal, which writes by :meth:`apply` only and runs the cleanup. Without, a store is not opened for
+    writing while a journal has records that its tables lack.
 
     :raises ConfigurationError: the URL or an option cannot work
     :raises StoreUnavailable: the database does not answer
     :raises SchemaError: the tables are absent and are not to be created, or are not ActiveMQ's
-    :raises JournalPending: a journal has what is not in the tables yet
-    :raises NotMaster: another holds the lock, and is waited for no longer
-    :raises StoreClosed: another held it when the wait was cancelled
+    :raises JournalPending: a journal has records that are not in the tables yet
+    :raises NotMaster: another process still holds the lock after ``lock_timeout``
+    :raises StoreClosed: the wait for the lock was cancelled
     """
 
     commits_in_order = True
@@ -90,7 +90,7 @@ class JdbcStore:
         self._session.is_journaled = journaled
         self._mastership: Mastership | None = None
         self.fence: Fence | None = None
-        """What is known of being the master; None without a locker."""
+        """The fence of the mastership; None without a locker."""
         try:
             if locker is not None:
                 self._mastership = Mastership(self._session, locker, self._clock)
@@ -109,10 +109,9 @@ class JdbcStore:
         bodies = Bodies(self._session)
         self._context = StoreContext(self._session, self._writer, encoder, self._clock, lengths, bodies)
         self._lock = threading.Lock()
-        self._queues: dict[Destination, JdbcMessageStore] = {}
-        self._topics: dict[Destination, JdbcTopicMessageStore] = {}
+        self._places: dict[Destination, JdbcMessageStore] = {}
         self._deleted: WeakValueDictionary[Destination, JdbcMessageStore] = WeakValueDictionary()
-        """What somebody may still use of destinations that were deleted: there are never two of one."""
+        """Deleted destinations that a caller may still use: no destination has two objects."""
         self._cleanup: CleanupTimer | None = None
         if not read_only:
             self._take_over()
@@ -130,11 +129,11 @@ class JdbcStore:
         lock_timeout: float | None = None,
         cancel: threading.Event | None = None,
     ) -> Self:
-        """The store of a configuration's database; :func:`jdbcstore.open` opens all that it describes.
+        """Open only the database of a configuration, unlike :func:`jdbcstore.open`.
 
-        With a locker it is open once it is the master, unless ``read_only``.
+        With a locker it waits to be the master, unless ``read_only``.
 
-        :raises ConfigurationError: as opening it by hand does, and where the option was given
+        :raises ConfigurationError: as the constructor does, with the place where the option was set
         """
         locker = configuration.locker
         with configuration.locating_errors():
@@ -154,44 +153,36 @@ class JdbcStore:
 
     @property
     def engine(self) -> object:
-        """The SQLAlchemy engine behind the pool of readers, for diagnosis."""
+        """The SQLAlchemy engine of the readers' pool, for diagnosis."""
         return self._session.engine
 
     @property
     def place(self) -> str:
-        """The URL, without what is secret in it."""
+        """The URL without its secrets."""
         return self._session.place
 
     def tables(self) -> dict[str, bool]:
-        """The tables by name, and whether the database has each."""
+        """The names of the tables, and whether the database has each."""
         return self._session.present_tables()
 
     def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> JdbcMessageStore:
-        destination = queue_named(name, self._context.lengths)
-        with self._lock:
-            found = self._queues.get(destination) or self._taken_up(destination, self._queues)
-        if found is None:
-            made = JdbcMessageStore(self._context, destination, prioritized)
-            with self._lock:
-                found = self._queues.setdefault(destination, made)
-        return agreed(found, prioritized)
+        return self._place(queue_named(name, self._context.lengths), prioritized)
 
     def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> JdbcTopicMessageStore:
         destination = topic_named(name, self._context.lengths)
-        with self._lock:
-            found = self._topics.get(destination) or self._taken_up(destination, self._topics)
-        if found is None:
-            made = JdbcTopicMessageStore(self._context, destination, prioritized)
-            with self._lock:
-                found = self._topics.setdefault(destination, made)
-        return agreed(found, prioritized)
+        return cast(JdbcTopicMessageStore, self._place(destination, prioritized))
 
-    def _taken_up(self, destination: Destination, used: dict[Destination, Any]) -> Any:
-        """What is still used of a destination that was deleted; None if nothing is. The lock is held."""
-        found = self._deleted.pop(destination, None)
-        if found is not None:
-            used[destination] = found
-        return found
+    def _place(self, destination: Destination, prioritized: bool | None) -> JdbcMessageStore:
+        with self._lock:
+            found = self._places.get(destination)
+            if found is None and (found := self._deleted.pop(destination, None)) is not None:
+                self._places[destination] = found
+        if found is None:
+            kind = JdbcTopicMessageStore if destination.is_topic else JdbcMessageStore
+            made = kind(self._context, destination, prioritized)
+            with self._lock:
+                found = self._places.setdefault(destination, made)
+        return agreed(found, prioritized)
 
     def transaction(self) -> BufferedTransaction[Unit]:
         return BufferedTransaction(self, Unit(), self._writer.execute, self._writer.submit)
@@ -201,10 +192,10 @@ class JdbcStore:
         return self._writer.submit(Unit(outcomes, adds=adds, apart=True))
 
     def _encode(self, destination: Destination, message: Message) -> EncodedMessage:
-        found = (self._topics if destination.is_topic else self._queues).get(destination)
-        if found is None:
-            found = self.topic(destination) if destination.is_topic else self.queue(destination)
-        return found.encode(message)
+        place = self._places.get(destination)
+        if place is None:
+            place = self.topic(destination) if destination.is_topic else self.queue(destination)
+        return place.encode(message)
 
     @property
     def xa(self) -> JdbcXAResource:
@@ -213,7 +204,7 @@ class JdbcStore:
     def _forget_acknowledgements(self, topic: str) -> None:
         destination = Destination.named(topic, DestinationKind.TOPIC)
         with self._lock:
-            found = self._topics.get(destination) or self._deleted.get(destination)
+            found = self._places.get(destination) or self._deleted.get(destination)
         if isinstance(found, JdbcTopicMessageStore):
             found.reset_trackers()
 
@@ -245,30 +236,24 @@ class JdbcStore:
 
     def _forget_all(self) -> None:
         with self._lock:
-            every = [*self._topics.values(), *self._deleted.values()]
-        for topic in every:
-            if isinstance(topic, JdbcTopicMessageStore):
-                topic.reset_trackers()
+            every = [*self._places.values(), *self._deleted.values()]
+        for place in every:
+            if isinstance(place, JdbcTopicMessageStore):
+                place.reset_trackers()
 
     def destinations(self) -> list[Destination]:
         rows = self._session.fetch(self._session.statements.find_all_destinations)
         return sorted({Destination.parse(name) for (name,) in rows if name is not None}, key=str)
 
     def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
-        removed = self._delete(destination, progress)
-        used: dict[Destination, Any] = self._topics if destination.is_topic else self._queues
+        place = self.topic(destination) if destination.is_topic else self.queue(destination)
+        if isinstance(place, JdbcTopicMessageStore):
+            place.remove_all_subscriptions()
+        removed = place.remove_all_messages(progress)
         with self._lock:
-            gone = used.pop(destination, None)
-            if gone is not None:
+            if (gone := self._places.pop(destination, None)) is not None:
                 self._deleted[destination] = gone
         return removed
-
-    def _delete(self, destination: Destination, progress: Progress | None) -> int:
-        if not destination.is_topic:
-            return self.queue(destination).remove_all_messages(progress)
-        topic = self.topic(destination)
-        topic.remove_all_subscriptions()
-        return topic.remove_all_messages(progress)
 
     def last_sequence(self) -> int:
         return last_stored(self._session, self._writer.last_sequence)
@@ -281,32 +266,32 @@ class JdbcStore:
         return last
 
     def check(self) -> None:
-        """Make sure that this store can write: the database answers, and the lock is still ours.
+        """Check that this store can write: the database answers, and the lock is still held.
 
-        :raises StoreUnavailable: it did not, within ``reconnect_timeout``
-        :raises LockLost: another is the master
+        :raises StoreUnavailable: the database did not answer within ``reconnect_timeout``
+        :raises LockLost: another process is the master
         """
         self._writer.call(lambda _: None)
 
     def lock_row(self) -> Row | None:
-        """ID, TIME and BROKER_NAME of ACTIVEMQ_LOCK, as a broker's locker left them."""
+        """ID, TIME and BROKER_NAME of ACTIVEMQ_LOCK; None if the row is absent."""
         rows = self._session.fetch(self._session.statements.find_lock)
         return rows[0] if rows else None
 
     def lock(self) -> LockView:
-        """Who holds the lock, until when, and how far the clocks differ."""
+        """The holder of the lock, its expiry, and the difference of the clocks."""
         view = look(self._session, self._clock)
         locker = None if self._mastership is None else self._mastership.locker
         holder = None if locker is None or locker.is_in_row else locker.holder
         if view.is_leased or holder is None:
             return view
-        # A lock that is not in the database.
+        # The lock is not in the database.
         return replace(view, holder=holder, expires_ms=None)
 
     def release_lock(self, *, force: bool = False) -> LockView:
-        """Free the lease of a holder that is gone; with ``force`` also of one that is not.
+        """Release the lease of a holder that is gone, or with ``force`` of any holder.
 
-        :raises NotMaster: the lease is running
+        :raises NotMaster: the lease has not expired
         """
         return release(self._session, self._clock, force=force)
 
@@ -315,7 +300,7 @@ class JdbcStore:
 
     def close(self, timeout: float | None = None) -> None:
         if is_writing():
-            # Called by a signal's handler, or a future's callback: what it waited for would wait for it.
+            # In a signal handler or a future's callback, waiting for the writer would be a deadlock.
             threading.Thread(target=self._close_behind, args=(timeout,), name="jdbcstore-close").start()
             return
         if self._cleanup is not None:
@@ -329,7 +314,7 @@ class JdbcStore:
         try:
             self.close(timeout)
         except StoreError as error:
-            log.error("while the store was being closed: %s", error)
+            log.error("the store was closed with an error: %s", error)
 
     def _release(self) -> None:
         if self._mastership is not None:

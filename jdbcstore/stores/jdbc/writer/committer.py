@@ -34,7 +34,7 @@ _TRANSIENT_RETRIES = 8
 _FOREIGN_RETRIES = 4
 _LONGEST_PAUSE = 1.0
 _END_PATIENCE = 1.0
-"""Seconds after which a connection that was told to end should be gone."""
+"""Seconds after which a connection that the server ends should be gone."""
 
 
 class _NotConnected(Exception):
