@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from jdbcstore.config.fields import snake
 from jdbcstore.config.given import Given, Section
 from jdbcstore.config.reasons import DATA_SOURCE
@@ -22,54 +20,42 @@ _PARTS = {
 _WRAPPED = ("targetDataSource", "dataSource", "constructor-arg")
 """Properties in which a bean wraps another: Spring's proxies, Hikari's configuration."""
 
-Parts = dict[str, str]
-
-
-def _address(parts: Parts, default_port: int) -> str:
-    port = parts.get("port", "0")
-    # PostgreSQL's DataSources take 0 for the default.
-    return f"{parts.get('server', 'localhost')}:{default_port if port == '0' else port}"
-
-
-def _network(subprotocol: str, port: int, *, before: str = "/") -> Callable[[Parts], str]:
-    def url(parts: Parts) -> str:
-        return f"jdbc:{subprotocol}://{_address(parts, port)}{before}{parts.get('database', '')}"
-
-    return url
-
-
-def _embedded_derby(parts: Parts) -> str:
-    create = ";create=true" if parts.get("kind") == "create" else ""
-    return f"jdbc:derby:{parts.get('database', 'derbydb')}{create}"
-
-
-def _oracle(parts: Parts) -> str:
-    return f"jdbc:oracle:{parts.get('kind', 'thin')}:@{_address(parts, 1521)}:{parts.get('database', '')}"
-
-
-_BUILDERS = {
+_URLS = {
     **dict.fromkeys(
-        ("EmbeddedDataSource", "EmbeddedConnectionPoolDataSource", "EmbeddedXADataSource"), _embedded_derby
+        ("EmbeddedDataSource", "EmbeddedConnectionPoolDataSource", "EmbeddedXADataSource"),
+        ("jdbc:derby:{database}{create}", 0),
     ),
-    **dict.fromkeys(("ClientDataSource", "ClientConnectionPoolDataSource"), _network("derby", 1527)),
     **dict.fromkeys(
-        ("MysqlDataSource", "MysqlConnectionPoolDataSource", "MysqlXADataSource"), _network("mysql", 3306)
+        ("ClientDataSource", "ClientConnectionPoolDataSource"),
+        ("jdbc:derby://{server}:{port}/{database}", 1527),
     ),
-    **dict.fromkeys(("MariaDbDataSource", "MariaDbPoolDataSource"), _network("mariadb", 3306)),
+    **dict.fromkeys(
+        ("MysqlDataSource", "MysqlConnectionPoolDataSource", "MysqlXADataSource"),
+        ("jdbc:mysql://{server}:{port}/{database}", 3306),
+    ),
+    **dict.fromkeys(
+        ("MariaDbDataSource", "MariaDbPoolDataSource"),
+        ("jdbc:mariadb://{server}:{port}/{database}", 3306),
+    ),
     **dict.fromkeys(
         ("PGPoolingDataSource", "PGSimpleDataSource", "PGConnectionPoolDataSource", "PGXADataSource",
          "Jdbc3PoolingDataSource"),
-        _network("postgresql", 5432),
+        ("jdbc:postgresql://{server}:{port}/{database}", 5432),
     ),
-    **dict.fromkeys(("OracleDataSource", "OracleConnectionPoolDataSource", "OracleXADataSource"), _oracle),
+    **dict.fromkeys(
+        ("OracleDataSource", "OracleConnectionPoolDataSource", "OracleXADataSource"),
+        ("jdbc:oracle:{kind}:@{server}:{port}:{database}", 1521),
+    ),
     **dict.fromkeys(
         ("SQLServerDataSource", "SQLServerConnectionPoolDataSource"),
-        _network("sqlserver", 1433, before=";databaseName="),
+        ("jdbc:sqlserver://{server}:{port};databaseName={database}", 1433),
     ),
-    "JtdsDataSource": _network("jtds:sqlserver", 1433),
-    **dict.fromkeys(("DB2SimpleDataSource", "DB2DataSource"), _network("db2", 50000)),
+    "JtdsDataSource": ("jdbc:jtds:sqlserver://{server}:{port}/{database}", 1433),
+    **dict.fromkeys(
+        ("DB2SimpleDataSource", "DB2DataSource"), ("jdbc:db2://{server}:{port}/{database}", 50000)
+    ),
 }  # fmt: skip
-"""The URLs of DataSource classes that have their parts, by the last part of the class's name."""
+"""URLs and default ports of DataSource classes that have parts, by the last part of the class's name."""
 
 
 def read_data_source(document: Document, value: Value) -> Section:
@@ -89,7 +75,7 @@ def _read(document: Document, bean: Bean) -> Section:
         if target is not None:
             return _read(document, target)
     section: Section = {}
-    parts: Parts = {}
+    parts: dict[str, str] = {}
     for name, value in bean.values.items():
         if value.text is None and name not in DATA_SOURCE:
             document.ignore(value, DATA_SOURCE["connectionProperties"])
@@ -118,11 +104,15 @@ def _take_pool_size(document: Document, value: Value, section: Section) -> None:
         section["pool_size"] = Given(max(1, size - 1), document.place(value))
 
 
-def _built_url(document: Document, bean: Bean, parts: Parts) -> Given:
+def _built_url(document: Document, bean: Bean, parts: dict[str, str]) -> Given:
     place = document.place(bean, bean.class_name)
-    build = _BUILDERS.get(bean.class_name)
-    if build is not None:
-        return Given(build(parts), place, text=True)
+    if bean.class_name in _URLS:
+        url, port = _URLS[bean.class_name]
+        given = {"server": "localhost", "database": "" if port else "derbydb", "kind": "thin", **parts}
+        # PostgreSQL's DataSources take 0 for the default.
+        given["port"] = parts["port"] if parts.get("port", "0") != "0" else str(port)
+        given["create"] = ";create=true" if given["kind"] == "create" else ""
+        return Given(url.format(**given), place, text=True)
     if "jndi" in bean.kind.lower():
         problem = "the DataSource comes from JNDI, which only a Java container has; give its url"
     else:
