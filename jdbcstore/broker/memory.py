@@ -177,7 +177,7 @@ class SharedMessage:
 
 
 class Source(Protocol):
-    """The owner of entries: a queue, or what a topic keeps for one subscriber."""
+    """The owner of entries: a queue, or one topic for one subscriber."""
 
     @property
     def destination(self) -> Destination:

@@ -1,4 +1,4 @@
-"""Rate-limited log lines: messages held up by a limit, and what clients do over and over."""
+"""Rate-limited log lines: messages held up by a limit, and repeated actions of clients."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class BaseSubscription:
         return done[0] if len(done) == 1 else self._loop.all_done(done)
 
     def lend(self, deliveries: Sequence[Delivery], transaction: object) -> list[Entry]:
-        """Add unacknowledged entries to a transaction; returns those that this consumer still holds."""
+        """Add unacknowledged entries to a transaction; returns the ones that this consumer still holds."""
         entries = []
         for entry in cast("Sequence[Entry]", deliveries):
             if entry.holder is self and entry.transaction is None:

@@ -198,7 +198,7 @@ class StoreCursor:
             self._positions[lane] = max(self._positions[lane], entry.sequence)
 
     def resync(self) -> None:
-        """Read from the store: messages may have been committed that nobody pushes."""
+        """Read from the store: committed messages may not have been pushed."""
         self._unread = self._missed = self._top
 
     @property
@@ -299,7 +299,7 @@ class StoreCursor:
     def _limit(self) -> int:
         """Messages to read at once for a consumer.
 
-        Without free memory every destination still gets a few, or those that came late would starve.
+        Without free memory every destination still gets a few, or the later ones would starve.
         """
         if self._memory.is_high:
             return self._pages.most(self._page_size, self._least_bytes)
@@ -329,7 +329,7 @@ class StoreCursor:
         if self._closed or future.cancelled():
             return
         if number != self._reads:
-            future.exception()  # or asyncio logs that nobody has looked at it
+            future.exception()  # retrieved, or asyncio logs it
             self._on_ready()
             return
         meanwhile = self._take_meanwhile()

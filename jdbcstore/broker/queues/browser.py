@@ -41,7 +41,7 @@ class Browsed(Protocol):
 class Browser(BaseSubscription):
     """A subscription to copies: first of the stored messages, then of the transient ones.
 
-    It shows what was there when it began. An acknowledgement only makes room for more.
+    It shows the messages that existed when it began. An acknowledgement only makes room for more.
 
     :param last_sequence: the last sequence in the store when the broker started: earlier messages may have
         been delivered before

@@ -43,7 +43,7 @@ class Consumers:
         self.wake(subscription)
 
     def remove(self, subscription: BaseSubscription) -> bool:
-        """Remove a consumer; True if others may now get what only this one could."""
+        """Remove a consumer; True if others may now get messages that only this one could."""
         priority = self._members.pop(subscription, None)
         if priority is None:
             return False
@@ -130,7 +130,7 @@ class Consumers:
 
 
 class Dispatcher:
-    """Waiting messages, in one backlog of stored and one of transient messages, and those passed over.
+    """The waiting messages of a queue: backlogs of stored and of transient ones, and those passed over.
 
     A message that no consumer with room wants is set aside (``blocked``) until another has room. One that no
     consumer wants at all is left to the store until there are other consumers; it stays in memory if it is
@@ -222,7 +222,7 @@ class Dispatcher:
         return 0 < expiration_ms < self._clock.now_ms()
 
     def _unblock(self, expired: list[Entry]) -> None:
-        """Deliver what was set aside to consumers that have room again."""
+        """Deliver set-aside messages to consumers that have room again."""
         consumers, kept = self._consumers, []
         while self._blocked.count and consumers.woken_room:
             entry = self._blocked.pop()
@@ -254,7 +254,7 @@ class Dispatcher:
         self.transient.give_back([entry for entry in entries if not entry.stored])
 
     def reconsider(self) -> None:
-        """Offer what no consumer wanted to other consumers."""
+        """Offer the messages that no consumer wanted to the present consumers."""
         unwanted, self._unwanted = self._unwanted, deque()
         self.give_back(unwanted)
         if self._store_cursor is not None:

@@ -216,7 +216,7 @@ class Queue:
             return self._loop.done()
         promise = Promise(loop=self._loop.events)
         if self._concurrent is not None:
-            # Not before what its connection has sent earlier.
+            # Earlier messages are dispatched first.
             if not self._ahead and not self._outbox.committing and self._concurrent.send(message, promise):
                 return promise
             self._ahead += 1

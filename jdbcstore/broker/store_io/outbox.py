@@ -228,7 +228,7 @@ class AcknowledgementBatch:
         return promise
 
     def turn(self) -> None:
-        """Write what was collected."""
+        """Write the collected acknowledgements."""
         entries, self.entries = self.entries, []
         promises, self._promises = self._promises, []
         self._line.submit(partial(self._write, entries), 0, partial(self._written, entries, promises))

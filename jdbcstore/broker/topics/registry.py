@@ -189,7 +189,7 @@ class DurableRegistry:
         if durable is None:
             raise SubscriptionNotFound(
                 f"No durable subscription exists for clientID: {client_id} and subscriptionName:"
-                f" {subscription_name}; jdbcstore subscriptions lists those that do"
+                f" {subscription_name}; jdbcstore subscriptions lists the existing ones"
             )
         if durable.is_in_use:
             raise SubscriptionInUse("Durable consumer is in use")
