@@ -74,8 +74,8 @@ def test_every_question_that_has_a_name_is_answered(invoke: Invoke) -> None:
     ("arguments", "code", "said"),
     [
         ((), 2, "give a query, --list or --shell"),
-        (("nonsense",), 2, "no question is called nonsense"),
-        (("SELECT 1", "-o", "answer.txt"), 2, "should end in .parquet"),
+        (("nonsense",), 2, "there is no query named nonsense"),
+        (("SELECT 1", "-o", "answer.txt"), 2, "must end in .parquet"),
         (("SELECT * FROM nowhere",), 1, "nowhere"),
         (("SELECT (",), 1, "PARSE_SYNTAX_ERROR"),
         (("SELECT raise_error('oh dear')",), 1, "oh dear"),
