@@ -10,34 +10,27 @@ from typing import Any
 import click
 
 from jdbcstore.cli.exit_codes import ExitCode
-from jdbcstore.cli.options import DestinationType
+from jdbcstore.cli.options import DESTINATION, Parsed
 from jdbcstore.cli.output import counted, note, printable, progress, size, write_json, write_line
 from jdbcstore.cli.settings import Command, Settings, make_default_folder
 from jdbcstore.message.destination import Destination
 
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
-_destinations = click.argument("destinations", metavar="[DEST]...", nargs=-1, type=DestinationType())
+_destinations = click.argument("destinations", metavar="[DEST]...", nargs=-1, type=DESTINATION)
 _folder = click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path, file_okay=False))
 
 
-class AgeType(click.ParamType[float]):
-    """Seconds, as ``90s``, ``15min``, ``12h`` or ``30d``."""
-
-    name = "age"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h|d)", value)
-        if found is None:
-            self.fail(f"{value!r} is not an age; write 90s, 15min, 12h or 30d", param, ctx)
-        return float(found[1]) * _UNITS[found[2]]
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h|d)", text)
+    if found is None:
+        raise ValueError(f"{text!r} is not an age; write 90s, 15min, 12h or 30d")
+    return float(found[1]) * _UNITS[found[2]]
 
 
 @click.command(cls=Command)
 @_folder
 @_destinations
-@click.option("--older-than", type=AgeType(), metavar="AGE",
+@click.option("--older-than", type=Parsed("age", _seconds), metavar="AGE",
               help="Only messages older than 90s, 15min, 12h, 30d.")  # fmt: skip
 @click.option("--acknowledged", is_flag=True,
               help="Only topic messages that every durable subscription has acknowledged.")  # fmt: skip

@@ -20,7 +20,7 @@ from jdbcstore.cli.messages import (
     TablePrinter,
     facts_of,
 )
-from jdbcstore.cli.options import SelectorType, destination_argument, subscription_options
+from jdbcstore.cli.options import SELECTOR, destination_argument, subscription_options
 from jdbcstore.cli.output import counted, note
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.errors import CorruptMessage
@@ -41,9 +41,7 @@ class Consumable(Recoverable, Protocol):
 @click.command(cls=Command)
 @destination_argument
 @subscription_options
-@click.option(
-    "--selector", type=SelectorType(), metavar="TEXT", help="Only messages that match a JMS selector."
-)
+@click.option("--selector", type=SELECTOR, metavar="TEXT", help="Only messages that match a JMS selector.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N messages; all by default.")
 @click.pass_obj
 def browse(

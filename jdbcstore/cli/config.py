@@ -32,7 +32,7 @@ def show(settings: Settings) -> None:
         return
     print_table(
         "Options",
-        {"option": "left", "value": "left", "source": "left"},
+        ("option", "value", "source"),
         [(one["option"], _text(one["value"]), one["source"]) for one in options],
     )
     if configuration.notes:

@@ -90,8 +90,9 @@ def _print_outcome(outcome: Outcome, plan: Plan) -> None:
     }
     print_table(
         f"After killing the broker {_times(plan.kills)}, counted in {plan.folder}",
-        {"messages": "left", "count": "right"},
+        ("messages", "count"),
         [(name, str(count)) for name, count in rows.items()],
+        right=("count",),
     )
     write_line("")
     if outcome.kept_the_promise:

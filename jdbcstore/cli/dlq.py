@@ -12,7 +12,7 @@ import click
 from jdbcstore.abc import MessageStore, Store, pages
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.messages import CorruptMessages, Facts, facts_of
-from jdbcstore.cli.options import DestinationType, SelectorType
+from jdbcstore.cli.options import DESTINATION, SELECTOR
 from jdbcstore.cli.output import counted, local_time, note, print_table, progress, write_json
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.config import Configuration
@@ -74,13 +74,13 @@ def _choosing(function: F) -> F:
     for option in (
         click.option("--limit", type=click.IntRange(min=1), metavar="N",
                      help="At most N messages; all by default."),
-        click.option("--selector", type=SelectorType(), metavar="TEXT",
+        click.option("--selector", type=SELECTOR, metavar="TEXT",
                      help="Only messages that match this JMS selector."),
         click.option("--id", "message_ids", multiple=True, metavar="ID",
                      help="Only the message with this JMSMessageID. Repeatable."),
-        click.option("--from", "origin", type=DestinationType(), metavar="DEST",
+        click.option("--from", "origin", type=DESTINATION, metavar="DEST",
                      help="Only messages sent to this destination; may contain * and >."),
-        click.argument("queues", nargs=-1, type=DestinationType(), metavar="[DEST]..."),
+        click.argument("queues", nargs=-1, type=DESTINATION, metavar="[DEST]..."),
     ):  # fmt: skip
         function = option(function)
     return function
@@ -114,7 +114,7 @@ def list_(settings: Settings, /, **given: Any) -> int:
                 write_json(facts)
         else:
             columns = ("queue", "message id", "from", "time", "cause")
-            print_table("Dead letters", dict.fromkeys(columns, "left"), [_row(facts) for facts in chosen])
+            print_table("Dead letters", columns, [_row(facts) for facts in chosen])
     return reader.exit_code
 
 

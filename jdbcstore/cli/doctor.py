@@ -37,7 +37,7 @@ def doctor(settings: Settings) -> int:
 
 
 def _print(findings: list[Finding]) -> None:
-    columns = {"": "left", "what": "left", "for": "left", "found, or how to install it": "left"}
+    columns = ("", "what", "for", "found, or how to install it")
     for group, members in itertools.groupby(findings, lambda finding: finding.group):
         print_table(group, columns, [_row(finding) for finding in members])
     missing = sum(finding.found is None for finding in findings)

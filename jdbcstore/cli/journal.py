@@ -236,14 +236,13 @@ def _check(place: JournalFolder) -> tuple[list[_Checked], list[Damage]]:
 def _print_checked(
     directory: Path, checked: list[_Checked], lost: list[Damage], refusal: StoreError | None
 ) -> None:
-    columns = {"file": "left", "records": "right", "first": "right", "last": "right", "size": "right",
-               "state": "left"}  # fmt: skip
+    columns = ("file", "records", "first", "last", "size", "state")
     rows: list[tuple[str, ...]] = [
         (one.file.path.name, str(one.records), str(one.first or "-"), str(one.last or "-"),
          size(one.file.size), one.state)
         for one in checked
     ]  # fmt: skip
-    print_table("", columns, rows)
+    print_table("", columns, rows, right=columns[1:5])
     for damage in lost:
         write_line(printable(_sentence(damage)))
     count = counted(sum(one.records for one in checked if not one.file.kept), "record")
@@ -458,13 +457,13 @@ def refused(settings: Settings, folder: Path | None) -> None:
         for one in found:
             write_json(_refused_facts(one))
         return
-    columns = {"id": "right", "destination": "left", "message id": "left", "size": "right", "refused": "left"}
+    columns = ("id", "destination", "message id", "size", "refused")
     rows: list[tuple[str, ...]] = [
         (str(one.sequence), one.destination, one.message_id, size(one.size), local_time(one.refused_ms))
         for one in found
     ]
     if rows:
-        print_table("", columns, rows)
+        print_table("", columns, rows, right=("id", "size"))
     for one in found:
         write_line(printable(f"{one.sequence}: {'update; ' if one.is_update else ''}{one.reason}"))
     write_line(printable(f"{directory}: {counted(len(found), 'message')} refused by the database"))

@@ -79,10 +79,9 @@ def _announce(database: Database, migration: Migration) -> None:
     if not migration.plan:
         write_line("the tables are up to date; only the revision is not recorded")
         return
-    columns = {"revision": "left", "step": "left", "rows": "right", "effect": "left"}
     print_table(
         f"From {migration.origin.id if migration.origin else 'nothing'} to {migration.target.id}",
-        columns,
+        ("revision", "step", "rows", "effect"),
         [
             (
                 planned.revision.id,
@@ -92,6 +91,7 @@ def _announce(database: Database, migration: Migration) -> None:
             )
             for planned in migration.plan
         ],
+        right=("rows",),
     )
     if migration.forgotten:
         note(

@@ -5,87 +5,74 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import click
 
 from jdbcstore.cli.settings import Settings
 from jdbcstore.config import Configuration, DataSourceConfig, load_file
-from jdbcstore.errors import InvalidDestination, InvalidSelector
+from jdbcstore.errors import ConfigurationError, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import is_wildcard
 from jdbcstore.message.selector import Selector
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 _URL = re.compile(r"[A-Za-z][\w+.-]*:.+")
 
 
-class DestinationType(click.ParamType[Destination]):
-    """One destination: ``queue://X``, ``topic://X``, or the bare name of a queue.
+class Parsed(click.ParamType[T], Generic[T]):
+    """A parameter type with a parsing function, whose errors become usage errors."""
 
-    With ``takes_messages``, wildcards and temporary destinations are refused.
-    """
+    def __init__(self, name: str, parse: Callable[[str], T]) -> None:
+        self.name = name
+        self._parse = parse
 
-    name = "destination"
-
-    def __init__(self, *, takes_messages: bool = False) -> None:
-        self._takes_messages = takes_messages
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Destination:
-        if isinstance(value, Destination):
-            return value
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        if not isinstance(value, str):
+            return cast(T, value)
         try:
-            destination = Destination.named(value)
-        except InvalidDestination as error:
-            self.fail(str(error), param, ctx)
-        reason = self._unfit(destination)
-        return destination if reason is None else self.fail(reason, param, ctx)
-
-    def _unfit(self, destination: Destination) -> str | None:
-        if destination.is_composite:
-            return f"{destination} names several destinations; run the command once for each"
-        if not self._takes_messages:
-            return None
-        if is_wildcard(destination):
-            return f"{destination} is a pattern that matches many destinations; name one of them"
-        if destination.is_temporary:
-            return (
-                f"{destination} is temporary: it ends with the connection of the client that created it, and"
-                " nobody could consume the message from a store; name a queue or a topic"
-            )
-        return None
-
-
-class SelectorType(click.ParamType[Selector]):
-    """A JMS selector."""
-
-    name = "selector"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Selector:
-        if isinstance(value, Selector):
-            return value
-        try:
-            return Selector(value)
-        except InvalidSelector as error:
+            return self._parse(value)
+        except ConfigurationError:
+            raise  # with an exit code of its own
+        except (ValueError, StoreError) as error:
             self.fail(str(error), param, ctx)
 
 
-class StoreType(click.ParamType[Configuration]):
-    """A store: a URL, or a configuration file that names one."""
+def _destination(text: str) -> Destination:
+    destination = Destination.named(text)
+    if destination.is_composite:
+        raise ValueError(f"{destination} names several destinations; run the command once for each")
+    return destination
 
-    name = "store"
 
-    def convert(
-        self,
-        value: Any,
-        param: click.Parameter | None,  # noqa: ARG002
-        ctx: click.Context | None,  # noqa: ARG002
-    ) -> Configuration:
-        if isinstance(value, Configuration):
-            return value
-        if _URL.fullmatch(value):
-            return Configuration(data_source=DataSourceConfig(url=value))
-        return load_file(Path(value))
+def _target(text: str) -> Destination:
+    destination = _destination(text)
+    if is_wildcard(destination):
+        raise ValueError(f"{destination} is a pattern that matches many destinations; name one of them")
+    if destination.is_temporary:
+        raise ValueError(
+            f"{destination} is temporary: it ends with the connection of the client that created it, and"
+            " nobody could consume the message from a store; name a queue or a topic"
+        )
+    return destination
+
+
+def store_named(text: str) -> Configuration:
+    """The configuration of a URL or a file."""
+    if _URL.fullmatch(text):
+        return Configuration(data_source=DataSourceConfig(url=text))
+    return load_file(Path(text))
+
+
+DESTINATION = Parsed("destination", _destination)
+"""``queue://X``, ``topic://X``, or the bare name of a queue; may contain wildcards."""
+TARGET = Parsed("destination", _target)
+"""A destination that messages can be sent to: no wildcards, not temporary."""
+SELECTOR = Parsed("selector", Selector)
+"""A JMS selector."""
+STORE = Parsed("store", store_named)
+"""A store: a URL, or a configuration file that names one."""
 
 
 def refuse_store_options(settings: Settings) -> None:
@@ -95,7 +82,7 @@ def refuse_store_options(settings: Settings) -> None:
 
 
 def destination_argument(function: F) -> F:
-    return click.argument("destination", metavar="DEST", type=DestinationType())(function)
+    return click.argument("destination", metavar="DEST", type=DESTINATION)(function)
 
 
 def subscription_options(function: F) -> F:

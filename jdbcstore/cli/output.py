@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -71,15 +71,16 @@ def new_table(*, header: bool = True) -> Table:
     return Table(box=None, show_header=header, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
 
 
-def print_table(title: str, columns: dict[str, str], rows: list[tuple[str, ...]]) -> None:
-    """Print a table, under a title unless that is empty; ``columns`` maps names to "left" or "right".
+def print_table(
+    title: str, columns: Sequence[str], rows: list[tuple[str, ...]], *, right: Collection[str] = ()
+) -> None:
+    """Print a table, under a title unless that is empty; the columns in ``right`` are right-justified.
 
     If columns would become so narrow that words are broken, each row becomes a paragraph.
     """
     table = new_table()
-    for name, side in columns.items():
-        justify: Literal["left", "right"] = "right" if side == "right" else "left"
-        table.add_column(name, justify=justify, overflow="fold")
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
     cells = [tuple(map(printable, row)) for row in rows]
     for row in cells:
         table.add_row(*row)
@@ -94,10 +95,10 @@ def print_table(title: str, columns: dict[str, str], rows: list[tuple[str, ...]]
         out.print(table)
         return
     for row in cells:
-        out.print(_paragraph([*columns], row), soft_wrap=True)
+        out.print(_paragraph(columns, row), soft_wrap=True)
 
 
-def _paragraph(names: list[str], row: tuple[str, ...]) -> str:
+def _paragraph(names: Sequence[str], row: tuple[str, ...]) -> str:
     width = max(map(len, names))
     return "\n".join(f"{name:{width}}  {cell}".rstrip() for name, cell in zip(names, row, strict=True)) + "\n"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import click
 
 import jdbcstore
 from jdbcstore.cli.exit_codes import ExitCode
-from jdbcstore.cli.options import DestinationType, SelectorType, StoreType, refuse_store_options
+from jdbcstore.cli.options import DESTINATION, SELECTOR, STORE, TARGET, Parsed, refuse_store_options
 from jdbcstore.cli.output import counted, journal_progress, note, printable, progress
 from jdbcstore.cli.settings import Command, Settings, advising_on_master, with_locker
 from jdbcstore.config import Configuration
@@ -25,32 +25,35 @@ _SHOWN = 20
 """Corrupt messages that are reported one by one."""
 
 
-class TimeType(click.ParamType[int]):
-    """A date, or a date and time, in UTC unless it has an offset; converted to epoch milliseconds."""
+def _milliseconds(text: str) -> int:
+    """Epoch milliseconds of a date, or a date and time, in UTC unless it has an offset."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a time; write 2026-11-21 or 2026-11-21T14:30+01:00") from None
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
-    name = "time"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        try:
-            time = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a time; write 2026-11-21 or 2026-11-21T14:30+01:00", param, ctx)
-        return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+_TIME = Parsed("time", _milliseconds)
 
 
 @click.command(cls=Command)
 @click.argument("folder", metavar="[FOLDER", required=False, type=click.Path(path_type=Path, file_okay=False))
-@click.argument("target", metavar="DST]", required=False, type=StoreType())
-@click.option("--to-destination", "to", type=DestinationType(takes_messages=True), metavar="DEST",
+@click.argument("target", metavar="DST]", required=False, type=STORE)
+@click.option("--to-destination", "to", type=TARGET, metavar="DEST",
               required=True, help="Destination of the new messages.")  # fmt: skip
-@click.option("--from", "since", type=TimeType(), metavar="TIME",
+@click.option("--from", "since", type=_TIME, metavar="TIME",
               help="Only messages of this time (UTC) or later: 2026-11-21, 2026-11-21T14:30.")  # fmt: skip
-@click.option("--to", "until", type=TimeType(), metavar="TIME", help="Only messages before this time.")
-@click.option("--destination", "patterns", type=DestinationType(), metavar="PATTERN", multiple=True,
+@click.option(
+    "--to",
+    "until",
+    type=_TIME,
+    metavar="TIME",
+    help="Only messages before this time.",
+)
+@click.option("--destination", "patterns", type=DESTINATION, metavar="PATTERN", multiple=True,
               help="Only messages of this destination; may contain * and >. Repeatable.")  # fmt: skip
-@click.option("--filter", "selector", type=SelectorType(), metavar="SELECTOR",
+@click.option("--filter", "selector", type=SELECTOR, metavar="SELECTOR",
               help="Only messages that match this JMS selector.")  # fmt: skip
 @click.pass_obj
 def replay(

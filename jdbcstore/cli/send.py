@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from jdbcstore.abc import MessageReference, MessageStore
-from jdbcstore.cli.options import DestinationType
+from jdbcstore.cli.options import DESTINATION, TARGET, Parsed
 from jdbcstore.cli.output import counted, note, printable, progress
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.errors import InvalidMessage, StoreError
@@ -50,40 +50,35 @@ _TYPES: dict[str, Callable[[str], Any]] = {
 }
 
 
-class PropertyType(click.ParamType[tuple[str, Any]]):
-    """``name=value``, or ``name:type=value`` with a Java type."""
+def _property(text: str) -> tuple[str, Any]:
+    """Parse ``name=value``, or ``name:type=value`` with a Java type."""
+    left, equals, value = text.partition("=")
+    name, _, kind = left.partition(":")
+    if not equals or not name:
+        raise ValueError(f"{text!r} is not a property; write name=value or name:int=5")
+    if kind and kind not in _TYPES:
+        raise ValueError(f"{kind!r} is not a property type; use one of {', '.join(_TYPES)}")
+    try:
+        return name, _TYPES[kind or "string"](value)
+    except (ValueError, InvalidMessage):
+        raise ValueError(f"{value!r} is not a valid {kind}") from None
 
-    name = "property"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, Any]:
-        if isinstance(value, tuple):
-            return value
-        left, equals, text = str(value).partition("=")
-        name, _, kind = left.partition(":")
-        if not equals or not name:
-            self.fail(f"{value!r} is not a property; write name=value or name:int=5", param, ctx)
-        if kind and kind not in _TYPES:
-            self.fail(f"{kind!r} is not a property type; use one of {', '.join(_TYPES)}", param, ctx)
-        try:
-            return name, _TYPES[kind or "string"](text)
-        except (ValueError, InvalidMessage):
-            self.fail(f"{text!r} is not a valid {kind}", param, ctx)
+_PROPERTY = Parsed("property", _property)
 
 
 @click.command(cls=Command)
-@click.argument("destination", metavar="DEST", type=DestinationType(takes_messages=True))
+@click.argument("destination", metavar="DEST", type=TARGET)
 @click.argument("body", required=False)
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="Send the message N times.")
-@click.option("--property", "properties", type=PropertyType(), multiple=True, metavar="NAME=VALUE",
+@click.option("--property", "properties", type=_PROPERTY, multiple=True, metavar="NAME=VALUE",
               help="A string property; NAME:TYPE=VALUE for TYPE boolean, byte, short, int, long, float,"
               " double, char or string. Repeatable.")  # fmt: skip
 @click.option("--priority", type=click.IntRange(0, 9), default=4, show_default=True, help="9 is highest.")
 @click.option("--ttl", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
               help="Time to live; the message never expires by default.")  # fmt: skip
 @click.option("--correlation-id", metavar="TEXT", help="The JMSCorrelationID header.")
-@click.option("--reply-to", type=DestinationType(), metavar="DEST", help="The JMSReplyTo header.")
+@click.option("--reply-to", type=DESTINATION, metavar="DEST", help="The JMSReplyTo header.")
 @click.option("--type", "jms_type", metavar="TEXT", help="The JMSType header.")
 @click.pass_obj
 def send(

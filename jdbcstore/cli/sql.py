@@ -102,7 +102,7 @@ def _list(purposes: dict[str, str], *, as_json: bool) -> None:
         for name, text in purposes.items():
             write_json({"name": name, "answers": text})
         return
-    print_table("Named queries: jdbcstore sql NAME", {"name": "left", "answers": "left"}, [*purposes.items()])
+    print_table("Named queries: jdbcstore sql NAME", ("name", "answers"), [*purposes.items()])
 
 
 @click.command(cls=Command)
@@ -180,8 +180,7 @@ def print_rows(frame: DataFrame, title: str = "") -> None:
     """Print the first 1,000 rows as a table."""
     rows = list(itertools.islice(_strings(frame), _MAX_ROWS + 1))
     numbers = {name for name, kind in frame.dtypes if kind.partition("(")[0] in _NUMBERS}
-    columns = {name: "right" if name in numbers else "left" for name in frame.columns}
-    print_table(title, columns, [tuple(row) for row in rows[:_MAX_ROWS]])
+    print_table(title, frame.columns, [tuple(row) for row in rows[:_MAX_ROWS]], right=numbers)
     if len(rows) > _MAX_ROWS:
         note(f"there are more than these {_MAX_ROWS} rows; use --json, --csv or -o for all of them")
 

@@ -94,7 +94,7 @@ def _print_status(facts: dict[str, Any]) -> None:
     write_line(f"last id  {facts['last_id']}")
     print_table(
         "Destinations",
-        {"destination": "left", "messages": "right", "bytes": "right", "oldest": "right"},
+        ("destination", "messages", "bytes", "oldest"),
         [
             (
                 one["destination"],
@@ -104,6 +104,7 @@ def _print_status(facts: dict[str, Any]) -> None:
             )
             for one in facts["destinations"]
         ],
+        right=("messages", "bytes", "oldest"),
     )
     if facts["subscriptions"]:
         print_subscriptions(facts["subscriptions"])

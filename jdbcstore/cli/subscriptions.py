@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from jdbcstore.abc import Store
-from jdbcstore.cli.options import DestinationType, SelectorType, destination_argument
+from jdbcstore.cli.options import DESTINATION, SELECTOR, destination_argument
 from jdbcstore.cli.output import print_table, printable, write_json
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.message.destination import Destination
@@ -31,13 +31,13 @@ def subscription_facts(store: Store, topic: Destination) -> list[dict[str, Any]]
 
 
 def print_subscriptions(facts: list[dict[str, Any]]) -> None:
-    names = ("client id", "subscription", "topic", "subscribed to", "selector")
+    names = ("client id", "subscription", "topic", "subscribed to", "selector", "pending")
     rows = [tuple("" if value is None else str(value) for value in one.values()) for one in facts]
-    print_table("Durable subscriptions", {**dict.fromkeys(names, "left"), "pending": "right"}, rows)
+    print_table("Durable subscriptions", names, rows, right=names[-1:])
 
 
 @click.command(cls=Command)
-@click.argument("topic", metavar="[DEST]", required=False, type=DestinationType())
+@click.argument("topic", metavar="[DEST]", required=False, type=DESTINATION)
 @click.pass_obj
 def subscriptions(settings: Settings, topic: Destination | None) -> None:
     """List durable subscriptions and their pending messages, for one topic or for all."""
@@ -59,7 +59,7 @@ def _named_subscription(function: Any) -> Any:
 
 @click.command(cls=Command)
 @_named_subscription
-@click.option("--selector", type=SelectorType(), metavar="TEXT",
+@click.option("--selector", type=SELECTOR, metavar="TEXT",
               help="Messages that a broker delivers to the subscription.")  # fmt: skip
 @click.option("--retroactive", is_flag=True, help="Start at the first message still stored.")
 @click.pass_obj

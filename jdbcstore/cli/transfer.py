@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jdbcstore.cli.exit_codes import ExitCode
-from jdbcstore.cli.options import StoreType, refuse_store_options
+from jdbcstore.cli.options import STORE, Parsed, refuse_store_options, store_named
 from jdbcstore.cli.output import counted, note, print_table, printable, progress, size, write_json, write_line
 from jdbcstore.cli.settings import Command, Settings, advising_on_master, with_locker
 from jdbcstore.config import Configuration
@@ -23,22 +23,13 @@ _SHOWN = 20
 """Differences in human-readable output, which is truncated; use --json for all of them."""
 
 
-class FolderOrStoreType(click.ParamType[Configuration | Path]):
-    """A store, or the folder of an archive."""
-
-    name = "store"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Configuration | Path:
-        if isinstance(value, Configuration | Path):
-            return value
-        return Path(value) if Path(value).is_dir() else StoreType().convert(value, param, ctx)
+def _folder_or_store(text: str) -> Configuration | Path:
+    return Path(text) if Path(text).is_dir() else store_named(text)
 
 
 @click.command(cls=Command)
-@click.argument("source", metavar="SRC", type=StoreType())
-@click.argument("target", metavar="DST", type=StoreType())
+@click.argument("source", metavar="SRC", type=STORE)
+@click.argument("target", metavar="DST", type=STORE)
 @click.pass_obj
 def copy(settings: Settings, source: Configuration, target: Configuration) -> int:
     """Copy a store to another database of any vendor, and verify the copy.
@@ -59,8 +50,8 @@ def copy(settings: Settings, source: Configuration, target: Configuration) -> in
 
 
 @click.command(cls=Command)
-@click.argument("left", metavar="LEFT", type=StoreType())
-@click.argument("right", metavar="RIGHT", type=FolderOrStoreType())
+@click.argument("left", metavar="LEFT", type=STORE)
+@click.argument("right", metavar="RIGHT", type=Parsed("store", _folder_or_store))
 @click.pass_obj
 def audit(settings: Settings, left: Configuration, right: Configuration | Path) -> int:
     """Compare two stores row by row and byte by byte. Exits with 1 if they differ.
@@ -131,36 +122,17 @@ def _sentence(found: Difference | ArchiveDifference) -> str:
 
 
 def _facts(result: Comparison) -> dict[str, Any]:
-    return {
-        "same": result.same,
-        "missing": result.missing,
-        "extra": result.extra,
-        "different": result.different,
-        "left": _side_facts(result.left),
-        "right": _side_facts(result.right),
-    }
+    counts = {name: getattr(result, name) for name in ("same", "missing", "extra", "different")}
+    return {**counts, "left": _side_facts(result.left), "right": _side_facts(result.right)}
 
 
 def _side_facts(side: Side) -> dict[str, Any]:
-    return {
-        "url": side.place,
-        "messages": side.messages,
-        "message_bytes": side.message_bytes,
-        "marks": side.marks,
-        "acknowledged_ahead": side.acknowledged_ahead,
-        "checksum": side.checksum,
-    }
+    names = ("messages", "message_bytes", "marks", "acknowledged_ahead", "checksum")
+    return {"url": side.place, **{name: getattr(side, name) for name in names}}
 
 
 def _print_comparison(result: Comparison) -> None:
-    columns = {
-        "store": "left",
-        "messages": "right",
-        "bytes": "right",
-        "marks": "right",
-        "acknowledged ahead": "right",
-        "checksum": "left",
-    }
+    columns = ("store", "messages", "bytes", "marks", "acknowledged ahead", "checksum")
     rows: list[tuple[str, ...]] = [
         (
             side.place,
@@ -172,6 +144,6 @@ def _print_comparison(result: Comparison) -> None:
         )
         for side in (result.left, result.right)
     ]
-    print_table("Identical" if result.same else "Different", columns, rows)
+    print_table("Identical" if result.same else "Different", columns, rows, right=columns[1:5])
     if not result.same:
         write_line(f"\nmissing {result.missing}, extra {result.extra}, different {result.different}")

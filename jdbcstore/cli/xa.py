@@ -7,26 +7,13 @@ from typing import Any
 import click
 
 from jdbcstore.abc import PreparedTransaction
+from jdbcstore.cli.options import Parsed
 from jdbcstore.cli.output import print_table, write_json
 from jdbcstore.cli.settings import Command, Settings
-from jdbcstore.errors import TransactionError
 from jdbcstore.message.ids import XATransactionId
 
-
-class XidType(click.ParamType[XATransactionId]):
-    """An XA transaction id, as in ``XID:[86,globalId=01020304,branchId=0902]``."""
-
-    name = "xid"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> XATransactionId:
-        if isinstance(value, XATransactionId):
-            return value
-        try:
-            return XATransactionId.parse(value)
-        except TransactionError as error:
-            self.fail(str(error), param, ctx)
+_XID = Parsed("xid", XATransactionId.parse)
+"""An XA transaction id, as in ``XID:[86,globalId=01020304,branchId=0902]``."""
 
 
 @click.group()
@@ -49,8 +36,10 @@ def list_(settings: Settings) -> None:
         for transaction in found:
             write_json(_facts(transaction))
         return
-    columns = {"xid": "left", "destination": "left", "adds": "right", "acknowledges": "right", "for": "left"}
-    print_table("Prepared XA transactions", columns, [row for one in found for row in _rows(one)])
+    columns = ("xid", "destination", "adds", "acknowledges", "for")
+    print_table(
+        "Prepared XA transactions", columns, [row for one in found for row in _rows(one)], right=columns[2:4]
+    )
 
 
 def _facts(transaction: PreparedTransaction) -> dict[str, Any]:
@@ -87,7 +76,7 @@ def _rows(transaction: PreparedTransaction) -> list[tuple[str, ...]]:
 
 
 @xa.command(cls=Command)
-@click.argument("xid", metavar="XID", type=XidType())
+@click.argument("xid", metavar="XID", type=_XID)
 @click.pass_obj
 def commit(settings: Settings, xid: XATransactionId) -> None:
     """Commit a prepared transaction."""
@@ -97,7 +86,7 @@ def commit(settings: Settings, xid: XATransactionId) -> None:
 
 
 @xa.command(cls=Command)
-@click.argument("xid", metavar="XID", type=XidType())
+@click.argument("xid", metavar="XID", type=_XID)
 @click.pass_obj
 def rollback(settings: Settings, xid: XATransactionId) -> None:
     """Roll back a prepared transaction: what it acknowledges is delivered again."""
