@@ -39,15 +39,16 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Has a message decoded on the way and not beside it, where nothing needs it afterwards: Spark keeps
- * no copy of it meanwhile. Of a map of properties that a query only looks values up in, it has these
- * values sent back and not the map. Written for Janino, which knows neither lambdas nor diamonds.
+ * Planner rule that replaces the MSG column by the decoded columns that the query reads, where nothing else
+ * reads it: Spark then keeps no copy of the message. Where a query only looks up values in the map of
+ * properties, these values are returned instead of the map. Written for Janino, which supports neither
+ * lambdas nor the diamond operator.
  */
 public class Decoding extends Rule {
     private static final List PLAIN = Arrays.asList(new Object[] {DataTypes.StringType, DataTypes.LongType,
         DataTypes.IntegerType, DataTypes.BooleanType, DataTypes.DoubleType});
 
-    /** What the functions that decode a column of the view are called, before its name. */
+    /** Prefix of the names of the functions that decode a column of the view. */
     private final String prefix;
     private final PythonFunction decoder;
     private final int kind;
@@ -85,7 +86,7 @@ public class Decoding extends Rule {
         return blob == null ? top : new Attempt(evaluated, blob).of(top, filters);
     }
 
-    /** The one column that all of these functions decode, if all are ours. */
+    /** The single column that all of these functions decode, if all are ours; else null. */
     private Attribute blobOf(ArrowEvalPython evaluated) {
         Attribute blob = null;
         for (Object each : CollectionConverters.asJava(evaluated.udfs())) {
@@ -103,7 +104,7 @@ public class Decoding extends Rule {
         return blob;
     }
 
-    /** One place of the plan, and what is needed there. */
+    /** A node of the plan and the attributes that are needed there. */
     private class Attempt {
         private final ArrowEvalPython evaluated;
         private final Attribute blob;
@@ -275,7 +276,7 @@ public class Decoding extends Rule {
         return sequence(new ArrayList());
     }
 
-    /** A name in any characters, as the question between commas can have it. */
+    /** A name of any characters, encoded for the comma-separated request. */
     private static String hex(Object name) {
         StringBuilder text = new StringBuilder();
         for (byte each : name.toString().getBytes(StandardCharsets.UTF_8)) {

@@ -28,17 +28,17 @@ import org.apache.spark.sql.types.MetadataBuilder;
 import scala.Option;
 
 /**
- * What one database may answer in Spark's stead: what means there, to the last character, what it means in
- * Spark. All else Spark does itself, with the rows that are left. Spark does not look again at what it has
- * handed over, so whatever is not known here is refused: see {@code meaning.py} for what is known.
- * Written for Janino, which knows neither lambdas nor diamonds.
+ * JDBC dialect that pushes down only expressions that mean exactly the same in this database as in Spark. Spark
+ * evaluates the rest itself, on the remaining rows. It does not re-check what was pushed down, so everything that
+ * is not known to be safe is refused: {@code pushdown.py} finds out what is.
+ * Written for Janino, which supports neither lambdas nor the diamond operator.
  */
 public class StoreDialect extends JdbcDialect {
     private static final String REPLACED = "\uFFFD";
     private static final int LONGEST_PATTERN = 1000;
 
     private final String prefix;
-    /** The dialect of Spark's own for this vendor, which knows its types; null where there is none. */
+    /** Spark's own dialect for this vendor, for its types; null if it has none. */
     private final JdbcDialect types;
     private final Map settings;
     private final List texts;
@@ -114,7 +114,7 @@ public class StoreDialect extends JdbcDialect {
         return argument == null ? null : function + "(" + (distinct ? "DISTINCT " : "") + argument + ")";
     }
 
-    /** The expression as the database knows it; null where it may mean something else. */
+    /** The expression in the database's SQL; null where it may mean something else. */
     private String compiled(Expression expression) {
         if (expression instanceof SortOrder) {
             return sorted((SortOrder) expression);
@@ -232,7 +232,7 @@ public class StoreDialect extends JdbcDialect {
             : exactly;
     }
 
-    /** An index is of the column as it is, which is equal to more than what is exactly equal. */
+    /** Also the plain comparison, which uses the index and matches at least what the exact one does. */
     private String found(Expression column, Expression[] literals, String operator, String exactly) {
         if (exactly == null || !texts(column)) {
             return exactly;
@@ -248,7 +248,7 @@ public class StoreDialect extends JdbcDialect {
         return both("(" + quoted(column) + operator + "(" + String.join(", ", values) + "))", "AND", exactly);
     }
 
-    /** Characters beyond ASCII may be none of the column's, and then cannot be compared with it. */
+    /** Whether the plain comparison may be added: characters beyond ASCII may not exist in the column. */
     private boolean isIndexed(String text) {
         return !setting("exact").equals("{}") && isAscii(text);
     }
@@ -257,7 +257,7 @@ public class StoreDialect extends JdbcDialect {
         return StandardCharsets.US_ASCII.newEncoder().canEncode(text);
     }
 
-    /** A column, a literal, or a choice of literals, of texts as they are compared "exact" or "ordered". */
+    /** A string column, literal or CASE of literals, wrapped for an "exact" or "ordered" comparison. */
     private String value(Expression expression, String how) {
         if (expression instanceof NamedReference) {
             if (isWhole(expression)) {
@@ -327,7 +327,7 @@ public class StoreDialect extends JdbcDialect {
         return quoteIdentifier(((NamedReference) column).fieldNames()[0]);
     }
 
-    /** A literal text that can be handed over; null if it is none. */
+    /** A string literal that can be pushed down; null if it is not one. */
     private String text(Expression expression) {
         if (!(expression instanceof Literal)) {
             return null;
@@ -337,7 +337,7 @@ public class StoreDialect extends JdbcDialect {
             return null;
         }
         String text = literal.value().toString();
-        // No database has a text with a zero, and what is no UTF-8 came out as something else.
+        // No database stores a string with NUL, and bytes that are not UTF-8 were read as something else.
         boolean known = text.indexOf('\0') < 0 && !text.contains(REPLACED);
         return known && (!is("ascii") || isAscii(text)) ? text : null;
     }

@@ -9,8 +9,8 @@ import java.util.Properties;
 import java.util.logging.Logger;
 
 /**
- * Connections under URLs of our own, {@code jdbc:jdbcstore:NAME:CLASS:} before what is behind the vendor's
- * {@code jdbc:}: by its URL alone does Spark choose a dialect, and of two that serve one URL it takes half.
+ * Driver for our own URLs: {@code jdbc:jdbcstore:NAME:CLASS:} followed by the vendor's URL without its
+ * {@code jdbc:}. Spark chooses a dialect by URL alone, and would mix two dialects that accept the same URL.
  */
 public class StoreDriver implements Driver {
     private static final String PREFIX = "jdbc:jdbcstore:";

@@ -25,8 +25,8 @@ except ImportError as _error:
         raise AttributeError(name)
 
 else:
-    from jdbcstore.analytics.answers import as_json, explained
     from jdbcstore.analytics.connection import Analytics, connect
+    from jdbcstore.analytics.questions import as_json, explained
     from jdbcstore.analytics.session import session
     from jdbcstore.analytics.streaming import register
     from jdbcstore.analytics.views import VIEWS

@@ -1,4 +1,4 @@
-"""A batch of MSG columns as Arrow columns: what is asked for is decoded, and nothing else."""
+"""A batch of MSG columns as Arrow columns, of which only those that are read are decoded."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jdbcstore.analytics.envelope import Envelopes, Names, Producer, Spans
-from jdbcstore.analytics.pieces import pieces
+from jdbcstore.analytics.envelope import Envelopes, Names, Producer, Spans, pieces
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.message import Body, BodyType, Message
 from jdbcstore.message.openwire import decode
@@ -22,8 +21,8 @@ from jdbcstore.message.openwire.wire_format import BODY_TYPES, Malformed
 class Batch:
     """Rows of messages, decoded column by column.
 
-    Rows that :class:`Envelopes` does not know are in ``others``, decoded by the codec. What cannot be
-    read is null, and ``problems`` says of each such row why.
+    Rows that :class:`Envelopes` does not know are in ``others``, decoded by the codec. A value that cannot be
+    decoded is null, and ``problems`` has the reason by row.
     """
 
     def __init__(self, blobs: pa.BinaryArray) -> None:
@@ -44,28 +43,28 @@ class Batch:
         return len(self.blobs)
 
     def column(self, decode: Callable[[Batch], pa.Array]) -> pa.Array:
-        """What this makes of the batch, made once."""
+        """The column that this decoder makes of the batch; computed once."""
         if decode not in self._columns:
             self._columns[decode] = decode(self)
         return self._columns[decode]
 
     def piece(self, spans: Spans, row: int) -> bytes | None:
-        """The bytes of one row's piece."""
+        """The bytes of one row's span."""
         if not spans.present[row]:
             return None
         start = int(spans.start[row])
         return bytes(self._bytes[start : start + int(spans.size[row])])
 
     def pieces(self, spans: Spans, rows: Any) -> pa.Array:
-        """The bytes of these rows' pieces; null where ``rows``, a mask, is false."""
+        """The bytes of these rows' spans; null where the mask ``rows`` is false."""
         return pieces(self.envelopes.data, spans.start, spans.size, rows)
 
     def texts(self, spans: Spans, rows: Any) -> pa.Array:
-        """The same as texts; a row whose bytes are none is null and a problem."""
+        """The same as strings; a row whose bytes are not a string is null, and noted as a problem."""
         raw = self.pieces(spans, rows)
         try:
             return raw.cast(pa.string())
-        except pa.ArrowInvalid:  # NUL and astral characters, which Java writes in its own way; or damage
+        except pa.ArrowInvalid:  # NUL and astral characters, which Java encodes differently; or damage
             return pa.array(
                 [
                     None if piece is None else self._text(row, piece)
@@ -82,12 +81,12 @@ class Batch:
             return None
 
     def problem(self, row: int, error: Malformed | CorruptMessage) -> None:
-        """Note why a row's column is null; the first reason is kept."""
+        """Record why a row's value is null; the first reason is kept."""
         reason = error.reason if isinstance(error, CorruptMessage) else str(error)
         self.problems.setdefault(row, reason)
 
     def patched(self, column: pa.Array, value: Callable[[Message], Any]) -> pa.Array:
-        """The column of the known rows, with this value in the others."""
+        """The column of the known rows, completed with this value of the other rows."""
         if self.known.all():
             return column
         rows = np.flatnonzero(~self.known).tolist()
@@ -128,7 +127,7 @@ class Batch:
         return self.patched(column, lambda message: _text_of(value(message)))
 
     def bodies(self, kinds: Iterable[BodyType], rows: Any) -> Iterator[tuple[int, Body]]:
-        """The bodies of those of these rows whose message is of one of these kinds, one by one."""
+        """The bodies, one by one, of these rows whose message is of one of these types."""
         wanted = frozenset(kinds)
         envelopes = self.envelopes
         for row in np.flatnonzero(rows).tolist():
@@ -145,7 +144,7 @@ class Batch:
 
 
 def for_spark(text: str | None) -> str | None:
-    """The text with half a surrogate pair, which no UTF-8 holds, replaced by U+FFFD."""
+    """The string with each lone surrogate, which UTF-8 cannot encode, replaced by U+FFFD."""
     if text is None or text.isascii():
         return text
     return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace")

@@ -1,4 +1,4 @@
-"""The columns that ``messages_decoded`` has beyond those of the table, each decoded for itself."""
+"""The decoded columns of ``messages_decoded``: name, Spark type, and decoder of each."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jdbcstore.analytics.batch import Batch, for_spark
-from jdbcstore.analytics.envelope import Spans
-from jdbcstore.analytics.pieces import numbers
+from jdbcstore.analytics.envelope import Spans, numbers
 from jdbcstore.analytics.properties import as_json, properties
 from jdbcstore.message.message import BodyType, Message
 from jdbcstore.message.openwire.wire_format import BODY_TYPES, MESSAGE_TYPES
@@ -22,7 +21,7 @@ _BYTES, _OBJECT = BodyType.BYTES, BodyType.OBJECT
 
 
 class Column(NamedTuple):
-    """What it is called, its Spark type, and how it is decoded."""
+    """A decoded column: its name, its Spark type, and its decoder."""
 
     name: str
     type: str
@@ -30,7 +29,7 @@ class Column(NamedTuple):
 
 
 def _number(name: str, kind: pa.DataType = pa.int64()) -> Callable[[Batch], pa.Array]:  # noqa: B008
-    """A number or flag that stands in the envelope and the message under the same name."""
+    """A number or flag that has the same name in the envelope and in the message."""
     return lambda batch: batch.patched(
         _where_known(batch, getattr(batch.envelopes, name)).cast(kind),
         lambda message: getattr(message, _ATTRIBUTES.get(name, name)),
@@ -90,7 +89,7 @@ def _transaction_id(batch: Batch) -> pa.Array:
 
 
 def _size(name: str) -> Callable[[Batch], pa.Array]:
-    """The bytes of the content, or of the properties, as they are stored."""
+    """The stored size in bytes of the content, or of the properties."""
 
     def of_message(message: Message) -> int:
         return max(0, int(getattr(message._source, f"{name}_size")))
@@ -103,7 +102,7 @@ def _is(batch: Batch, *kinds: BodyType) -> Any:
 
 
 def _body_text(batch: Batch) -> pa.Array:
-    """A text that is not deflated stands in the content behind its length; others are read one by one."""
+    """Uncompressed text is the content after its length prefix; other text is decoded row by row."""
     envelopes, content = batch.envelopes, batch.envelopes.content
     size = numbers(envelopes.data, content.start, "i4")
     texts = _is(batch, _TEXT) & content.present
@@ -115,7 +114,7 @@ def _body_text(batch: Batch) -> pa.Array:
 
 
 def _body_bytes(batch: Batch) -> pa.Array:
-    """Bytes, and the serialised form of objects."""
+    """Bodies of bytes messages, and the serialised form of object messages."""
     envelopes, content = batch.envelopes, batch.envelopes.content
     kinds = _is(batch, _BYTES, _OBJECT)
     plainly = kinds & content.present & ~envelopes.compressed
@@ -125,7 +124,7 @@ def _body_bytes(batch: Batch) -> pa.Array:
 
 
 def _filled(column: pa.Array, rows: Any, found: dict[int, Any]) -> pa.Array:
-    """The column with what was found in these rows."""
+    """The column with the found values in these rows."""
     if not rows.any():
         return column
     values = [found.get(row) for row in np.flatnonzero(rows).tolist()]
@@ -140,7 +139,7 @@ def _body_map(batch: Batch) -> pa.Array:
 
 
 def _error(batch: Batch) -> pa.Array:
-    """Why a message does not decode, whichever part of it."""
+    """The reason why any part of a message does not decode."""
     for column in COLUMNS[:-1]:
         batch.column(column.decode)
     batch.names(batch.envelopes.destination, lambda _: None)
@@ -180,6 +179,6 @@ COLUMNS = (
     Column("error", "string", _error),
 )
 TIMES = frozenset({"timestamp", "arrival", "broker_in_time", "broker_out_time"})
-"""Columns of epoch milliseconds that Spark shows as a timestamp; 0 is none."""
+"""Columns of epoch milliseconds that become timestamps in Spark; 0 becomes null."""
 YEAR_1_MS, YEAR_10000_MS = -62_135_596_800_000, 253_402_300_800_000
-"""A producer may set any 64 bits; beyond these, neither Spark nor Python has a timestamp."""
+"""A producer may set any 64 bits; outside this range neither Spark nor Python has a timestamp."""

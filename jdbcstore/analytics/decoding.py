@@ -1,26 +1,81 @@
-"""The decoder as Spark runs it: one function of an Arrow column for each column of the view."""
+"""Decoding inside Spark: one Arrow function per column, and a planner rule that decodes only what is read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
 
 from jdbcstore.analytics.batch import Batch
 from jdbcstore.analytics.columns import COLUMNS, TIMES, YEAR_1_MS, YEAR_10000_MS, Column
-from jdbcstore.analytics.planning import PREFIX
+from jdbcstore.analytics.java import resource
+from jdbcstore.analytics.properties import looked_up, properties_with
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+PREFIX = "jdbcstore_decode_"
+"""Prefix of the decoders' function names, by which the planner rule recognises them."""
+_RULE = "Decoding"
+_DECODERS = {column.name: column.decode for column in COLUMNS}
+
+
+def plan_decoding(spark: SparkSession) -> None:
+    """Add the rule to the session's planner, once."""
+    java: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    methods = session.experimental()
+    if any(rule.getClass().getSimpleName() == _RULE for rule in _items(java, methods)):
+        return
+    compiler = java.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(java.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(resource(f"{_RULE}.java"))
+    made = compiler.getClassLoader().loadClass(f"jdbcstore.{_RULE}").getConstructors()
+    arguments = spark.sparkContext._gateway.new_array(java.Object, 3)  # type: ignore[union-attr]
+    decode: Any = UserDefinedFunction(
+        decode_batches, "msg binary", evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    )
+    arguments[0], arguments[1], arguments[2] = PREFIX, decode._judf.func(), decode.evalType
+    rules = java.java.util.ArrayList(_items(java, methods))
+    rules.add(made[0].newInstance(arguments))
+    getattr(methods, "extraOptimizations_$eq")(java.PythonUtils.toSeq(rules))
+
+
+def _items(java: Any, methods: Any) -> Any:
+    return java.scala.jdk.javaapi.CollectionConverters.asJava(methods.extraOptimizations())
+
+
+def decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Replace the last column, MSG, by the columns that its name lists: see ``Decoding.java``."""
+    for given in batches:
+        *names, question = given.schema.names
+        batch, asked = Batch(given.columns[-1]), question.split(",")
+        found = [_asked(batch, *each.split(".")) for each in asked]
+        yield pa.RecordBatch.from_arrays([*given.columns[:-1], *found], names=[*names, *asked])
+
+
+def _asked(batch: Batch, column: str, field: str = "", name: str = "") -> pa.Array:
+    if not field:
+        return batch.column(_DECODERS[column])
+    # A field means a lookup in the map of properties.
+    maps = batch.column(properties_with(int(field)))
+    return looked_up(maps, bytes.fromhex(name).decode(), int(field))
+
 
 _batches: list[Batch] = []
-"""The batch decoded last. Spark gives the columns of one batch the same bytes, one after the other."""
+"""The batch decoded last. Spark passes the same bytes for each column of a batch in turn."""
 
 
 def _batch_of(blobs: pa.BinaryArray) -> Batch:
-    # While a batch is kept its bytes are too, so no other batch can be at their address.
+    # A batch that is kept keeps its bytes alive, so no other batch can have their address.
     if not _batches or _place(_batches[0].blobs) != _place(blobs):
         _batches[:] = [Batch(blobs)]
     return _batches[0]
@@ -47,7 +102,7 @@ def _decoder(number: int) -> Callable[[pa.Array], pa.Array]:
 
 
 def decoded(column: Column, blob: SparkColumn) -> SparkColumn:
-    """One of :data:`COLUMNS`, decoded from the column MSG when a query needs it."""
+    """One of :data:`COLUMNS`, decoded from the MSG column when a query reads it."""
     value = _function(column)(blob)
     if column.name in TIMES:
         known = (value != 0) & value.between(YEAR_1_MS, YEAR_10000_MS - 1)

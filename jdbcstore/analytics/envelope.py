@@ -1,7 +1,7 @@
-"""Where the fields of many messages are: a batch of MSG columns walked at once, with numpy.
+"""Vectorised decoding of message envelopes: the position of each field in a batch of MSG columns.
 
-The walk knows version 11 as ActiveMQ stores nearly every message. What it does not know for certain
-(transactions, advisories, networks of brokers, version 6, damage) it leaves to the codec, row by row.
+Only version 11, in the form in which ActiveMQ stores nearly every message, is decoded here. Rows in any other
+form (transactions, advisories, networks of brokers, version 6, damage) are left to the codec, one by one.
 """
 
 from __future__ import annotations
@@ -12,9 +12,105 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from jdbcstore.analytics.walking import WINDOW, Walk
 from jdbcstore.message.message import BodyType
 from jdbcstore.message.openwire.wire_format import DESTINATION_KINDS, MESSAGE_ID, MESSAGE_TYPES, PRODUCER_ID
+
+MOST = 8
+"""Bytes of the widest number; an array to read numbers from has at least as many."""
+_MAX_NARROW = (1 << 31) - 1
+
+
+def pieces(data: Any, starts: Any, sizes: Any, rows: Any) -> pa.Array:
+    """The bytes at ``starts``, ``sizes`` long, in one copy; null where the mask ``rows`` is false.
+
+    The spans of the rows that are not null must be ascending and must not overlap.
+    """
+    count = len(starts)
+    # Each piece and the gap after it: together they are an Arrow array over ``data``, without a copy.
+    bounds = np.zeros(2 * count + 1, np.int64)
+    np.multiply(starts, rows, out=bounds[:-1:2])
+    np.multiply(starts + sizes, rows, out=bounds[1::2])
+    np.maximum.accumulate(bounds, out=bounds)
+    wide = bounds[-1] > _MAX_NARROW
+    offsets = pa.py_buffer(bounds if wide else bounds.astype(np.int32))
+    kind = pa.large_binary() if wide else pa.binary()
+    both = pa.Array.from_buffers(kind, 2 * count, [None, offsets, pa.py_buffer(data)])
+    column = both.take(pa.array(np.arange(0, 2 * count, 2))).cast(pa.binary())
+    if rows.all():
+        return column
+    there = pa.py_buffer(np.packbits(rows, bitorder="little"))
+    return pa.Array.from_buffers(column.type, count, [there, *column.buffers()[1:]])
+
+
+def numbers(data: Any, places: Any, code: str) -> Any:
+    """The big-endian numbers at these positions, of the numpy type ``code``; arbitrary beyond the end."""
+    kind = np.dtype(f">{code}")
+    # A strided view: every position of ``data``, aligned or not, starts a number.
+    all_ = np.ndarray((len(data) - kind.itemsize + 1,), kind, buffer=data, strides=(1,))
+    return all_[np.minimum(places, len(all_) - 1)]
+
+
+WINDOW = 64
+"""Bytes gathered per row at once; a flat array of bytes has at least as many."""
+
+
+class Walk:
+    """A position in each row of ``data``. Positions only grow; bytes beyond the end are arbitrary.
+
+    Rows mostly have the same fields of the same sizes. As long as they do, all positions move together, and a
+    field is a column of a table of the next bytes of each row.
+    """
+
+    def __init__(self, data: Any, places: Any) -> None:
+        self._data = data
+        self._from = places
+        self._ahead = 0
+        self._table: Any = None
+
+    def __len__(self) -> int:
+        return len(self._from)
+
+    @property
+    def places(self) -> Any:
+        return self._from + self._ahead
+
+    def skip(self, sizes: Any) -> None:
+        """Advance by a number of bytes, the same for all rows or one per row."""
+        if isinstance(sizes, np.ndarray) and len(sizes):
+            first = int(sizes[0])
+            if not (sizes == first).all():
+                self._from = self._from + (sizes + self._ahead)
+                self._ahead, self._table = 0, None
+                return
+            sizes = first
+        if not isinstance(sizes, np.ndarray):
+            self._ahead += sizes
+
+    def next(self, code: str) -> Any:
+        """The big-endian numbers at the positions, of the numpy type ``code``."""
+        kind = np.dtype(f">{code}")
+        if self._table is None or self._ahead + kind.itemsize > WINDOW:
+            self._look()
+        if not len(self):
+            return np.zeros(0, code)
+        strided = np.ndarray((len(self),), kind, self._table, self._ahead, (WINDOW,))
+        return strided.astype(kind.newbyteorder("="))
+
+    def _look(self) -> None:
+        self._from, self._ahead = self.places, 0
+        data, places = self._data, self._from
+        last = len(data) - WINDOW
+        self._table = _windows(data)[np.minimum(places, last)]
+        over = np.flatnonzero(places > last)
+        if over.size:
+            tail = np.concatenate([data[last:], np.zeros(WINDOW, np.uint8)])
+            self._table[over] = _windows(tail)[np.minimum(places[over] - last, WINDOW)]
+
+
+def _windows(data: Any) -> Any:
+    """The window of bytes at each position of ``data``."""
+    return np.ndarray((len(data) - WINDOW + 1,), f"V{WINDOW}", data, strides=(1,))
+
 
 _FIRST_DESTINATION, _LAST_DESTINATION = min(DESTINATION_KINDS), max(DESTINATION_KINDS)
 _BLOB = MESSAGE_TYPES[BodyType.BLOB]
@@ -22,7 +118,7 @@ _BLOB = MESSAGE_TYPES[BodyType.BLOB]
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """One piece of each message: where it starts in the batch, how long it is, whether it is there."""
+    """One field of each message: its start in the batch, its size, and whether it is present."""
 
     start: Any
     size: Any
@@ -31,7 +127,7 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """A destination of each message: its type's number, and its name."""
+    """A destination of each message: the number of its type, and its name."""
 
     number: Any
     name: Spans
@@ -47,10 +143,9 @@ class Producer:
 
 
 class Envelopes:
-    """The fields of a batch; ``known`` says of each row whether what stands here is right.
+    """The fields of a batch; ``known`` is a mask of the rows for which they are valid.
 
-    Of a row that is not known every other number here is meaningless, but every span is within
-    ``data``.
+    The numbers of any other row are meaningless, but its spans are still within ``data``.
     """
 
     def __init__(self, blobs: pa.BinaryArray) -> None:
@@ -67,7 +162,7 @@ class Envelopes:
         walk.nested(MESSAGE_ID, always=True)
         self.text_view, self.message_producer = walk.string(), walk.producer()
         self.message_sequence = walk.number(8)
-        walk.skip(8)  # the broker's sequence, which is the row's ID
+        walk.skip(8)  # the broker's sequence, which is column ID
         walk.absent()  # original transaction
         self.group_id, self.group_sequence = walk.string(), walk.number(4)
         self.correlation_id, self.persistent = walk.string(), walk.byte() != 0
@@ -88,7 +183,7 @@ class Envelopes:
 
 
 def _bytes_of(blobs: pa.BinaryArray) -> tuple[Any, Any, Any]:
-    """The bytes of a whole batch, and where each row starts and ends in them."""
+    """The bytes of a whole batch, and the start and end of each row in them."""
     _, offsets, data = blobs.buffers()
     width = np.int64 if pa.types.is_large_binary(blobs.type) else np.int32
     bounds = np.frombuffer(offsets, width)[blobs.offset : blobs.offset + len(blobs) + 1].astype(np.int64)
@@ -99,11 +194,10 @@ def _bytes_of(blobs: pa.BinaryArray) -> tuple[Any, Any, Any]:
 
 
 class _Walk:
-    """A place in each row, moved along by every field that is read.
+    """A position in each row that every read field advances.
 
-    Places only ever grow. A row that ends exactly where it should has therefore never left its
-    bytes; of the others reading behind the end gives some byte or other.
-    """
+    Positions only grow. A row that ends exactly at its end has therefore never left its bytes; reads of other
+    rows beyond the end return arbitrary bytes."""
 
     def __init__(self, data: Any, starts: Any, ends: Any) -> None:
         self._walk = Walk(data, starts)
@@ -128,7 +222,7 @@ class _Walk:
         return self._field(f"i{size}").astype(np.int64, copy=False)
 
     def present(self) -> Any:
-        """Whether an optional field follows; one is the only way in which Java says so."""
+        """Whether an optional field follows; Java writes 1 and nothing else for that."""
         value = self.byte()
         self.require(value <= 1)
         return value == 1
@@ -143,7 +237,7 @@ class _Walk:
         return self._span("i4", self.present())
 
     def _field(self, code: str, present: Any = True) -> Any:
-        """A number; where it is not present it is none, and the place stays."""
+        """A number; where it is not present it is 0, and the position does not move."""
         everywhere = present is True or (present | ~self._right).all()
         if not everywhere and not (present & self._right).any():
             return np.zeros(len(self._right), code)
@@ -152,10 +246,10 @@ class _Walk:
         return value
 
     def _span(self, code: str, present: Any) -> Spans:
-        """What has its size, a number, in front."""
+        """A field after its size, which is a number."""
         size = self._field(code, present).astype(np.int64)
         self.require(~present | (size >= 0))
-        # What does not fit into its row moves the place behind the end, and never back.
+        # A size beyond the row moves the position beyond the end, and never back.
         size = np.where(present, np.clip(size, 0, self._size), 0)
         start = self._walk.places
         self._walk.skip(size)
@@ -181,6 +275,6 @@ class _Walk:
         return Producer(connection, self._field("i8", present), self._field("i8", present))
 
     def _name_of(self, present: Any) -> Spans:
-        """The name that an object has if it is there."""
+        """The name of an object that may be present."""
         self.require(~present | (self._field("u1", present) == 1))
         return self._span("u2", present)

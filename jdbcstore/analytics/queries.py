@@ -1,4 +1,4 @@
-"""The questions that the database answers itself: totals of destinations, lag of subscriptions."""
+"""SQL that the database evaluates itself: totals of destinations, lag of subscriptions, ranges of IDs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from jdbcstore.database.tables import Tables
 _ONE: Any = literal_column("1")
 _ZERO: Any = literal_column("0")
 SAMPLE = 100
-"""Rows of which the average size is taken."""
+"""Rows in the sample for the mean size."""
 
 
 def as_text(query: Select[Any], dialect: Dialect) -> str:
-    """The query as Spark passes it on."""
+    """The query as SQL with its literals, as Spark takes it."""
     return str(query.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
 
 
 def destinations(tables: Tables, adapter: Adapter) -> Select[Any]:
-    """What is in each destination, and the blob of its oldest message."""
+    """Totals of each destination, and the MSG column of its oldest message."""
     t = tables.messages
     name = adapter.exact(t.c.container).label("destination")
     committed = t.c.xid.is_(None)
@@ -47,15 +47,15 @@ def destinations(tables: Tables, adapter: Adapter) -> Select[Any]:
 
 
 def _exactly(adapter: Adapter, column: Any) -> list[Any]:
-    """What differs where two texts do: an exact comparison may still pass over blanks at the end."""
+    """Expressions that differ whenever the strings do; exact collations may ignore trailing blanks."""
     exact = adapter.exact(column)
     return [column] if exact is column else [exact, func.length(column)]
 
 
 def subscriptions(tables: Tables, adapter: Adapter, *, ours: bool) -> Select[Any]:
-    """Each durable subscription with what it has not acknowledged; a selector is not applied.
+    """Each durable subscription with its lag; selectors are not applied.
 
-    ``ours`` says whether the table of acknowledgements ahead of LAST_ACKED_ID is there.
+    ``ours``: the table of acknowledgements ahead of LAST_ACKED_ID exists.
     """
     marks = tables.acks
     per_mark = select(
@@ -91,10 +91,10 @@ def _lag(tables: Tables, adapter: Adapter, *, ours: bool) -> Any:
             other.c.priority != marks.c.priority,
         )
     ).correlate(marks)
-    # A subscription's only row is its mark for every priority.
+    # A subscription with a single row has one mark for all priorities.
     governs = or_(marks.c.priority == t.c.priority, not_(has_others))
     behind = t.c.id > func.coalesce(marks.c.last_acked_id, _ZERO)
-    # The plain comparison finds the index.
+    # The plain comparison uses the index.
     conditions = [t.c.container == marks.c.container, t.c.xid.is_(None), behind, governs]
     if adapter.exact(t.c.container) is not t.c.container:
         pairs = zip(_exactly(adapter, t.c.container), _exactly(adapter, marks.c.container), strict=True)
@@ -131,13 +131,13 @@ def count_ids(tables: Tables) -> Select[Any]:
 
 
 def journal(tables: Tables) -> Select[Any]:
-    """The number of the journal that may have what the tables have not; 0 or null if none has."""
+    """The number of the journal that may hold messages not yet in the tables; 0 or null if there is none."""
     state = tables.state
     return select(func.max(state.c.number)).where(state.c.name == "journal")
 
 
 def nth_id(tables: Tables, place: int) -> Select[Any]:
-    """The ID that so many others are before."""
+    """The ID that comes after ``place`` others."""
     ids = tables.messages.c.id
     return select(ids).order_by(ids).limit(1).offset(place)
 
@@ -150,7 +150,7 @@ def mean_size(tables: Tables) -> Select[Any]:
 
 
 def nth_id_behind(tables: Tables, after: int, count: int, up_to: int) -> Select[Any]:
-    """The ID that is so many behind another; none, if there are not so many up to the last."""
+    """The ID ``count`` rows after another; no row if there are fewer up to ``up_to``."""
     ids = tables.messages.c.id
     behind = select(ids).where(ids > literal_column(str(after)), ids <= literal_column(str(up_to)))
     return behind.order_by(ids).limit(1).offset(count - 1)
@@ -161,7 +161,7 @@ def last_id(tables: Tables) -> Select[Any]:
 
 
 def stored(tables: Tables, adapter: Adapter, *, ours: bool, done: bool) -> Select[Any]:
-    """The table without what is in doubt; ``done``: what every durable subscription has acknowledged."""
+    """The rows that are not in doubt; ``done``: those that all durable subscriptions have acknowledged."""
     t = tables.messages
     container = t.c.container
     columns = [adapter.exact(c).label(c.name) if c is container else c for c in t.columns]

@@ -1,37 +1,41 @@
-"""One way of reading a store through JDBC: the options of its connections, and frames of its tables."""
+"""DataFrames of the tables over JDBC: through the catalog, as partitions, or by ranges of IDs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jdbcstore.analytics.answers import connecting
-from jdbcstore.analytics.dialect import DRIVER
-from jdbcstore.analytics.queries import as_text
+from jdbcstore.analytics.columns import COLUMNS
+from jdbcstore.analytics.decoding import decoded
+from jdbcstore.analytics.pushdown import DRIVER
+from jdbcstore.analytics.queries import as_text, last_id, nth_id_behind, stored
+from jdbcstore.analytics.questions import connecting
 from jdbcstore.analytics.vendors import Vendor
 from jdbcstore.database.session import Session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from sqlalchemy import Select, Table
+
 
 _CATALOG = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A store's database as Spark reads it. The catalog is Spark's: it pushes aggregates and limits down."""
+    """A database as Spark reads it. Spark's own JDBC catalog pushes aggregates and limits down."""
 
     spark: SparkSession
     session: Session
     vendor: Vendor
     url: str
-    """As Spark has to call it: see :func:`jdbcstore.analytics.dialect.teach`."""
+    """The URL that Spark uses: see :func:`jdbcstore.analytics.pushdown.register_dialect`."""
     catalog: str
     fetch_size: int
 
     def open_catalog(self) -> None:
-        """Let Spark make its catalog; it keeps what it needs, and the login leaves the configuration."""
+        """Create Spark's catalog; the login is removed from the configuration afterwards."""
         pushed = {f"pushDown{what}": "true" for what in ("Aggregate", "Limit", "Offset", "TableSample")}
         options = {"": _CATALOG, "url": self.url, "driver": DRIVER, **pushed, **self._login}
         names = {f"spark.sql.catalog.{self.catalog}{name and '.'}{name}": v for name, v in options.items()}
@@ -53,13 +57,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Frames of one source, whose connections all run ``init`` first, if there is any."""
+    """DataFrames of one source. Its connections run ``init`` first, unless it is empty."""
 
     source: Source
     init: str
 
     def table(self, table: Table) -> DataFrame:
-        """A table through the catalog, read as one statement; columns under their lower-case names."""
+        """A table through the catalog, read in one statement; column names are in lower case."""
         source = self.source
         return _lower(source.spark.read.options(**self._options).table(self.name_of(table)))
 
@@ -71,12 +75,12 @@ class Reading:
         return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
 
     def query(self, query: Select[tuple[object, ...]], types: str) -> DataFrame:
-        """What the database answers to a query of ours, in Spark's types: no driver knows them all."""
+        """The result of our own query, cast to these Spark types, since no driver reports them all."""
         text = as_text(query, self.source.session.engine.dialect)
         return _lower(self._reader.options(dbtable=f"({text}) answer", customSchema=types).load())
 
     def slices(self, table: Table, bounds: list[int]) -> DataFrame:
-        """A table in one partition more than there are bounds, which are IDs; there is one at least."""
+        """A table in partitions divided at these IDs, of which there is at least one."""
         prepare = self.source.session.engine.dialect.identifier_preparer
         name, id_ = prepare.format_table(table), prepare.format_column(table.c.id)
         starts, ends = [None, *bounds], [*bounds, None]
@@ -89,7 +93,7 @@ class Reading:
         return self.partitions(name, predicates)
 
     def partitions(self, name: str, predicates: list[str]) -> DataFrame:
-        """A table, or a query in brackets, in one partition for each condition."""
+        """A table, or a query in parentheses, in one partition per predicate."""
         options = {**self._options, **self.source._login, "driver": DRIVER}
         read = self.source.spark.read
         return _lower(read.jdbc(self.source.url, name, predicates=predicates, properties=options))
@@ -108,3 +112,54 @@ class Reading:
 
 def _lower(frame: DataFrame) -> DataFrame:
     return frame.toDF(*(name.lower() for name in frame.columns))
+
+
+RAW = ("id", "container", "msgid_prod", "msgid_seq", "expiration", "priority", "msg")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The messages of one store that are not in doubt, by ranges of IDs.
+
+    Tasks read their ranges in separate statements, so the ranges do not show one moment; but no row is in
+    two."""
+
+    reading: Reading
+
+    def last_id(self) -> int:
+        """The highest ID; -1 in an empty table."""
+        return self._ids(last_id(self.reading.source.session.tables))[0]
+
+    def ranges(self, after: int, up_to: int, count: int) -> Iterator[tuple[int, int]]:
+        """Ranges of ``count`` messages between the two IDs, the first exclusive, the second inclusive."""
+        tables = self.reading.source.session.tables
+        while after < up_to:
+            found = self._ids(nth_id_behind(tables, after, count, up_to))
+            end = found[0] if found else up_to
+            yield after, end
+            after = end
+
+    def frame(self, ranges: list[tuple[int, int]], *, acknowledged: bool = False) -> DataFrame:
+        """The columns :data:`RAW` of these ranges, one partition per range.
+
+        ``acknowledged``: only messages that every durable subscription of their topic has acknowledged.
+        """
+        source = self.reading.source
+        session = source.session
+        query = stored(session.tables, session.adapter, ours=session.has_own_tables, done=acknowledged)
+        id_ = session.engine.dialect.identifier_preparer.quote(session.tables.messages.c.id.name)
+        frame = self.reading.partitions(
+            f"({as_text(query, session.engine.dialect)}) stored",
+            [f"{id_} > {after} AND {id_} <= {up_to}" for after, up_to in ranges],
+        )
+        return frame.select(*RAW)
+
+    def _ids(self, query: object) -> list[int]:
+        session = self.reading.source.session
+        with session.translated(), session.engine.connect() as connection:
+            return [int(id_) for (id_,) in connection.execute(query)]  # type: ignore[call-overload]
+
+
+def decoded_columns(blob: Column) -> list[Column]:
+    """The columns that ``messages_decoded`` derives from the MSG column."""
+    return [decoded(column, blob) for column in COLUMNS]

@@ -1,4 +1,4 @@
-"""The named questions and their answers as one page that needs nothing else."""
+"""The report: the named queries and their answers as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from jdbcstore.analytics.answers import as_json, explained
-from jdbcstore.analytics.named import named, purpose
-from jdbcstore.analytics.resources import resource
+from jdbcstore.analytics.java import resource
+from jdbcstore.analytics.questions import as_json, explained, named, purpose
 from jdbcstore.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ROWS = 1000
-"""Rows of one answer; a page is read by people."""
+"""Rows per answer: the page is for human readers."""
 _BARS = 25
 _LONGEST_LABEL = 70
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """What of an answer is drawn: a number of each row, under the texts of these columns."""
+    """The chart of an answer: one number per row, labelled with these columns."""
 
     value: str
     labels: tuple[str, ...]
     line: bool = False
-    """Over the first label, which is a time."""
+    """A line over the first label, which is a time."""
 
 
 PLOTS = {
@@ -49,18 +48,18 @@ PLOTS = {
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One question with its answer."""
+    """One query with its answer."""
 
     name: str
     purpose: str
     columns: list[str]
     rows: list[list[Any]]
     cut: bool
-    """Whether there are more rows than these."""
+    """Whether the answer has more rows than these."""
 
 
 def sections(spark: SparkSession) -> Iterator[Section]:
-    """Each named question of the views that are connected, answered one after the other."""
+    """The answers of the named queries over the connected views, in turn."""
     for name, question in named().items():
         with explained():
             frame = spark.sql(question)
@@ -70,10 +69,10 @@ def sections(spark: SparkSession) -> Iterator[Section]:
 
 
 def page(taken: list[Section], place: str, time: str) -> str:
-    """HTML that loads nothing: style, script and plots are in it. What messages say is escaped.
+    """HTML that loads nothing: style, script and charts are inline. Content of messages is escaped.
 
-    :param place: of which store, without secrets
-    :raises ConfigurationError: what draws is not installed
+    :param place: the store, without secrets
+    :raises ConfigurationError: jinja2 or plotly is not installed
     """
     try:
         from jinja2 import Environment
@@ -88,14 +87,14 @@ def page(taken: list[Section], place: str, time: str) -> str:
 
 
 def _drawn(section: Section) -> str:
-    """The plot as an element and a script, which plotly makes safe to stand in a page."""
+    """The chart as an element and a script, escaped by plotly."""
     from plotly import graph_objects
     from plotly.io import to_html
 
     plot = PLOTS[section.name]
     at = section.columns.index
     values = [row[at(plot.value)] for row in section.rows]
-    # Plotly takes markup in labels for markup.
+    # Plotly interprets markup in labels.
     labels = [html.escape(_short(row[at(name)] for name in plot.labels)) for row in section.rows]
     if plot.line:
         times, counts = with_empty_minutes([row[at(plot.labels[0])] for row in section.rows], values)
@@ -103,7 +102,7 @@ def _drawn(section: Section) -> str:
     else:
         bars = graph_objects.Bar(x=values[:_BARS], y=[*range(len(values[:_BARS]))], orientation="h")
         figure = graph_objects.Figure(bars)
-        # Rows with the same label are still two bars.
+        # Rows with the same label are separate bars.
         ticks = {"tickvals": [*range(len(labels[:_BARS]))], "ticktext": labels[:_BARS]}
         figure.update_yaxes(autorange="reversed", automargin=True, **ticks)
     figure.update_layout(
@@ -121,13 +120,13 @@ def _drawn(section: Section) -> str:
 
 
 def with_empty_minutes(times: list[str | None], counts: list[int]) -> tuple[list[str], list[int]]:
-    """A line that falls to zero where minutes are left out, and does not slope across them."""
+    """The points of a line that drops to zero in minutes without messages."""
     minute = timedelta(minutes=1)
     points: list[tuple[str, int]] = []
     last: datetime | None = None
     for text, count in zip(times, counts, strict=True):
         if text is None:
-            continue  # of no time, in no line
+            continue  # without a time it has no place on the line
         time = datetime.fromisoformat(text)
         if last is not None and time - last > minute:
             points.append(((last + minute).isoformat(), 0))

@@ -1,4 +1,4 @@
-"""A Spark session that reads message stores: quick to start, quiet, on whatever Java there is."""
+"""The Spark session: started locally with every driver found, and the package shipped to its workers."""
 
 from __future__ import annotations
 
@@ -6,28 +6,31 @@ import logging
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark import java_gateway
 
-from jdbcstore.analytics.drivers import jars_found, packages
-from jdbcstore.analytics.java import find_java, make_shim
-from jdbcstore.analytics.resources import resource_path
+import jdbcstore
+from jdbcstore.analytics.java import find_java, make_shim, resource_path, scratch
+from jdbcstore.analytics.vendors import jars_found, packages
 from jdbcstore.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NATIVE = "/usr/lib/x86_64-linux-gnu/jni:/usr/lib/aarch64-linux-gnu/jni:/usr/lib/jni"
-"""Where Debian keeps the native half of SQLite's driver, which only its own Java looks into."""
 
-# What Arrow checks at each access of Java's is right as pyarrow made it, and costs a tenth of the time.
+_NATIVE = "/usr/lib/x86_64-linux-gnu/jni:/usr/lib/aarch64-linux-gnu/jni:/usr/lib/jni"
+"""Debian's directories for the native part of SQLite's driver; only Debian's own Java searches them."""
+
+# Arrow's bounds and null checks are unnecessary on batches from pyarrow, and cost a tenth of the time.
 _ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""PySpark's: they print each error that is raised as well."""
+"""PySpark loggers that also print each error that is raised."""
 
 _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -35,7 +38,7 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "8",
 }
-"""Of a master that is this machine: others would not reach the driver, and have more to divide."""
+"""Settings for a local master only: a cluster could not reach the driver, and needs more partitions."""
 
 _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
@@ -45,12 +48,12 @@ _SETTINGS = {
 
 
 def session(master: str | None = None, **settings: str) -> SparkSession:
-    """A session on this machine's cores with every JDBC driver that is here; or the one that is running.
+    """The running session; else a new one on this machine's cores, with every JDBC driver found.
 
     ``settings`` are Spark's own, given as a mapping: ``session(**{"spark.driver.memory": "4g"})``; they
-    win over ours. ``spark.jars.packages`` fetches drivers that are not here.
+    override ours. ``spark.jars.packages`` fetches drivers that are not installed.
 
-    :raises ConfigurationError: there is no Java, or it does not run Spark
+    :raises ConfigurationError: no Java was found, or Spark does not start with it
     """
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
@@ -67,7 +70,7 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
         found = find_java()
         origin = f"Java {found.version} of {found.origin}"
         os.environ["JAVA_HOME"] = str(make_shim(found))
-    # Workers decode, so they must be this Python, which has this package.
+    # Workers decode messages, so they must run this Python, which has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = master or submitted.get("spark.master", "local[*]")
     ours = {name: value for name, value in _settings(master).items() if name not in submitted}
@@ -79,12 +82,12 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
             return check_session(builder.getOrCreate())
     except PySparkRuntimeError as error:
         raise ConfigurationError(
-            f"Spark did not start with {origin}, which said why on stderr; JAVA_HOME names another Java"
+            f"Spark did not start with {origin}, see stderr for the reason; set JAVA_HOME to use another Java"
         ) from error
 
 
 def _submitted() -> dict[str, str]:
-    """What spark-submit was told, which has started Java and this program; nothing where it has not."""
+    """The configuration of spark-submit, if it started this program; else empty."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     from pyspark import SparkConf, SparkContext
@@ -94,7 +97,7 @@ def _submitted() -> dict[str, str]:
 
 
 def _settings(master: str) -> dict[str, str]:
-    """Ours, for the cores of this machine or for a cluster."""
+    """Our settings for this master."""
     executor = f"-Djava.library.path={_NATIVE} {_ARROW}"
     logging_ = resource_path("log4j2.properties")
     return {
@@ -108,22 +111,22 @@ def _settings(master: str) -> dict[str, str]:
 
 
 def check_session(spark: SparkSession) -> SparkSession:
-    """The session, which must have its Java in reach.
+    """Return the session if its JVM is reachable.
 
-    :raises ConfigurationError: it is one of Spark Connect
+    :raises ConfigurationError: it is a Spark Connect session
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise ConfigurationError(
-            "a session of Spark Connect cannot read message stores yet: its Java, where the decoder and the"
-            " drivers are put in, is a server's; take jdbcstore.analytics.session(), or start Spark with"
-            " SPARK_REMOTE unset"
+            "a Spark Connect session cannot read message stores yet: the decoder and the drivers must be"
+            " loaded into its JVM, which is on a server; use jdbcstore.analytics.session(), or start Spark"
+            " with SPARK_REMOTE unset"
         )
     return spark
 
 
 @contextmanager
 def ended_if_interrupted() -> Iterator[None]:
-    """A Java that is being started in the block ends with it: nobody else would know of it."""
+    """Kill a JVM that is being started in the block if the block is interrupted: nothing else would."""
     started: list[subprocess.Popen[bytes]] = []
     gateway: Any = java_gateway
     start = gateway.Popen
@@ -142,3 +145,31 @@ def ended_if_interrupted() -> Iterator[None]:
         raise
     finally:
         gateway.Popen = start
+
+
+_shipped: set[str] = set()
+"""Applications whose workers have the package."""
+
+
+def ship(spark: SparkSession) -> None:
+    """Send this jdbcstore to the workers of a cluster, whichever version they have installed, if any.
+
+    Local workers use the driver's own.
+    """
+    context = spark.sparkContext
+    if str(context.master).partition("[")[0] == "local" or context.applicationId in _shipped:
+        return
+    context.addPyFile(str(_packed()))
+    _shipped.add(context.applicationId)
+
+
+def _packed() -> Path:
+    """A zip of this package: the one in ``--py-files`` if it was imported from there, else a new one."""
+    package = Path(jdbcstore.__file__).parent
+    if not package.is_dir():
+        return package.parent
+    archive = scratch("package") / "jdbcstore.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for module in sorted(package.rglob("*.py")):
+            file.write(module, module.relative_to(package.parent))
+    return archive

@@ -1,56 +1,60 @@
-"""How Spark reaches each vendor: driver, URL, and what a connection is told before it reads."""
+"""JDBC access to each vendor: driver, URL, session settings, and the places where its jar is found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlencode
 
 from sqlalchemy import URL, Connection
 
-from jdbcstore.analytics.meaning import Meaning, of_mysql, of_postgresql, of_sqlite
+from jdbcstore.analytics.pushdown import Meaning, of_mysql, of_postgresql, of_sqlite
 from jdbcstore.database.tables import Tables
 from jdbcstore.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """One vendor's JDBC driver, and how it is spoken to."""
+    """One vendor's JDBC driver and the settings of its connections."""
 
     driver: str
-    """The class."""
+    """Its class."""
     jars: tuple[str, ...]
-    """File names to look for, as patterns; the first that is found is taken."""
+    """Patterns of file names; the first file found is used."""
     package: str
-    """Where Maven has it."""
+    """Maven coordinates."""
     debian: str
     url: Callable[[URL], str]
-    """The JDBC URL, without user and password; its connections cannot write, and wait for nobody."""
+    """The JDBC URL without user and password; its connections are read-only and do not wait for locks."""
     meaning: Callable[[Connection, Tables], Meaning]
-    """Finds out what this database may answer in Spark's stead."""
+    """Reads from the database what may be pushed down to it."""
     namespace: Callable[[URL, str | None], tuple[str, ...]]
-    """What stands before a table's name in a catalog, of the URL and the user's first schema."""
+    """The namespace of a table in the catalog, from the URL and the user's default schema."""
     snapshot: str = ""
-    """What a connection runs first to read the picture that another exports as ``{snapshot}``."""
+    """The first statement of a connection that reads the exported ``{snapshot}``; empty: not supported."""
     export: str = ""
-    """Run in a transaction with this vendor, gives the name of its picture."""
+    """The query that exports the snapshot of its transaction and returns its name."""
     begin: str = ""
-    """Starts that transaction."""
+    """The statement that begins that transaction."""
 
 
 def _sqlite(url: URL) -> str:
-    # Who closes the file last, or opens it behind one that was killed, locks it for a moment.
+    # The last connection to close the file, or the first after a kill, locks it for a moment.
     return f"jdbc:sqlite:{Path(str(url.database)).absolute()}?open_mode=1&busy_timeout=60000"
 
 
 def _postgresql(url: URL) -> str:
-    # Prepared from the first execution on, a statement's results come in binary.
+    # Results are binary only for server-prepared statements: prepare at the first execution.
     options = {"prepareThreshold": "-1", "readOnly": "true", "readOnlyMode": "always"}
     options["ApplicationName"] = "jdbcstore analytics"
     tls = {name: str(url.query[name]) for name in ("sslmode", "sslrootcert") if name in url.query}
     if "host" in url.query:
-        raise ConfigurationError("several hosts in one URL are not read by Spark; name one, a replica say")
+        raise ConfigurationError(
+            "Spark cannot read a URL with several hosts; give one host, for example a replica"
+        )
     return f"jdbc:postgresql://{_host(url)}:{url.port or 5432}/{url.database}?{urlencode(options | tls)}"
 
 
@@ -59,7 +63,7 @@ def _mariadb(url: URL) -> str:
 
 
 def _mysql(url: URL, variables: str = "transaction") -> str:
-    # Under jdbc:mariadb: Spark has no dialect, quotes names as texts, and silently reads the names.
+    # Spark has no dialect for jdbc:mariadb: it would quote names as strings, and silently read the names.
     port = url.port or url.query.get("port") or 3306
     session = f"{variables}_read_only=1,{variables}_isolation='READ-COMMITTED'"
     options = f"permitMysqlScheme&sessionVariables={session}"
@@ -109,15 +113,68 @@ VENDORS = {
     "mariadb": replace(_MYSQL, url=_mariadb),
     "mysql": _MYSQL,
 }
-"""By the name of the store's adapter."""
+"""The vendors by the name of the store's adapter."""
 
 
 def vendor_of(name: str) -> Vendor:
     """The vendor of this adapter.
 
-    :raises ConfigurationError: Spark is not yet taught to read it
+    :raises ConfigurationError: analytics does not support it
     """
     vendor = VENDORS.get(name)
     if vendor is None:
-        raise ConfigurationError(f"analytics reads {', '.join(VENDORS)}, and not yet {name}")
+        raise ConfigurationError(f"analytics supports {', '.join(VENDORS)}, not {name}")
     return vendor
+
+
+JARS_VARIABLE = "JDBCSTORE_JARS"
+"""A directory of jars; or, where Maven's repository can be reached, ``group:artifact:version,...``."""
+_COORDINATES = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+(,[\w.-]+:[\w.-]+:[\w.-]+)*")
+_SYSTEM = (Path("/usr/share/java"), Path("/usr/local/share/java"))
+
+
+def find_jar(vendor: Vendor) -> Path | None:
+    """The jar of the vendor's driver, in the directory in JDBCSTORE_JARS or the system's, or None."""
+    for directory in _directories():
+        for pattern in vendor.jars:
+            for jar in sorted(directory.glob(pattern), reverse=True):
+                return jar
+    return None
+
+
+def _directories() -> Iterator[Path]:
+    named = os.environ.get(JARS_VARIABLE)
+    if named and not packages():
+        yield Path(named)
+    yield from _SYSTEM
+
+
+def jars_found() -> list[Path]:
+    """Every driver found, for a session that can read any vendor."""
+    found = (find_jar(vendor) for vendor in VENDORS.values())
+    return sorted({jar for jar in found if jar is not None})
+
+
+def packages() -> str:
+    """Maven coordinates in JDBCSTORE_JARS for Spark to fetch; empty if it names a directory or is unset."""
+    named = os.environ.get(JARS_VARIABLE, "").strip()
+    return named if _COORDINATES.fullmatch(named) else ""
+
+
+def cure(vendor: Vendor) -> str:
+    """Advice on installing a missing driver."""
+    return (
+        f"install Debian's {vendor.debian}, or set {JARS_VARIABLE} to a directory with the jar,"
+        f" or, where Maven's repository can be reached, {JARS_VARIABLE}={vendor.package}"
+    )
+
+
+def missing_driver(name: str, vendor: Vendor) -> ConfigurationError:
+    """The error for a session without this vendor's driver, with advice."""
+    jar = find_jar(vendor)
+    if jar is not None:
+        return ConfigurationError(
+            f"this Spark session was started without the JDBC driver for {name}, which is at hand: start it"
+            f" with spark-submit --jars {jar}, or set spark.jars={jar} before a session of your own starts"
+        )
+    return ConfigurationError(f"Spark has no JDBC driver for {name} ({vendor.driver}); {cure(vendor)}")

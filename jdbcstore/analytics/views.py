@@ -1,7 +1,9 @@
-"""The views that questions are asked of, over one way of reading a store."""
+"""The views of a store, and the stack of stores whose views share the same names in one session."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
@@ -9,12 +11,96 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from jdbcstore.analytics.columns import COLUMNS
 from jdbcstore.analytics.decoding import decoded
 from jdbcstore.analytics.queries import destinations, subscriptions
+from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import DestinationKind
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from jdbcstore.analytics.reading import Reading
+
+
+Views = dict[str, "DataFrame"]
+
+_stacks: dict[str, list[Views]] = {}
+"""The views in effect by session, the visible ones last."""
+
+_MARK = "spark.jdbcstore.shown.{}"
+"""Session setting that holds the plan of our view of this name; the session may outlive the process."""
+
+
+class Shown:
+    """The views of one session. Views of the user under the same names are never replaced."""
+
+    def __init__(self, spark: SparkSession, names: tuple[str, ...]) -> None:
+        self._spark = spark
+        self._names = names
+        session: Any = spark._jsparkSession
+        self._key = f"{spark.sparkContext.applicationId}/{session.sessionUUID()}"
+
+    def put(self, views: Views) -> None:
+        """Make these views visible.
+
+        :raises ConfigurationError: the user has a view under one of the names
+        """
+        stack = _stacks.setdefault(self._key, [])
+        for name in self._names:
+            if self._is_there(name) and not (
+                (stack and self._is_same(name, stack[-1])) or self._is_left_behind(name)
+            ):
+                raise ConfigurationError(
+                    f"this Spark session already has a view {name} that does not belong to a message store;"
+                    " drop it, or connect in a separate session, spark.newSession()"
+                )
+        stack.append(views)
+        self._show(views)
+
+    def take(self, views: Views) -> None:
+        """Remove these views, and restore the previous ones if these were visible; idempotent."""
+        stack = _stacks.get(self._key, [])
+        places = [place for place, each in enumerate(stack) if each is views]
+        if not places:
+            return
+        seen = places == [len(stack) - 1]
+        del stack[places[0]]
+        if not stack:
+            del _stacks[self._key]
+        if not seen:
+            return
+        mine = [name for name in self._names if self._is_there(name) and self._is_same(name, views)]
+        if stack:
+            self._show({name: stack[-1][name] for name in mine})
+        else:
+            for name in mine:
+                self._spark.catalog.dropTempView(name)
+
+    @contextmanager
+    def while_in(self, views: Views) -> Iterator[None]:
+        """Make these views visible within the block."""
+        self.put(views)
+        try:
+            yield
+        finally:
+            self.take(views)
+
+    def _show(self, views: Views) -> None:
+        for name, frame in views.items():
+            frame.createOrReplaceTempView(name)
+            self._spark.conf.set(_MARK.format(name), str(self._spark.table(name).semanticHash()))
+
+    def _is_there(self, name: str) -> bool:
+        session: Any = self._spark._jsparkSession
+        return bool(session.sessionState().catalog().getTempView(name).isDefined())
+
+    def _is_left_behind(self, name: str) -> bool:
+        """Whether the view was left in the JVM by a process of ours that has ended."""
+        mark = self._spark.conf.get(_MARK.format(name), None)
+        return mark == str(self._spark.table(name).semanticHash())
+
+    def _is_same(self, name: str, views: Views) -> bool:
+        """Whether the existing view is one of these, and was not replaced."""
+        return self._spark.table(name).sameSemantics(views[name])
+
 
 VIEWS = ("messages", "messages_decoded", "subscriptions", "destinations", "in_doubt", "lock")
 
@@ -29,13 +115,13 @@ _TOTALS = (
 
 
 def define(reading: Reading, bounds: list[int]) -> dict[str, DataFrame]:
-    """Each view's frame; ``bounds`` cut what reads the messages themselves into partitions."""
+    """The DataFrame of each view; ``bounds`` are IDs that divide messages into partitions."""
     session = reading.source.session
     tables, adapter = session.tables, session.adapter
     lock, messages = reading.table(tables.lock), reading.table(tables.messages)
     return {
         "messages": _messages(messages),
-        # One statement is the catalog's, which pushes limits down: ten of a million are decoded.
+        # Without bounds: the catalog's table, which pushes limits down; of a million rows ten are decoded.
         "messages_decoded": _decoded(reading.slices(tables.messages, bounds) if bounds else messages),
         "subscriptions": reading.query(
             subscriptions(tables, adapter, ours=session.has_own_tables), _SUBSCRIPTIONS
@@ -51,7 +137,7 @@ def _messages(table: DataFrame) -> DataFrame:
 
 
 def _columns(table: DataFrame) -> list[Column]:
-    """The columns of the table but MSG, and what CONTAINER says."""
+    """The columns of the table except MSG, and those derived from CONTAINER."""
     container = table["container"]
     return [
         table["id"],

@@ -58,7 +58,7 @@ def sql(
     FROM messages GROUP BY 1'. The views are messages, messages_decoded, destinations, subscriptions,
     in_doubt and lock. All of them show the same moment if the database supports that.
     """
-    from jdbcstore.analytics.named import named, purpose
+    from jdbcstore.analytics.questions import named, purpose
 
     queries = named()
     show = _print_json if settings.json else _print_csv if as_csv else print_rows

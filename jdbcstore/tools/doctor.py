@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from jdbcstore.analytics import drivers, java
+from jdbcstore.analytics import java, vendors
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.config import Configuration
 from jdbcstore.database.adapters.jdbc.jvm import JARS, find_jar, usual_jars
@@ -130,8 +130,8 @@ def _spark() -> Iterator[Finding]:
         yield _package("Spark", module, "jdbcstore sql, report", "spark")
     yield _java()
     for name, vendor in VENDORS.items():
-        found = drivers.find_jar(vendor)
-        yield _placed("Spark", f"JDBC driver of {name}", "jdbcstore sql, report", found, drivers.cure(vendor))
+        found = vendors.find_jar(vendor)
+        yield _placed("Spark", f"JDBC driver of {name}", "jdbcstore sql, report", found, vendors.cure(vendor))
 
 
 def _java() -> Finding:

@@ -19,8 +19,7 @@ import pytest
 
 import jdbcstore
 from jdbcstore import Message
-from jdbcstore.analytics.drivers import find_jar
-from jdbcstore.analytics.vendors import VENDORS
+from jdbcstore.analytics.vendors import VENDORS, find_jar
 from tests.conftest import new_database
 from tests.support import ROOT
 from tests.support.backends import BACKENDS

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from jdbcstore.analytics.named import named
+from jdbcstore.analytics.questions import named
 from tests.analytics.conftest import Invoke
 from tests.support import recordings
 from tests.support.cli.command_line import CommandLine, Result

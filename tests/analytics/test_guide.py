@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jdbcstore.analytics.drivers import find_jar
-from jdbcstore.analytics.vendors import VENDORS
+from jdbcstore.analytics.vendors import VENDORS, find_jar
 from tests.support import ROOT
 from tests.support.docs.pages import Page
 from tests.support.require import unavailable

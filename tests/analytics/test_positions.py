@@ -11,11 +11,10 @@ from sqlalchemy import Connection
 
 import jdbcstore
 from jdbcstore import Destination, Message, MessageId, ProducerId, XATransactionId
-from jdbcstore.analytics.streaming.horizon import Horizon, Sight, end_of_run
 from jdbcstore.analytics.streaming.options import read_options
-from jdbcstore.analytics.streaming.position import NOWHERE, Position
-from jdbcstore.analytics.streaming.reading import StreamDatabase
-from jdbcstore.analytics.streaming.rows import batch_of
+from jdbcstore.analytics.streaming.position import NOWHERE, Horizon, Position
+from jdbcstore.analytics.streaming.reading import Sight, StreamDatabase, end_of_run
+from jdbcstore.analytics.streaming.source import batch_of
 from jdbcstore.errors import BodyInJournal, ConfigurationError, StoreError
 from jdbcstore.message import openwire
 from jdbcstore.message.openwire import SEQUENCE_AT, refer, set_broker_sequence
@@ -198,7 +197,7 @@ def test_ids_given_anew_are_told_of(database: Database, reader: Reader) -> None:
         broker.exec_driver_sql("DELETE FROM ACTIVEMQ_MSGS")
         assert reader.turn() == []
         store(broker, 1)
-    with pytest.raises(StoreError, match="ID 1 came when the stream was at 2"):
+    with pytest.raises(StoreError, match="ID 1 appeared when the stream was at offset 2"):
         reader.turn()
     assert reader.turn() == []
 

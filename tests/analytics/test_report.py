@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jdbcstore.analytics.named import named
+from jdbcstore.analytics.questions import named
 from jdbcstore.analytics.report import PLOTS, Section, page, with_empty_minutes
 from jdbcstore.cli import main
 from tests.analytics.conftest import Invoke

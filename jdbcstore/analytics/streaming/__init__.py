@@ -1,11 +1,10 @@
-"""New messages as a source of Spark's Structured Streaming: the format ``jdbcstore``."""
+"""The Structured Streaming format ``jdbcstore``: new messages of a store."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jdbcstore.analytics.session import check_session
-from jdbcstore.analytics.shipping import ship
+from jdbcstore.analytics.session import check_session, ship
 from jdbcstore.analytics.streaming.source import MessageStream
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ __all__ = ["MessageStream", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Teach a session the format ``jdbcstore``, which ``spark.readStream`` reads; its workers too.
+    """Register the format ``jdbcstore`` for ``spark.readStream`` with a session and its workers.
 
     >>> messages = spark.readStream.format("jdbcstore").option("url", "sqlite:///mq.db").load()
     """

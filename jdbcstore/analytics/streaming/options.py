@@ -1,4 +1,4 @@
-"""What a stream is told with ``option(...)``."""
+"""The options of a stream, as given with ``option(...)``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from jdbcstore.analytics.streaming.vendors import WRITERS
+from jdbcstore.analytics.streaming.queries import WRITERS
 from jdbcstore.analytics.vendors import vendor_of
 from jdbcstore.config import StoreConfig, load_config
 from jdbcstore.database.adapters.registry import adapter_for
@@ -24,30 +24,30 @@ _OWN = (
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """A stream's options. Pickled on their way to the tasks, they are all that these know."""
+    """The options of a stream; pickled, they are all that its tasks receive."""
 
     url: str = field(repr=False)
     user: str | None = field(repr=False)
     password: str | None = field(repr=False)
     store: StoreConfig
     destination: str | None
-    """The qualified name of the only one that is read."""
+    """The qualified name of the only destination to read; None reads all."""
     decoded: bool
     starting: str
-    """``earliest``, ``latest``, or the ID behind which it starts."""
+    """``earliest``, ``latest``, or the ID after which it starts."""
     rows: int
-    """Of one batch, at most."""
+    """Maximum rows of a batch."""
     partitions: int
-    """Of one batch, at most; each is a connection while it is read."""
+    """Maximum partitions of a batch; each is one connection while it is read."""
     settle: float
-    """Seconds that a missing ID is waited for."""
+    """Seconds to wait for a missing ID."""
 
 
 def read_options(given: Mapping[str, str]) -> StreamOptions:
-    """The options of a stream; where the database is may also stand in a file or the environment.
+    """The options of a stream; the database may also be named in a file or the environment.
 
-    :param given: by names in lower case, as Spark hands them over
-    :raises ConfigurationError: one is unknown or cannot be used; says which
+    :param given: by names in lower case, as Spark passes them
+    :raises ConfigurationError: an option is unknown or has a bad value
     """
     own = {name: given[name] for name in _OWN if name in given}
     rest: dict[str, Any] = {name: value for name, value in given.items() if name not in _OWN}
@@ -73,7 +73,7 @@ def read_options(given: Mapping[str, str]) -> StreamOptions:
 def _url(text: str, store: StoreConfig) -> str:
     """The URL as tasks need it.
 
-    :raises ConfigurationError: no stream can read this database
+    :raises ConfigurationError: streams do not support this database
     """
     adapter, url = adapter_for(text, store.adapter)
     vendor_of(adapter.name)
@@ -92,7 +92,7 @@ def _starting(value: str) -> str:
     if value.lower() in (EARLIEST, LATEST):
         return value.lower()
     if not value.isdecimal():
-        _refuse("startingOffsets", value, f"{EARLIEST}, {LATEST}, or the ID behind which to start")
+        _refuse("startingOffsets", value, f"{EARLIEST}, {LATEST}, or the ID after which to start")
     return value
 
 

@@ -1,43 +1,76 @@
-"""Where a stream goes on to from where it is."""
+"""The position of a stream: up to which ID the table is settled, with no lower ID still to be committed.
+
+IDs are assigned before they are committed. One jdbcstore writer commits them in order; the connections of an
+ActiveMQ do not, and a reader that remembers only the highest ID it saw skips rows that commit late. So an ID
+is read when
+
+1. every ID between it and the last one read is there, or 2. it was first seen ``settleSeconds`` ago (the
+moment between assigning an ID and beginning the transaction that stores it shows in no database), and every
+transaction that had begun by then has ended. PostgreSQL's snapshots report that. MySQL and MariaDB show
+uncommitted rows on request, and none may be below it. SQLite has one writer at a time, so there is nothing to
+check."""
 
 from __future__ import annotations
 
 import time
+from collections import deque
 
-from jdbcstore.analytics.streaming.horizon import Horizon
-from jdbcstore.analytics.streaming.reading import StreamDatabase
+from jdbcstore.analytics.streaming.reading import Sight, StreamDatabase
 from jdbcstore.errors import StoreError
 
+
+class Horizon:
+    """The settled ID, derived from successive observations."""
+
+    def __init__(self, settle: float) -> None:
+        self.settled = 0
+        self._settle = settle
+        self._waiting: deque[tuple[float, Sight]] = deque()
+        """Observations with the time when their highest ID was first seen, ascending in both."""
+
+    def see(self, sight: Sight, now: float) -> None:
+        """Record an observation made at this monotonic time, in seconds."""
+        newest = self._waiting[-1][1].highest if self._waiting else self.settled
+        if sight.highest > newest:
+            self._waiting.append((now, sight))
+        while self._waiting:
+            seen, first = self._waiting[0]
+            if now - seen < self._settle or sight.unfinished < first.begun:
+                return
+            self.settled = first.highest
+            self._waiting.popleft()
+
+
 NOWHERE = -1
-"""Where a stream stands that starts behind whatever is there when its first batch is planned."""
+"""The offset of a stream that starts after everything present when its first batch is planned."""
 
 
 class Position:
-    """Finds the end of the next batch; one planner's, who asks again and again."""
+    """Finds the end of the next batch for the planner of one stream."""
 
     def __init__(self, database: StreamDatabase, settle: float) -> None:
         self._database = database
         self._horizon = Horizon(settle)
         self._read: tuple[int, int] | None = None
-        """Where the stream was, and the highest ID there was up to there."""
+        """The last offset, and the highest ID up to it at that time."""
         self._empty = 0
-        """Up to here there is nothing to read."""
+        """There is nothing to read up to here."""
         self._until: int | None = None
 
     def stop_at_present(self) -> None:
-        """Go no further than the messages that are there now."""
+        """End the stream at the messages that are present now."""
         sight = self._database.sight()
         self._horizon.see(sight, time.monotonic())
         self._until = sight.highest
 
     def is_waiting(self, start: int) -> bool:
-        """Whether there are messages on which the stream is to end, and which are not settled yet."""
+        """Whether the messages on which the stream ends are not all settled yet."""
         return self._until is not None and max(start, self._empty) < self._until
 
     def after(self, start: int, rows: int) -> int:
-        """The last ID of a batch behind ``start``; ``start`` where nothing that is settled can be read.
+        """The last ID of a batch after ``start``; ``start`` if nothing settled can be read.
 
-        :raises StoreError: a message has come behind which the stream already was
+        :raises StoreError: a message appeared below the stream's offset
         """
         sight = self._database.sight()
         if start == NOWHERE:
@@ -57,19 +90,19 @@ class Position:
         if uncommitted is not None:
             last = uncommitted - 1
         if cut is None or last <= passed:
-            # Nothing for this stream: its offset stays, and no batch is made of it.
+            # Nothing for this stream: its offset does not move, and no batch is made.
             self._empty = last
             return start
         return last
 
     def _look_back(self, start: int) -> None:
-        """Messages behind the stream are only removed. A new one would never be read."""
+        """Below the offset messages may only disappear: a new one would never be read."""
         highest = self._database.highest_below(start)
         before, self._read = self._read, (start, highest)
         if before is not None and before[0] == start and highest > before[1]:
             raise StoreError(
-                f"the message with ID {highest} came when the stream was at {start} already, and is not"
-                " in it: either it was stored more than settleSeconds after its ID was given, or a broker"
-                " that was restarted on empty tables gives IDs anew. Read it with startingOffsets and a"
-                " new checkpoint, or start the stream again to go on without it"
+                f"the message with ID {highest} appeared when the stream was at offset {start} already, and"
+                " is missing from it: it was stored more than settleSeconds after its ID was assigned, or a"
+                " broker that was restarted on empty tables assigns the same IDs again. Read it with"
+                " startingOffsets and a new checkpoint, or restart the stream to continue without it"
             )

@@ -1,18 +1,16 @@
-"""The database as a stream reads it: questions that are asked again while it is away."""
+"""The database as a stream reads it: read-only, and retried while it is unavailable."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, Select, event, inspect
 
 from jdbcstore.analytics.queries import journal
-from jdbcstore.analytics.streaming.horizon import Sight, end_of_run
 from jdbcstore.analytics.streaming.options import StreamOptions
-from jdbcstore.analytics.streaming.queries import StreamQueries
-from jdbcstore.analytics.streaming.vendors import WRITERS
+from jdbcstore.analytics.streaming.queries import WRITERS, StreamQueries
 from jdbcstore.database.engine import Database
 from jdbcstore.errors import CorruptMessage, StoreUnavailable
 from jdbcstore.message.openwire import is_reference
@@ -21,15 +19,26 @@ from jdbcstore.message.openwire.reference import body_in_journal
 T = TypeVar("T")
 
 _PAUSE = 0.25
-"""Between two tries to reach the database."""
+"""Seconds between attempts to reach the database."""
 _RUN = 10_000
-"""IDs of one question whether there is a gap."""
+"""IDs per query when looking for a gap."""
 _PAGE_BYTES = 16 * 1024 * 1024
 _LEAST_ROWS, _MOST_ROWS = 10, 5000
 
 
+class Sight(NamedTuple):
+    """One observation of the table."""
+
+    highest: int
+    """The highest ID; 0 in an empty table."""
+    begun: int
+    """Upper bound of the transactions that had begun."""
+    unfinished: int
+    """Every transaction below this has ended."""
+
+
 class StreamDatabase:
-    """One connection that cannot write, made when it is needed, and again when it was lost."""
+    """One read-only connection, opened when it is needed, and again after it was lost."""
 
     def __init__(self, options: StreamOptions) -> None:
         database = Database(
@@ -37,7 +46,7 @@ class StreamDatabase:
         )
         self._database = database
         self._writers = WRITERS[database.adapter.name]
-        self._patience = options.store.reconnect_timeout
+        self._reconnect_timeout = options.store.reconnect_timeout
         self._engine = database.connect_with(pool_size=1, max_overflow=0)
         event.listen(self._engine, "connect", self._forbid_writing)
         self._sql = StreamQueries(database.tables, database.adapter, self._writers, options.destination)
@@ -48,15 +57,15 @@ class StreamDatabase:
         cursor.close()
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._engine.dispose()
 
     def _ask(self, question: Callable[[Connection], T]) -> T:
-        """The answer; a store that is being restarted is waited for.
+        """The answer; retried while the database is unavailable.
 
-        :raises StoreUnavailable: it was away for longer than ``reconnect_timeout``
+        :raises StoreUnavailable: it was unavailable for longer than ``reconnect_timeout``
         """
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._reconnect_timeout
         while True:
             try:
                 with self._database.translated(), self._engine.connect() as connection:
@@ -74,11 +83,11 @@ class StreamDatabase:
         return [row[0] for row in self._rows(query)]
 
     def sight(self) -> Sight:
-        """What is to be seen now."""
+        """Observe the table now."""
         return Sight(*self._rows(self._sql.sight())[0])
 
     def has_journal(self) -> bool:
-        """Whether a journal may have messages that the tables have not."""
+        """Whether a journal may hold messages that are not in the tables yet."""
         state = self._database.tables.state
 
         def question(connection: Connection) -> bool:
@@ -89,11 +98,11 @@ class StreamDatabase:
         return self._ask(question)
 
     def highest_below(self, end: int) -> int:
-        """The highest ID up to this one, 0 where there is none."""
+        """The highest ID up to this one; 0 if there is none."""
         return self._ids(self._sql.highest_below(end))[0]
 
     def end_of_run(self, start: int, end: int, rows: int) -> int:
-        """Where the first gap behind ``start`` begins, or as many rows are read as a batch may have."""
+        """The last ID before the first gap after ``start``, at most ``rows`` further."""
         last = start + rows
         while start < min(end, last):
             reached = end_of_run(start, self._ids(self._sql.all_ids(start, end).limit(_RUN)))
@@ -103,7 +112,7 @@ class StreamDatabase:
         return start
 
     def first_uncommitted(self, start: int, end: int) -> int | None:
-        """The first ID between these whose row is not committed yet, where the vendor shows that."""
+        """The first ID in this range whose row is uncommitted, on vendors that show it."""
         uncommitted = self._writers.uncommitted
         if not uncommitted:
             return None
@@ -112,34 +121,34 @@ class StreamDatabase:
         def question(connection: Connection) -> int | None:
             connection.exec_driver_sql(uncommitted)
             stored = connection.execute(query).scalars().all()
-            # In this order: what was committed between the two is in both.
+            # In this order: a row committed between the two queries is in both.
             committed = {*connection.execute(query).scalars()}
             return next((id_ for id_ in stored if id_ not in committed), None)
 
         return self._ask(question)
 
     def cut(self, start: int, end: int, rows: int) -> int | None:
-        """The end of a batch of so many messages behind ``start``; None where there is no message."""
+        """The end of a batch of ``rows`` messages after ``start``; None if there is no message."""
         if not self._nth_id(start, end, 0):
             return None
         [last] = self._nth_id(start, end, rows - 1) or [end]
         return last
 
     def bounds(self, start: int, end: int, partitions: int, least: int) -> list[tuple[int, int]]:
-        """The messages of a batch in parts of the same size, of ``least`` rows and more."""
+        """The ranges that divide a batch into equal parts of at least ``least`` rows."""
         [count] = self._ids(self._sql.count(start, end))
         parts = max(1, min(partitions, count // least))
         cuts = [id_ for part in range(1, parts) for id_ in self._nth_id(start, end, count * part // parts)]
         return list(zip([start, *cuts], [*cuts, end], strict=True))
 
     def _nth_id(self, start: int, end: int, place: int) -> list[int]:
-        """The ID of the message that has so many before it, if there is one."""
+        """The ID of the message after ``place`` others, if there is one."""
         return self._ids(self._sql.nth_id(start, end, place))
 
     def pages(self, start: int, end: int) -> Iterator[Sequence[Any]]:
-        """The messages behind ``start``, up to ``end``, in pages of some 16 MiB.
+        """The messages after ``start``, up to ``end``, in pages of about 16 MiB.
 
-        :raises BodyInJournal: the database has not all of a message yet
+        :raises BodyInJournal: the body of a message is still in a journal only
         """
         rows = 100
         while True:
@@ -155,11 +164,20 @@ class StreamDatabase:
 
 
 def _refuse_references(page: Sequence[Any]) -> None:
-    """What is written of a message without its body is written for good: it is not read again."""
+    """Refuse pages with references: a stream would write the message without its body, for good."""
     for row in page:
         if is_reference(row.msg):
             try:
                 error = body_in_journal(bytes(row.msg), row.id, row.container)
             except CorruptMessage:
-                continue  # its column says so
+                continue  # reported in its column ``error``
             raise error
+
+
+def end_of_run(start: int, ids: Iterable[int]) -> int:
+    """The last of these ascending IDs before the first gap after ``start``."""
+    for id_ in ids:
+        if id_ != start + 1:
+            break
+        start = id_
+    return start

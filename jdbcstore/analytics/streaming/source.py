@@ -1,4 +1,4 @@
-"""The format ``jdbcstore``: the messages of a store as Structured Streaming reads them."""
+"""The Structured Streaming source ``jdbcstore``: batches of messages as Arrow record batches."""
 
 from __future__ import annotations
 
@@ -10,41 +10,108 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from jdbcstore.analytics.batch import Batch
+from jdbcstore.analytics.columns import COLUMNS, TIMES, YEAR_1_MS, YEAR_10000_MS
 from jdbcstore.analytics.streaming.options import EARLIEST, LATEST, StreamOptions, read_options
 from jdbcstore.analytics.streaming.position import NOWHERE, Position
 from jdbcstore.analytics.streaming.reading import StreamDatabase
-from jdbcstore.analytics.streaming.rows import batch_of, schema
 from jdbcstore.errors import IN_JOURNAL
+from jdbcstore.message.destination import DestinationKind
+from jdbcstore.stores.jdbc.xa.column import ADDED, decode_flag
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
+
+_TABLE = (
+    "id BIGINT, container STRING, destination STRING, destination_type STRING, msgid_prod STRING,"
+    " msgid_seq BIGINT, expiration BIGINT, priority BIGINT, xid STRING, message_size BIGINT"
+)
+_KINDS = frozenset(DestinationKind)
+
+
+def schema(*, decoded: bool) -> str:
+    """The columns of a stream: those of ``messages_decoded``, or those of the table with ``msg``."""
+    if not decoded:
+        return f"{_TABLE}, msg BINARY"
+    types = ("timestamp" if column.name in TIMES else column.type for column in COLUMNS)
+    pairs = (f"{column.name} {kind}" for column, kind in zip(COLUMNS, types, strict=True))
+    return f"{_TABLE}, {', '.join(pairs)}"
+
+
+def batch_of(page: Sequence[Any], columns: pa.Schema, *, decoded: bool) -> pa.RecordBatch:
+    """The committed messages of a page.
+
+    A message whose acknowledgement is prepared is included: a rollback leaves it where it is. A message whose
+    add is prepared is not: it gets a new ID when its transaction commits."""
+    rows = [row for row in page if row.xid is None or not _is_added(row.xid)]
+    blobs = pa.array([row.msg for row in rows], pa.binary())
+    containers = [row.container for row in rows]
+    values: list[Any] = [
+        [row.id for row in rows],
+        containers,
+        containers,
+        [_kind(container) for container in containers],
+        *([row[place] for row in rows] for place in range(2, 7)),
+        pc.binary_length(blobs),
+        *(_decoded(blobs) if decoded else [blobs]),
+    ]
+    arrays = [
+        value.cast(column.type) if isinstance(value, pa.Array) else pa.array(value, column.type)
+        for value, column in zip(values, columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=columns)
+
+
+def _is_added(xid: str) -> bool:
+    flag = decode_flag(xid)
+    return flag is not None and flag.tag == ADDED
+
+
+def _kind(container: str) -> str | None:
+    kind = container.partition("://")[0]
+    return kind if kind in _KINDS else None
+
+
+def _decoded(blobs: pa.Array) -> list[pa.Array]:
+    batch = Batch(blobs)
+    arrays = [(column.name, batch.column(column.decode)) for column in COLUMNS]
+    return [_time(array) if name in TIMES else array for name, array in arrays]
+
+
+def _time(milliseconds: pa.Array) -> pa.Array:
+    """The timestamp; null for 0, which means unset, and outside the calendar."""
+    calendar = pc.and_(pc.greater_equal(milliseconds, YEAR_1_MS), pc.less(milliseconds, YEAR_10000_MS))
+    known = pc.if_else(pc.and_(calendar, pc.not_equal(milliseconds, 0)), milliseconds, None)
+    return known.cast(pa.timestamp("ms", "UTC"))
+
+
 log = logging.getLogger(__name__)
 
 _PAUSE = 0.25
-"""Seconds after a look that found nothing."""
+"""Seconds to wait after a query that found nothing."""
 _UNBOUNDED = 2**31
 _LEAST_ROWS = 1000
-"""Of a partition: fewer are not worth a connection."""
+"""Minimum rows of a partition; fewer do not justify a connection."""
 
 
 class MessageStream(DataSource):
     """New messages, each once, in the order of their IDs, with the columns of ``messages_decoded``.
 
-    An offset is an ID. A batch ends where everything below it is settled, so that no message is passed
-    by, whichever broker stores it and however late it commits: see
-    :mod:`jdbcstore.analytics.streaming.horizon`. A batch that is read again, after a failure, has the
-    same messages, without those that were removed meanwhile. Messages that were removed before the
-    stream read them are not in it.
-    """
+    An offset is an ID. A batch ends where everything below it is settled, so no message is skipped, whichever
+    broker stores it and however late it commits: see :mod:`jdbcstore.analytics.streaming.position`. A batch
+    that is read again after a failure has the same messages, except those removed meanwhile. Messages that
+    were removed before the stream read them are not in it."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        super().__init__({})  # they hold the password, which Spark has no use for
+        super().__init__({})  # they include the password, which Spark does not need
         self._stream = read_options(options)
 
     @classmethod
@@ -60,14 +127,14 @@ class MessageStream(DataSource):
 
 @dataclass(frozen=True)
 class Slice(InputPartition):
-    """The messages behind one ID, up to another."""
+    """The messages after one ID, up to another."""
 
     start: int
     end: int
 
 
 class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans batches beside the driver, and reads their slices in tasks, whose copies plan nothing."""
+    """Plans batches next to the driver; its copies in tasks only read their slices."""
 
     def __init__(self, options: StreamOptions, schema: StructType) -> None:
         self._options = options
@@ -84,7 +151,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Position(self._database, self._options.settle)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        # Spark may ask again before the first batch is done, and must be told the same.
+        # Spark may ask again before the first batch is done, and must get the same answer.
         named = {EARLIEST: 0, LATEST: NOWHERE}
         starting = self._options.starting
         return {"id": named[starting] if starting in named else int(starting)}

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
 from jdbcstore import analytics
 from jdbcstore.abc import Progress
-from jdbcstore.analytics.stored import Stored, decoded_columns
+from jdbcstore.analytics.reading import Stored, decoded_columns
 from jdbcstore.config import Configuration
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import Destination

@@ -1,9 +1,11 @@
-"""Answers as text, and errors as sentences."""
+"""Named queries that ship with the package, in ``analytics/sql``; answers as JSON, errors as one sentence."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any
 
 from jdbcstore.errors import QueryFailed, StoreUnavailable
@@ -12,8 +14,27 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+def folder() -> Traversable:
+    return files("jdbcstore") / "analytics" / "sql"
+
+
+def named() -> dict[str, str]:
+    """The named queries: their SQL by name. The first line of each is a comment that says what it answers."""
+    questions = sorted(folder().iterdir(), key=lambda file: file.name)
+    return {
+        file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
+        for file in questions
+        if file.name.endswith(".sql")
+    }
+
+
+def purpose(question: str) -> str:
+    """What a named query answers: the comment in its first line."""
+    return question.partition("\n")[0].removeprefix("-- ")
+
+
 def as_json(frame: DataFrame) -> Iterator[str]:
-    """Each row as one JSON object with all its columns, one partition after the other."""
+    """Each row as a JSON object with all its columns; one partition is fetched at a time."""
     from pyspark.sql import functions as F  # noqa: N812
 
     columns = F.struct(*(frame[f"`{name.replace('`', '``')}`"] for name in frame.columns))
@@ -23,7 +44,7 @@ def as_json(frame: DataFrame) -> Iterator[str]:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Spark's errors in the block, as :class:`QueryFailed` in one sentence."""
+    """Translate Spark's errors in the block to :class:`QueryFailed`, in one sentence."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -37,14 +58,14 @@ def explained() -> Iterator[None]:
 
 @contextlib.contextmanager
 def connecting() -> Iterator[None]:
-    """Spark's errors in the block, as :class:`StoreUnavailable` with what the driver said."""
+    """Translate Spark's errors in the block to :class:`StoreUnavailable`, with the driver's message."""
     from pyspark.errors.exceptions.captured import CapturedException
 
     try:
         yield
     except CapturedException as error:
         said = _first_cause(error._origin) if error._origin is not None else str(error)
-        raise StoreUnavailable(f"Spark has no connection: {_first_sentence(said)}") from error
+        raise StoreUnavailable(f"Spark cannot connect: {_first_sentence(said)}") from error
 
 
 def _first_cause(thrown: Any) -> str:

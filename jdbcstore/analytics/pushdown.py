@@ -1,22 +1,32 @@
-"""What a database may be asked in Spark's stead, because it means the same by it.
+"""Predicate push-down: what each database evaluates as Spark does, and the dialect that limits Spark to it.
 
-Spark compares texts byte by byte, in UTF-8. A database does as its collations say, which belong to the
-server, the database, the table or the column, and whose literals depend on settings. So they are read when
-a store is connected.
-"""
+Spark compares strings byte by byte, in UTF-8. A database follows its collations, which belong to the server,
+the database, the table or the column, and its literals depend on session settings. Both are read when a store
+is connected. Spark's own dialects push down what means something else there. They stay as they are for
+whatever else the session reads: our dialect serves URLs that only our driver accepts, which delegates to the
+vendor's."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, bindparam, text
 
+from jdbcstore.analytics.java import resource, scratch
 from jdbcstore.database.tables import Tables
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
 SAME = "{}"
-"""A text as it is; other templates say how it is compared."""
+"""The string as it is; other templates add how it is compared."""
 
 _IN_C = '({} COLLATE "C")'
 _WITHOUT_PADDING = ("utf8mb4_nopad_bin", "utf8mb4_0900_bin")
@@ -28,32 +38,32 @@ _ANSWERED = {
         *("last_acked_id", "lag", "acknowledged_ahead"),
     },
 }
-"""Columns of the queries that the database answers; True: of texts, False: of whole numbers."""
+"""Columns of the queries that the database evaluates; True: strings, False: integers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """How one database compares, and in which form it takes a literal; see ``StoreDialect.java``."""
+    """How one database compares strings and reads literals; see ``StoreDialect.java``."""
 
     exact: str
-    """A text such that two are equal only if every character is; empty: it is not compared there."""
+    """Template under which two strings are equal only if every character is; empty: not pushed down."""
     ordered: str
-    """A text such that two are in the order of their bytes; empty: it is not ordered there."""
+    """Template under which strings are ordered by their bytes; empty: not pushed down."""
     literals: str = "plain"
     """``plain``: only quotes are doubled; ``escaped``: a backslash may mean something; ``hexadecimal``."""
     quote: str = '"'
     ascii: bool = False
-    """Whether the database has no other characters."""
+    """Whether the database holds ASCII only."""
     globs: bool = False
-    """Whether it has SQLite's GLOB, and a LIKE that takes a for A."""
+    """Whether it has SQLite's GLOB, and a LIKE that ignores case."""
     nulls: bool = True
-    """Whether an order says where its nulls come."""
+    """Whether ORDER BY supports NULLS FIRST and NULLS LAST."""
     computed: bool = True
-    """Whether the driver knows the type of what is computed."""
+    """Whether the driver knows the type of computed columns."""
     texts: frozenset[str] = field(default=frozenset())
-    """Columns of texts, in lower case."""
+    """String columns, in lower case."""
     wholes: frozenset[str] = field(default=frozenset())
-    """Columns of whole numbers."""
+    """Integer columns, in lower case."""
 
     @property
     def settings(self) -> dict[str, str]:
@@ -62,7 +72,7 @@ class Meaning:
         return words | {name: "yes" if flag else "no" for name, flag in flags.items()}
 
     def of_columns(self, types: Iterable[tuple[str, str]]) -> Meaning:
-        """With what each column is, by its name and the database's word for its type."""
+        """A copy that knows each column, given by its name and the database's type name."""
         texts, wholes = set(_ANSWERED[True]), set(_ANSWERED[False])
         for name, type_ in types:
             if re.search("char|text|clob", type_.lower()) and "bpchar" not in type_:
@@ -78,7 +88,7 @@ def _names(tables: Tables) -> list[str]:
 
 
 def of_sqlite(connection: Connection, tables: Tables) -> Meaning:
-    """Texts are compared byte by byte, unless their table says NOCASE or RTRIM."""
+    """Strings are compared byte by byte, unless the table declares NOCASE or RTRIM."""
     wanted = [name.lower() for name in _names(tables)]
     rows = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'table'")).all()
     made = " ".join(sql for name, sql in rows if name.lower() in wanted)
@@ -94,7 +104,7 @@ def of_sqlite(connection: Connection, tables: Tables) -> Meaning:
 
 
 def of_postgresql(connection: Connection, tables: Tables) -> Meaning:
-    """Equal is equal in a collation that is deterministic; the order of bytes is that of C."""
+    """Deterministic collations compare for equality exactly; only C orders by bytes."""
     rows = connection.execute(
         text(
             "SELECT a.attname, t.typname, coalesce(nullif(l.collname, 'default'), d.datcollate) AS collation,"
@@ -117,7 +127,7 @@ def of_postgresql(connection: Connection, tables: Tables) -> Meaning:
 
 
 def of_mysql(connection: Connection, tables: Tables) -> Meaning:
-    """The usual collations know neither case nor trailing blanks; those that do are of newer servers."""
+    """The default collations ignore case and trailing blanks; exact ones exist on newer servers only."""
     found = connection.execute(
         text(
             "SELECT collation_name FROM information_schema.collations WHERE collation_name IN :wanted"
@@ -135,3 +145,62 @@ def of_mysql(connection: Connection, tables: Tables) -> Meaning:
     exact = f"(CONVERT({{}} USING utf8mb4) COLLATE {names[0]})" if names else ""
     meaning = Meaning(exact, exact, literals="hexadecimal", quote="`", nulls=False)
     return meaning.of_columns((name, str(type_)) for name, type_ in types)
+
+
+DRIVER = "jdbcstore.StoreDriver"
+_DIALECT = "jdbcstore.StoreDialect"
+_registered: dict[str, set[str]] = {}
+"""URL prefixes that have a dialect, by Spark application."""
+
+
+def register_dialect(spark: SparkSession, driver: str, url: str, meaning: Meaning) -> str:
+    """Register a dialect that pushes down only what means the same in the database at this JDBC URL.
+
+    Returns the URL that Spark must use for it, with the driver :data:`DRIVER`.
+    """
+    facts = [url.split(":")[1], meaning.settings, sorted(meaning.texts), sorted(meaning.wholes)]
+    name = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]
+    prefix = f"jdbc:jdbcstore:{name}:"
+    application = spark.sparkContext.applicationId
+    java: Any = spark._jvm
+    loader = java.java.lang.Thread.currentThread().getContextClassLoader()
+    if application not in _registered:
+        _load(spark, java, loader)
+    if prefix not in _registered.setdefault(application, set()):
+        _register(spark, java, loader, prefix, url, meaning)
+        _registered[application].add(prefix)
+    return f"{prefix}{driver}:{url.removeprefix('jdbc:')}"
+
+
+def _load(spark: SparkSession, java: Any, loader: Any) -> None:
+    jar = scratch("dialect") / "dialect.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        for source in (DRIVER, _DIALECT):
+            compiler = java.org.codehaus.janino.SimpleCompiler()
+            compiler.setParentClassLoader(loader)
+            compiler.cook(resource(f"{source.partition('.')[2]}.java"))
+            classes = compiler.getBytecodes()
+            for name in classes:
+                archive.writestr(f"{name.replace('.', '/')}.class", bytes(classes[name]))
+    spark.sparkContext._jsc.sc().addJar(str(jar))  # for the tasks
+    loader.addURL(java.java.io.File(str(jar)).toURI().toURL())  # for the planner
+
+
+def _register(spark: SparkSession, java: Any, loader: Any, prefix: str, url: str, meaning: Meaning) -> None:
+    dialects = java.org.apache.spark.sql.jdbc.JdbcDialects
+    before = dialects.get(prefix)
+    if before.getClass().getName() == _DIALECT:
+        dialects.unregisterDialect(before)  # an earlier application's
+    types = dialects.get(url)
+    known = types.getClass().getSimpleName() != "NoopDialect$"
+    settings, texts, wholes = java.java.util.HashMap(), java.java.util.ArrayList(), java.java.util.ArrayList()
+    for name, value in meaning.settings.items():
+        settings.put(name, value)
+    for columns, names in ((texts, meaning.texts), (wholes, meaning.wholes)):
+        for name in sorted(names):
+            columns.add(name)
+    arguments = spark.sparkContext._gateway.new_array(java.Object, 5)  # type: ignore[union-attr]
+    for place, argument in enumerate((prefix, types if known else None, settings, texts, wholes)):
+        arguments[place] = argument
+    made = loader.loadClass(_DIALECT).getConstructors()[0]
+    dialects.registerDialect(made.newInstance(arguments))
