@@ -1,4 +1,4 @@
-"""A relational message store on ActiveMQ's own tables.
+"""A message store in a relational database, in ActiveMQ's tables.
 
 >>> import jdbcstore
 >>> with jdbcstore.open("sqlite:///mq.db") as store:
@@ -123,17 +123,17 @@ def open(  # noqa: A001
 ) -> Store:
     """Open the store of a URL or of a :class:`Configuration`, with :class:`StoreConfig`'s options.
 
-    A SQLAlchemy or JDBC URL opens the :class:`JdbcStore` in a database, and creates its tables where
-    they are absent, unless ``create_tables_on_startup`` is false. ``memory:`` opens a
-    :class:`MemoryStore`. An option given here wins over that of ``config`` or of the configuration.
+    A SQLAlchemy or JDBC URL opens a :class:`JdbcStore` in a database, and creates missing tables unless
+    ``create_tables_on_startup`` is false. ``memory:`` opens a :class:`MemoryStore`. Options override those
+    of ``config`` and of the configuration.
 
     A configuration with a locker opens the store as master: it waits for the lock up to ``lock_timeout``
     seconds, by default without limit, and stops waiting when the event ``cancel`` is set. ``progress`` is
     called with the number of further records read while a journal is recovered.
 
-    :raises ConfigurationError: the URL or an option cannot work
+    :raises ConfigurationError: the URL or an option is not valid
     :raises StoreUnavailable: the database does not answer
-    :raises SchemaError: the tables are absent, or are not ActiveMQ's
+    :raises SchemaError: the tables are missing, or are not ActiveMQ's
     :raises NotMaster: another process still holds the lock after ``lock_timeout``
     :raises StoreClosed: the wait for the lock was cancelled
     """

@@ -1,1 +1,1 @@
-"""Clock, futures and retries: what every layer uses and none owns."""
+"""Clocks, futures, retries, durable files and file locks, used by every layer."""

@@ -1,4 +1,4 @@
-"""How long to wait before something is tried again, and whether it is."""
+"""Exponential backoff: the pauses between retries, and the end of retrying."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ _FIRST = 0.01
 
 
 class Backoff:
-    """Pauses that double up to the longest, each shortened at random so that not all come back at once.
+    """Pauses that double up to ``longest`` seconds, with jitter, so that clients do not retry all at once.
 
-    ``patience`` is for how many seconds it is tried again, counted from the first failure: what a network
-    that swallows everything has taken before does not count.
+    Retrying ends ``timeout`` seconds after the first failure; the time that a network without answers took
+    before that failure does not count.
     """
 
-    def __init__(self, longest: float, *, first: float = _FIRST, patience: float = float("inf")) -> None:
+    def __init__(self, longest: float, *, first: float = _FIRST, timeout: float = float("inf")) -> None:
         self._longest = longest
         self._first = first
-        self._patience = patience
+        self._timeout = timeout
         self.reset()
 
     def reset(self) -> None:
-        """It has worked: begin anew."""
+        """Start again with the first pause, after a success."""
         self._next = min(self._first, self._longest)
         self._deadline: float | None = None
 
     def is_over(self) -> bool:
-        """Whether it has been tried for long enough; asked after each failure."""
+        """Whether the timeout has passed; to be called after each failure, the first of which starts it."""
         if self._deadline is None:
-            self._deadline = time.monotonic() + self._patience
+            self._deadline = time.monotonic() + self._timeout
         return time.monotonic() >= self._deadline
 
     def pause(self) -> float:
-        """Seconds to wait before the next attempt."""
+        """The seconds to wait before the next attempt."""
         pause, self._next = self._next, min(self._next * 2, self._longest)
         return pause * random.uniform(0.5, 1.0)  # noqa: S311

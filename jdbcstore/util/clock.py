@@ -1,4 +1,4 @@
-"""Time, injectable: tests hand in a clock that stands still."""
+"""Clocks that can be injected: tests pass one that they control."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time for what is stored, monotonic time for what is waited for."""
+    """Wall-clock time for stored timestamps, monotonic time for waiting."""
 
     def now_ms(self) -> int:
         """Wall-clock time in epoch milliseconds."""

@@ -1,7 +1,7 @@
-"""The futures of writes, for whoever waits: a thread, a callback, or a task of an event loop.
+"""Futures of writes, for threads, callbacks and tasks of an event loop.
 
-A store's thread completes hundreds of them in a burst. If each that a task awaits woke its loop, the two
-threads would take turns at the interpreter; here the loop is woken once, behind the burst.
+A store's thread completes hundreds of them in a burst. If each awaited one woke its loop, the two threads
+would take turns at the interpreter; instead, the loop is woken once, after the burst.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 Call = Callable[[], object]
 _making = threading.Lock()
-"""Held for a moment: either a promise is fulfilled first, or somebody begins to wait for it."""
+"""Held briefly, so that a promise is either completed first or waited for first."""
 
 
 class _Thread(threading.local):
-    woken: set[Arrivals] | None = None
-    """Whom this thread wakes when its burst is over; none outside of one."""
-    arrivals: Arrivals | None = None
-    """Those of the loop that ran here last."""
+    woken: set[LoopCalls] | None = None
+    """The loops that this thread wakes at the end of its burst; None outside of one."""
+    loop_calls: LoopCalls | None = None
+    """The calls of the loop that ran in this thread last."""
 
 
 _thread = _Thread()
 
 
-class Arrivals:
-    """Calls for a loop, from any thread: made there, in their order. They must not raise."""
+class LoopCalls:
+    """Calls from any thread that an event loop makes, in their order. They must not raise."""
 
     __slots__ = ("_calls", "_woken", "loop")
 
@@ -47,7 +47,7 @@ class Arrivals:
         self._woken = False
 
     def add(self, call: Call) -> None:
-        self._calls.append(call)  # first, so that a run that is about to begin sees it
+        self._calls.append(call)  # first, so that a run about to start sees it
         if not self._woken:
             if _thread.woken is None:
                 self.wake()
@@ -55,14 +55,14 @@ class Arrivals:
                 _thread.woken.add(self)
 
     def wake(self) -> None:
-        """Have the loop make the calls, unless it is about to."""
+        """Schedule the calls in the loop, unless they are."""
         if self._woken:
             return
         self._woken = True
         try:
             self.loop.call_soon_threadsafe(self._run)
         except RuntimeError:
-            log.debug("the loop was closed before the store was done")
+            log.debug("the event loop was closed before the write completed")
 
     def _run(self) -> None:
         self._woken = False
@@ -73,32 +73,32 @@ class Arrivals:
 
 @contextmanager
 def burst() -> Iterator[None]:
-    """A while in which this thread completes many futures: loops are woken at its end."""
+    """A block in which this thread completes many futures; event loops are woken at its end."""
     if _thread.woken is not None:
         yield
         return
-    woken: set[Arrivals] = set()
+    woken: set[LoopCalls] = set()
     _thread.woken = woken
     try:
         yield
     finally:
         _thread.woken = None
-        for arrivals in woken:
-            arrivals.wake()
+        for loop_calls in woken:
+            loop_calls.wake()
 
 
 class StoreFuture(Future[T]):
-    """The end of a write: as any ``concurrent.futures.Future``, and it can be awaited, on any loop.
+    """The result of a write: a ``concurrent.futures.Future`` that can also be awaited, in any event loop.
 
-    A task that is cancelled while it awaits one cancels it too: what was not begun is then never written, and
-    what was is written all the same.
+    A task that is cancelled while it awaits the future cancels it too: a write that has not begun is not
+    done, and one that has begun is completed nevertheless.
     """
 
     def __await__(self) -> Generator[Any, None, T]:
         if not self.done():
-            arrivals = _of(asyncio.get_running_loop())
-            waiter: asyncio.Future[None] = arrivals.loop.create_future()
-            self._call_when_done(arrivals, partial(_settle, waiter))
+            loop_calls = _of(asyncio.get_running_loop())
+            waiter: asyncio.Future[None] = loop_calls.loop.create_future()
+            self._call_when_done(loop_calls, partial(_settle, waiter))
             try:
                 yield from waiter
             except asyncio.CancelledError:
@@ -108,13 +108,13 @@ class StoreFuture(Future[T]):
             raise asyncio.CancelledError
         return self.result()
 
-    def _call_when_done(self, arrivals: Arrivals, call: Call) -> None:
-        self.add_done_callback(lambda _: arrivals.add(call))
+    def _call_when_done(self, loop_calls: LoopCalls, call: Call) -> None:
+        self.add_done_callback(lambda _: loop_calls.add(call))
 
     _done_callbacks: list[Callable[[Any], object]]
 
     def _invoke_callbacks(self) -> None:
-        # The base lets pass what is no Exception: a sys.exit() would end the store's thread.
+        # The base class catches only Exception: a sys.exit() in a callback would end the store's thread.
         for callback in self._done_callbacks:
             try:
                 callback(self)
@@ -122,11 +122,11 @@ class StoreFuture(Future[T]):
                 log.exception("a callback of a write's future failed")
 
 
-def _of(loop: AbstractEventLoop) -> Arrivals:
-    arrivals = _thread.arrivals
-    if arrivals is None or arrivals.loop is not loop:
-        arrivals = _thread.arrivals = Arrivals(loop)
-    return arrivals
+def _of(loop: AbstractEventLoop) -> LoopCalls:
+    loop_calls = _thread.loop_calls
+    if loop_calls is None or loop_calls.loop is not loop:
+        loop_calls = _thread.loop_calls = LoopCalls(loop)
+    return loop_calls
 
 
 def _settle(waiter: asyncio.Future[None]) -> None:
@@ -134,18 +134,18 @@ def _settle(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-class Withdraws(Protocol[T_contra]):
-    """Has work queued."""
+class WorkQueue(Protocol[T_contra]):
+    """A queue from which work can be withdrawn."""
 
     def withdraw(self, work: T_contra, /) -> bool:
-        """Take work back; whether it had not begun."""
+        """Remove work from the queue; False if it has begun."""
         ...
 
 
 class _Condition(threading.Condition):
-    """One whose lock is taken and let go by the interpreter itself: no signal comes between two steps.
+    """A condition whose lock is acquired and released by C code, so that no signal handler runs in between.
 
-    Else whoever is interrupted there has it for good, and the writer's thread waits for it.
+    Otherwise a thread interrupted there would hold the lock forever, and the writer's thread wait for it.
     """
 
     @property
@@ -160,10 +160,10 @@ class _Condition(threading.Condition):
 
 
 class Promise(StoreFuture[Any]):
-    """A future that can be cancelled while its work is queued, which is then not done.
+    """A future that can be cancelled while its work is queued; the work is then not done.
 
-    Most have their result before anybody asks for it, and nobody ever waits: what a thread waits by, which is
-    most of what a future costs, is made when somebody does.
+    Most have their result before anyone asks for it. The condition for waiting threads, which is most of the
+    cost of a future, is therefore only created when a thread waits.
     """
 
     __slots__ = (
@@ -173,11 +173,11 @@ class Promise(StoreFuture[Any]):
 
     _state: str
     _made: threading.Condition | None
-    _awaited: tuple[Arrivals, Call] | None
-    """The first task that awaits it."""
+    _awaited: tuple[LoopCalls, Call] | None
+    """The call for the first task that awaits it."""
 
-    def __init__(self, queue: Withdraws[T], work: T) -> None:
-        # In place of the base's: whatever there touches callbacks and waiters has taken _condition before.
+    def __init__(self, queue: WorkQueue[T], work: T) -> None:
+        # Replaces the base's: all its methods that use callbacks and waiters have read _condition before.
         self._state = "PENDING"
         self._result = self._exception = self._made = self._awaited = None
         self._queue = queue
@@ -187,7 +187,7 @@ class Promise(StoreFuture[Any]):
     def _condition(self) -> threading.Condition:  # type: ignore[override]
         made = self._made
         if made is None:
-            # Made before: under the lock nothing may run that a signal handler could come between.
+            # Made before: under the lock, nothing may run that a signal handler could interrupt.
             made = _Condition()
             with _making:
                 if self._made is None:
@@ -197,20 +197,20 @@ class Promise(StoreFuture[Any]):
                 made = self._made
         return made
 
-    def _call_when_done(self, arrivals: Arrivals, call: Call) -> None:
+    def _call_when_done(self, loop_calls: LoopCalls, call: Call) -> None:
         with _making:
             if self._made is None and self._awaited is None and self._state == "PENDING":
-                self._awaited = arrivals, call
+                self._awaited = loop_calls, call
                 return
-        super()._call_when_done(arrivals, call)
+        super()._call_when_done(loop_calls, call)
 
-    def _tell(self) -> None:
-        """Whoever awaits it, now that it is done."""
+    def _notify(self) -> None:
+        """Schedule the call for the awaiting task, once this is done."""
         awaited, self._awaited = self._awaited, None
-        self._work = None  # which refers to this: messages would stay until a cycle is looked for
+        self._work = None  # it refers to this: messages would stay until a garbage collection
         if awaited is not None:
-            arrivals, call = awaited
-            arrivals.add(call)
+            loop_calls, call = awaited
+            loop_calls.add(call)
 
     def set_result(self, result: Any, /) -> None:
         with _making:
@@ -220,11 +220,11 @@ class Promise(StoreFuture[Any]):
                 self._state = "FINISHED"
         if not quick:
             super().set_result(result)
-        self._tell()
+        self._notify()
 
     def set_exception(self, exception: BaseException | None, /) -> None:
         super().set_exception(exception)
-        self._tell()
+        self._notify()
 
     def done(self) -> bool:
         return self._state not in ("PENDING", "RUNNING")
@@ -243,12 +243,12 @@ class Promise(StoreFuture[Any]):
             return self.cancelled()
         cancelled = self._queue.withdraw(work) and super().cancel()
         if cancelled:
-            self._tell()
+            self._notify()
         return cancelled
 
 
 class Completion(Protocol[T_contra]):
-    """Takes the result of a write, or its error; a future is one."""
+    """A receiver of the result or error of a write, such as a future."""
 
     def set_result(self, result: T_contra, /) -> None: ...
     def set_exception(self, exception: BaseException, /) -> None: ...

@@ -19,7 +19,7 @@ from jdbcstore.broker.memory import Entry, size_of
 from jdbcstore.errors import OutcomeUnknown, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
-from jdbcstore.util.futures import Arrivals, StoreFuture
+from jdbcstore.util.futures import LoopCalls, StoreFuture
 
 _MAX_BATCH = 256
 """Messages of one write: none waits for a much longer one."""
@@ -36,7 +36,7 @@ class StoreLine:
     """
 
     def __init__(self, loop: BrokerLoop, max_count: int, max_bytes: int) -> None:
-        self._arrivals = Arrivals(loop.events)
+        self._arrivals = LoopCalls(loop.events)
         self._on_defect = loop.on_defect
         self._max_count = max_count
         self._max_bytes = max_bytes

@@ -101,7 +101,7 @@ def test_ids_are_frozen() -> None:
 
 @pytest.mark.parametrize("text", ["", "a", "a:1", "a:1:x", "a:1:9223372036854775808"])
 def test_what_is_no_producer_id(text: str) -> None:
-    with pytest.raises(InvalidMessage, match="no producer id"):
+    with pytest.raises(InvalidMessage, match="not a producer id"):
         ProducerId.parse(text)
 
 

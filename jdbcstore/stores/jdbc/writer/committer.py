@@ -143,7 +143,7 @@ class Committer:
             raise
 
     def _end(self, connection: Connection, session: Row) -> None:
-        backoff = Backoff(0.1, first=0.001, patience=_END_PATIENCE)
+        backoff = Backoff(0.1, first=0.001, timeout=_END_PATIENCE)
         asked = False
         while connection.has_session(session):
             if not asked:
@@ -216,7 +216,7 @@ class _Attempts:
 
     @cached_property
     def _backoff(self) -> Backoff:
-        return Backoff(_LONGEST_PAUSE, patience=self._session.config.reconnect_timeout)
+        return Backoff(_LONGEST_PAUSE, timeout=self._session.config.reconnect_timeout)
 
     def write(self, units: list[Unit]) -> list[list[MessageReference]]:
         try:
