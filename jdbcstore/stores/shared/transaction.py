@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Generic, NoReturn, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from jdbcstore.abc import MessageReference, PreparedTransaction, PreparedWrites, Reference
 from jdbcstore.config.store import NameLengths
@@ -184,26 +184,20 @@ class _XAQueue(TransactionalQueue[W]):
         super().add_message(message.replace(transaction_id=self._transaction.xid))
 
     def update_message(self, message: Message) -> None:  # noqa: ARG002
-        refuse_update()
+        # It could not be kept until the outcome is known.
+        raise TransactionError(
+            "an XA transaction adds and acknowledges; update the message outside it, or in a local"
+            " transaction"
+        )
 
 
 class _XATopic(_XAQueue[W], TransactionalTopic[W]):
     def acknowledge(self, *messages: Reference) -> None:  # noqa: ARG002
-        refuse_removal()
-
-
-def refuse_update() -> NoReturn:
-    """An XA transaction cannot keep an update until it is decided."""
-    raise TransactionError(
-        "an XA transaction adds and acknowledges; update the message outside it, or in a local transaction"
-    )
-
-
-def refuse_removal() -> NoReturn:
-    """An XA transaction cannot return a message to all subscriptions of a topic."""
-    raise TransactionError(
-        "an XA transaction acknowledges a topic's message for one subscription; use acknowledge_subscription"
-    )
+        # A rollback could not return the message to all subscriptions.
+        raise TransactionError(
+            "an XA transaction acknowledges a topic's message for one subscription; use"
+            " acknowledge_subscription"
+        )
 
 
 def check_xid(xid: XATransactionId, lengths: NameLengths) -> None:
