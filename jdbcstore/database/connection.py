@@ -15,15 +15,15 @@ from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import TOPICS
 
 _BLOB = 5
-"""Where MSG stands in a row."""
+"""The position of MSG in a row."""
 _LONG = 1024 * 1024
-"""Bytes of messages that may take long to write."""
+"""The size of a batch in bytes from which it may take long to write."""
 _FIRST_REFRESH = 2_000
 _LAST_REFRESH = 100_000
 
 
 class Connection:
-    """One connection in autocommit mode, for one thread. Driver errors pass through untranslated."""
+    """One connection in autocommit mode, for one thread. Driver errors are not translated."""
 
     def __init__(
         self, adapter: Adapter, statements: Statements, driver_errors: tuple[type[Exception], ...], raw: Any
@@ -34,9 +34,9 @@ class Connection:
         self._raw = raw
         self.cursor = adapter.cursor(raw)
         self.tenure: EpochGuard | None = None
-        """What must hold whenever this connection writes."""
+        """The guards of every transaction of this connection."""
         self.session: Row | None = None
-        """What another connection knows it by, once it was asked for; see :meth:`identify`."""
+        """The server's identifier of this connection, after :meth:`identify`."""
 
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
         if isinstance(sql, Query):
@@ -48,7 +48,7 @@ class Connection:
     def execute(self, sql: Sql, **values: Any) -> None:
         """Run a statement that writes.
 
-        :raises StoreUnavailable: the server says that it has, and has not
+        :raises StoreUnavailable: the server reported success, but the statement had no effect
         """
         row = sql.row(**values)
         self.cursor.execute(sql.text, row)
@@ -59,7 +59,7 @@ class Connection:
             self._adapter.execute_many(self.cursor, sql, rows)
 
     def add_messages(self, rows: Sequence[Row]) -> None:
-        """Insert rows into ACTIVEMQ_MSGS in the fastest way there is."""
+        """Insert rows into ACTIVEMQ_MSGS in the vendor's fastest way."""
         batch = Batch([*rows], [], [], [])
         if self._statements.writes_singly:
             batch = self._statements.arrange(batch)
@@ -69,9 +69,9 @@ class Connection:
             self.execute_many(sql, singly)
 
     def remove_messages(self, keys: Sequence[Key]) -> int:
-        """Delete rows of ACTIVEMQ_MSGS in the fastest way there is, but for what is in doubt.
+        """Delete rows of ACTIVEMQ_MSGS in the vendor's fastest way, except messages in doubt.
 
-        How many were to be deleted; those that are gone already are counted.
+        Returns the number of rows that were to be deleted, including those deleted before.
         """
         keys = self._decided(keys)
         remove = self._statements.remove_message
@@ -82,22 +82,22 @@ class Connection:
         return len(keys)
 
     def _decided(self, keys: Sequence[Key]) -> Sequence[Key]:
-        """Without what a prepared transaction acknowledges for a durable subscription."""
+        """The keys without messages that a prepared transaction acknowledges for a durable subscription."""
         find = self._statements.find_acknowledged_in_doubt
         topics = {container for container, _ in keys if container.startswith(TOPICS)}
         doubtful = {(topic, id_) for topic in topics for (id_,) in self.fetch(find, container=topic)}
         return [key for key in keys if key not in doubtful] if doubtful else keys
 
     def change(self, sql: Sql, **values: Any) -> int:
-        """Run a statement that writes; how many rows it found."""
+        """Run a statement that writes; the number of rows that it found."""
         self.execute(sql, **values)
         return int(self.cursor.rowcount)
 
     def write(self, batch: Batch, block: Guard | None = None) -> None:
-        """Apply and commit a batch, all of it or nothing; ``block`` is what its sequences are from.
+        """Apply and commit a batch, all of it or nothing; ``block`` guards the block of its sequences.
 
-        :raises LockLost: the tenure has ended
-        :raises SequencesTaken: another writer has sequences behind the block's
+        :raises LockLost: the epoch has ended
+        :raises SequencesTaken: another writer has reserved sequences after the block
         """
         size = sum(len(row[_BLOB]) for row in batch.adds) if self.tenure is not None else 0
         try:
@@ -118,10 +118,10 @@ class Connection:
 
     @contextlib.contextmanager
     def transaction(self, block: Guard | None = None) -> Iterator[None]:
-        """Commits at the end of the block, rolls back when it raises; ``block`` as in :meth:`write`.
+        """A transaction around a block, rolled back when that raises; ``block`` as in :meth:`write`.
 
-        :raises LockLost: the tenure has ended
-        :raises SequencesTaken: another writer has sequences behind the block's
+        :raises LockLost: the epoch has ended
+        :raises SequencesTaken: another writer has reserved sequences after the block
         """
         guards = self._guards(block, long=True)
         self._adapter.begin(self.cursor)
@@ -137,44 +137,44 @@ class Connection:
             raise
 
     def rollback(self) -> None:
-        """Leave whatever transaction is open. When this fails, so has the connection."""
+        """Roll back the open transaction, if there is one. A failure means that the connection is lost."""
         with contextlib.suppress(*self._driver_errors):
             self._adapter.rollback(self.cursor)
 
     def begin(self) -> None:
-        """Open a transaction that nothing ends but the end of the connection."""
+        """Begin a transaction that lasts until the connection is closed."""
         self._adapter.begin(self.cursor)
 
     def limit_lock_wait(self, seconds: float) -> None:
-        """Have the server end a wait for a row's lock after so long."""
+        """Have the server end waits for row locks after this time."""
         self._adapter.limit_lock_wait(self.cursor, seconds)
 
     def limit_query(self, seconds: float) -> None:
-        """Have a statement end after so long, where that can be done."""
+        """Cancel statements that run longer, where supported."""
         self._adapter.limit_query(self._raw, seconds)
 
     def limit_silence(self, seconds: float) -> None:
-        """Have the server end this connection when it leaves a transaction open and is silent for so long."""
+        """Have the server close this connection if it is silent for so long within a transaction."""
         self._adapter.limit_silence(self.cursor, seconds)
 
     def identify(self) -> None:
-        """Let it be ended from another connection, where that can be done."""
+        """Read the identifier by which another connection can end this one, where supported."""
         self.session = self._adapter.session_of(self.cursor)
 
     def has_session(self, session: Row) -> bool:
-        """Whether another connection is still there, and what it was sent may yet be written."""
+        """Whether another connection is still open on the server, which may yet write what it was sent."""
         return self._adapter.has_session(self.cursor, session)
 
     def end_session(self, session: Row) -> None:
-        """Have the server end another connection, which may take a while."""
+        """Have the server close another connection, which may take a while."""
         self._adapter.end_session(self.cursor, session)
 
     def wait_replicated(self) -> None:
-        """Wait until what is seen is as safe as a commit of this connection's."""
+        """Wait until whatever is visible is as durable as a commit of this connection."""
         self._adapter.wait_replicated(self.cursor)
 
     def abort(self) -> None:
-        """End the connection under another thread that may be waiting for its answer."""
+        """Interrupt another thread that is waiting for an answer on this connection."""
         with contextlib.suppress(OSError, *self._driver_errors):
             self._adapter.abort(self._raw)
 

@@ -1,4 +1,4 @@
-"""How a database is reached: its adapter, its engines, and its errors as this library's own."""
+"""Database: the adapter and the engines of one URL, and the translation of driver errors."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from jdbcstore.errors import (
 
 
 class Database:
-    """A database and the configured tables in it. Nothing is asked of it yet.
+    """A database and the configured tables in it. Creating one does not connect.
 
-    ``user`` and ``password`` are used in place of the URL's. With ``must_exist``, a database that
-    connecting would create is a :class:`SchemaError`.
+    ``user`` and ``password`` replace those of the URL. With ``must_exist``, a database that connecting would
+    create is a :class:`SchemaError`.
     """
 
     def __init__(
@@ -54,22 +54,22 @@ class Database:
         self.tables = define_tables(self.adapter, config)
         self.place = without_secrets(target)
         self.driver_errors: tuple[type[Exception], ...] = ()
-        """What the driver raises; known once there is an engine."""
+        """The driver's base error, once there is an engine."""
 
     @property
     def lock_directory(self) -> str | None:
-        """Where the lock of a database is that is a file of this machine; None for a server's."""
+        """The directory of the lock file, for a database that is a file of this machine; else None."""
         return self.adapter.lock_directory(self._target)
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a file of this machine, which no broker on another one reaches."""
+        """Whether it is a file of this machine, out of reach for brokers on other machines."""
         return self.adapter.is_local(self._target)
 
     def connect_with(self, *, limited: bool = False, **pool: Any) -> Engine:
-        """An engine whose connections are in autocommit mode, with SQLAlchemy's options of a pool.
+        """An engine whose connections are in autocommit mode; ``pool`` are SQLAlchemy's pool options.
 
-        ``limited``, they wait no longer than the configuration says.
+        ``limited`` connections have the timeouts of the configuration.
         """
         with _blaming_the_url():
             options = self.adapter.engine_options(self._target)
@@ -99,20 +99,20 @@ class Database:
 
     @contextlib.contextmanager
     def translated(self) -> Iterator[None]:
-        """Driver errors inside the block leave it as this library's own."""
+        """Translate driver errors that leave the block."""
         try:
             yield
         except self.failures as error:
             raise self.translate(error) from error
 
     def classify(self, error: BaseException) -> Failure:
-        """What a driver's error means, wrapped by SQLAlchemy or not."""
+        """The meaning of a driver's error, wrapped by SQLAlchemy or not."""
         if isinstance(error, DBAPIError) and error.orig is not None:
             error = error.orig
         return self.adapter.classify(error)
 
     def translate(self, error: BaseException) -> StoreError:
-        """A driver's error, or SQLAlchemy's, as this library's own."""
+        """The StoreError for an error of the driver or of SQLAlchemy."""
         if isinstance(error, PoolTimeout):
             return StoreUnavailable(f"all connections to {self.place} have been in use for too long: {error}")
         if isinstance(error, NoSuchTableError):
@@ -130,10 +130,10 @@ class Database:
                 )
             case Failure.NO_TABLE:
                 return SchemaError(
-                    f"{reason}; the tables are not ActiveMQ's, or are missing: run jdbcstore init"
+                    f"{reason}; the tables are missing or are not ActiveMQ's: run jdbcstore init"
                 )
             case Failure.FULL:
-                return StoreUnavailable(f"{self.place} has no space left: {reason}; make some and try again")
+                return StoreUnavailable(f"{self.place} has no space left: {reason}; free some and try again")
             case Failure.TRANSIENT:
                 return StoreUnavailable(f"other writers are in the way: {reason}; try again")
             case Failure.BAD_VALUE | Failure.TOO_LARGE:
@@ -156,11 +156,11 @@ def _engine(url: URL, **options: Any) -> Engine:
         return create_engine(url, pool_reset_on_return=None, **options)
     except ImportError as error:
         raise ConfigurationError(
-            f"the driver of {url.drivername} is installed and does not load: {error};"
+            f"the driver of {url.drivername} is installed but cannot be loaded: {error};"
             " install the system library that it names"
         ) from error
     except ArgumentError as error:
         reason = str(error).splitlines()[0]
         raise ConfigurationError(
-            f"{reason}: leave out what this database has not, such as a user and a password"
+            f"{reason}: leave out what this database does not support, such as a user and a password"
         ) from error

@@ -1,8 +1,9 @@
-"""The tables in a database: whether they are there and fit, and making them."""
+"""The schema of a database: whether the tables exist and fit, and creating them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Set
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,46 +26,49 @@ from sqlalchemy.engine.interfaces import ReflectedIndex
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import AddConstraint
 
+from jdbcstore.config.statements import BY_NAME, StatementValue
 from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.tables import Tables
 from jdbcstore.errors import SchemaError
 
+log = logging.getLogger(__name__)
+
 LOCK_ROW = 1
 SEQUENCE_ROW = "sequence"
 JOURNAL_ROWS = ("journal", "journal_applied", "journal_written", "journal_referred", "journal_store")
-"""The mark of a journal, once there has been one."""
+"""The positions of a journal, once there has been one."""
 JOURNAL_LEFT = "journal_left_{:016x}"
-"""Where the mark was when the journal of this number was left."""
+"""The position at which the journal of this number was abandoned."""
 HEAD = "jdbcstore_2"
 """The revision of this schema among those in ``migrations/environment``."""
 LATER_COLUMNS = frozenset({"priority", "xid"})
-"""What tables of earlier versions do not have."""
+"""Columns that tables of earlier versions lack."""
 ACKS_KEY = ("container", "client_id", "sub_name", "priority")
-"""The primary key of ACTIVEMQ_ACKS that has room for a row for each priority."""
+"""The primary key of ACTIVEMQ_ACKS with a row for each priority."""
 
 _TRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What a database had of the tables when it was looked at."""
+    """The tables, columns and indexes that a database had when it was inspected."""
 
     columns: dict[Table, list[str]]
-    """The names of the columns of each table that is there."""
+    """The names of the columns of each table that exists."""
     indexes: dict[Table, set[str]]
     """The names of its indexes, in lower case."""
 
     def missing(self, tables: Iterable[Table]) -> list[Table]:
-        """Those of the tables that it did not have."""
+        """Those of the tables that did not exist."""
         return [table for table in tables if table not in self.columns]
 
     def has_index(self, index: Index) -> bool:
-        """Whether it is there: a database administrator may have made the tables, and may have dropped it."""
+        """Whether it exists: an administrator may have created the tables, and may have dropped it."""
         return index.table in self.indexes and _name(index) in self.indexes[index.table]
 
 
 def look(engine: Engine, tables: Iterable[Table]) -> Present:
-    """What the database has of the tables, found with as few queries as the vendor allows."""
+    """Inspect the database for the tables, with as few queries as the vendor allows."""
     with engine.connect() as connection:
         inspector = inspect(connection)
         names = [str(table.name) for table in tables]
@@ -84,13 +88,13 @@ def look(engine: Engine, tables: Iterable[Table]) -> Present:
 
 
 def _under_another_case(inspector: Inspector, names: list[str]) -> list[str]:
-    """Those of the names that a server, which writes them otherwise, takes for its tables'."""
+    """Those of the names that the server matches to its tables regardless of case."""
     written = {name.lower() for name in inspector.get_table_names()} if names else set()
     return [name for name in names if name.lower() in written and inspector.has_table(name)]
 
 
 def check_columns(present: Present) -> None:
-    """Whether the tables that are there are the ones meant.
+    """Make sure that the tables that exist have ActiveMQ's columns.
 
     :raises SchemaError: a table lacks a column
     """
@@ -99,7 +103,7 @@ def check_columns(present: Present) -> None:
 
 
 def check_table(table: Table, found: Iterable[str], without: Set[str] = frozenset()) -> None:
-    """Whether a table has the columns that it should have, but for those ``without`` which it may be.
+    """Make sure that a table has its columns, except those ``without`` which it may be.
 
     :raises SchemaError: it lacks one
     """
@@ -120,7 +124,7 @@ def _cure(missing: set[str]) -> str:
 
 
 def check_transactions(engine: Engine, present: Present, adapter: Adapter) -> None:
-    """Whether what is written to the tables can be taken back.
+    """Make sure that writes to the tables can be rolled back.
 
     :raises SchemaError: the server keeps a table without transactions
     """
@@ -136,19 +140,19 @@ def check_transactions(engine: Engine, present: Present, adapter: Adapter) -> No
 
 
 def transactions_statement(table: Table, adapter: Adapter, dialect: Dialect) -> str:
-    """What moves a table to an engine that has transactions."""
+    """The statement that moves a table to an engine with transactions."""
     return f"ALTER TABLE {dialect.identifier_preparer.format_table(table)} {adapter.make_transactional}"
 
 
 def create_tables(
     engine: Engine, adapter: Adapter, tables: Tables, present: Present, theirs: Collection[Table] = ()
 ) -> None:
-    """Create what is absent: tables, indexes, and the rows they start with.
+    """Create what is missing: tables, indexes, and initial rows.
 
-    ``theirs`` are tables that somebody else makes, and decides which indexes they have.
+    ``theirs`` are tables that are created elsewhere, with the indexes chosen there.
 
-    Several processes may do so at once, and one that was killed in between is made good. Where all
-    tables are made here, the schema's revision is written down: what others made may be of any.
+    Several processes may do so at once, and the work of one that was killed is completed. The schema's
+    revision is recorded if all tables are created here: those of others may be of any revision.
 
     :raises SchemaError: the database refused
     """
@@ -192,27 +196,27 @@ def _create_indexes(engine: Engine, adapter: Adapter, table: Table, present: set
             _run(engine, adapter, index.create)
         except DBAPIError as error:
             _pass_outage(adapter, error)
-            # Another process was faster, or the user may not: slower, but nothing is lost.
+            # Another process was faster, or the user may not create indexes: then reads are slower.
             if _name(index) not in _index_names(engine, table):
                 raise SchemaError(f"cannot create the index {index.name}: {error.orig}") from error
 
 
 def _run(engine: Engine, adapter: Adapter, create: Callable[[Connection], None]) -> None:
-    """Create something in a transaction of its own, again where another process's was in the way."""
+    """Create something in its own transaction; again if another process was in the way."""
     for left in reversed(range(_TRIES)):
         try:
             with engine.begin() as connection:
                 create(connection)
             return
         except DBAPIError as error:
-            # On Derby two that create the same index wait for each other, and one is told to give up.
+            # On Derby two processes that create the same index deadlock, and one of them fails.
             transient = error.orig is not None and adapter.classify(error.orig) is Failure.TRANSIENT
             if not transient or left == 0:
                 raise
 
 
 def _pass_outage(adapter: Adapter, error: DBAPIError) -> None:
-    """Raise an error that is none of the schema's: the caller says what it is, and may try again."""
+    """Raise an error that is not about the schema: the caller translates it, and may try again."""
     outages = (Failure.DISCONNECTED, Failure.TRANSIENT, Failure.REFUSED, Failure.FULL)
     if error.orig is not None and adapter.classify(error.orig) in outages:
         raise error
@@ -241,12 +245,12 @@ def _insert_row(engine: Engine, table: Table, condition: Any, **values: Any) -> 
 
 
 def widen_acks_key(engine: Engine, tables: Tables, adapter: Adapter, drop: str | None = None) -> None:
-    """Make room in ACTIVEMQ_ACKS for ten rows per subscription, one for each priority.
+    """Add PRIORITY to the key of ACTIVEMQ_ACKS, for ten rows per subscription.
 
-    ``drop`` is what follows ALTER TABLE to drop the key, in place of the adapter's.
+    ``drop`` is the ALTER TABLE clause that drops the key, in place of the adapter's.
 
-    ActiveMQ means to do so at every start, but on PostgreSQL its statement names the wrong
-    constraint, and prioritised durable subscriptions fail. Does nothing where the key has PRIORITY.
+    ActiveMQ tries to do so at every start, but on PostgreSQL its statement names the wrong
+    constraint, and prioritised durable subscriptions fail. Does nothing if the key has PRIORITY.
 
     :raises SchemaError: the database refused
     """
@@ -271,13 +275,70 @@ def widen_acks_key(engine: Engine, tables: Tables, adapter: Adapter, drop: str |
 def acks_key_statements(
     acks: Table, adapter: Adapter, dialect: Dialect, name: str | None, drop: str | None = None
 ) -> list[str]:
-    """What gives ACTIVEMQ_ACKS a key with PRIORITY, in place of the one of this name, or of none."""
+    """The statements that replace the key of ACTIVEMQ_ACKS, of this name or none, by one with PRIORITY."""
     quote = dialect.identifier_preparer.quote
     columns = [Column(acks.c[column].name, acks.c[column].type) for column in ACKS_KEY]
     key = PrimaryKeyConstraint(*columns, **acks.primary_key.dialect_kwargs)
     Table(acks.name, MetaData(), *columns, key)
     alter, _, add = str(AddConstraint(key).compile(dialect=dialect)).partition(" ADD ")
     drop = drop or adapter.drop_acks_key.format(name=quote(name or ""))
-    # In one statement where that can be, so that the table is never without a key.
+    # In one statement if possible, so that the table is never without a key.
     parts = [f"{drop}, ADD {add}"] if adapter.joins_alterations else [drop, f"ADD {add}"]
     return [f"{alter} {part}" for part in parts]
+
+
+def given_tables(tables: Tables, given: Mapping[str, StatementValue]) -> list[Table]:
+    """The tables that are created by statements in ``given``."""
+    return [table for name, made in _made_by(tables) if name in given for table in made]
+
+
+def _made_by(tables: Tables) -> list[tuple[str, tuple[Table, ...]]]:
+    return [
+        ("createSchemaStatements", (tables.messages, tables.acks)),
+        ("createLockSchemaStatements", (tables.lock,)),
+    ]
+
+
+def create_given_tables(
+    engine: Engine, tables: Tables, present: Present, given: Mapping[str, StatementValue]
+) -> Present:
+    """Run those statements in ``given`` whose tables are not complete; what exists afterwards.
+
+    :raises SchemaError: a table or a column is still missing
+    """
+    for name, made in _made_by(tables):
+        texts = given.get(name)
+        if isinstance(texts, tuple) and _lacking(present, made):
+            refusals = _run_given(engine, texts)
+            present = look(engine, tables.all)
+            if lacking := _lacking(present, made):
+                reason = f": {refusals[0].statement!r}: {refusals[0].orig}" if refusals else ""
+                raise SchemaError(
+                    f"{BY_NAME[name].name} left the database without {lacking}{reason}; correct the"
+                    " statements, or leave them out"
+                ) from (refusals[0] if refusals else None)
+    return present
+
+
+def _run_given(engine: Engine, texts: Iterable[str]) -> list[DBAPIError]:
+    """Try each, as ActiveMQ does: a failure only matters if a table is missing after the last."""
+    refusals = []
+    for statement in texts:
+        try:
+            with engine.connect().execution_options(no_parameters=True) as connection, connection.begin():
+                connection.exec_driver_sql(statement)
+        except DBAPIError as error:
+            log.info("a statement that creates the tables was refused: %s: %s", statement, error.orig)
+            refusals.append(error)
+    return refusals
+
+
+def _lacking(present: Present, tables: Sequence[Table]) -> str:
+    """The first table or column that is missing, in words."""
+    for table in tables:
+        if table not in present.columns:
+            return f"the table {table.name}"
+        missing = set(table.columns.keys()) - {name.lower() for name in present.columns[table]}
+        if missing:
+            return f"the column {min(missing).upper()} of {table.name}"
+    return ""

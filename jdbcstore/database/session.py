@@ -1,4 +1,4 @@
-"""Where statements run: a pool for reading, connections of one's own for writing."""
+"""Session: one store's access to its database, with a pool for reading and connections for writing."""
 
 from __future__ import annotations
 
@@ -20,8 +20,15 @@ from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.engine import Database
-from jdbcstore.database.schema import check_columns, check_transactions, create_tables, look, widen_acks_key
-from jdbcstore.database.schema_given import create_given_tables, given_tables
+from jdbcstore.database.schema import (
+    check_columns,
+    check_transactions,
+    create_given_tables,
+    create_tables,
+    given_tables,
+    look,
+    widen_acks_key,
+)
 from jdbcstore.database.statements.builder import Query, Statement
 from jdbcstore.database.statements.given import GivenStatements, check_replacements
 from jdbcstore.database.statements.lock import LockStatements
@@ -38,7 +45,7 @@ _POOL_TIMEOUT = 60.0
 
 
 class Session(Database):
-    """The database behind one store. Reads may come from any thread."""
+    """The database of one store, with its tables checked or created. Any thread may read."""
 
     def __init__(
         self,
@@ -50,20 +57,20 @@ class Session(Database):
         read_only: bool = False,
     ) -> None:
         super().__init__(url, config, user=user, password=password, must_exist=read_only)
-        # One more than asked for: the main thread has its own.
+        # One more than configured: the main thread has its own.
         pool = {"pool_size": config.pool_size, "max_overflow": 1, "pool_timeout": _POOL_TIMEOUT}
         self.engine = self.connect_with(limited=True, **pool)
-        # It knows the server already. Who is interrupted before a connection is his own leaves none behind.
+        # It shares the dialect, which knows the server. An interrupted caller leaves no connection behind.
         shared = self.engine.pool
         self._unpooled = NullPool(
             shared._creator, reset_on_return=None, _dispatch=shared.dispatch, dialect=self.engine.dialect
         )
         self.read_only = read_only
         self.is_journaled = False
-        """Whether a journal is in front, which gives the sequences."""
+        """Whether a journal is in front of this database and allocates the sequences."""
         self._mains: deque[PoolProxiedConnection] = deque()
-        """Idle connections of the main thread. Signals come to it alone, and one in the midst of the pool's
-        steps would leave it a connection short, or locked."""
+        """Idle connections of the main thread, outside the pool. Only this thread receives signals, and one
+        during the pool's own steps would leave the pool a connection short, or locked."""
         self._lock = threading.RLock()
         self._readers: set[object] = set()
         self._closed = False
@@ -82,7 +89,7 @@ class Session(Database):
                 hinted=hinted,
             )
             self._report_unused()
-            # On a connection of the pool, which has one by now: on some servers a new one is dear.
+            # On the connection that the pool has by now: on some servers opening one is expensive.
             with self.translated(), self.engine.connect() as pooled:
                 connection = self._wrap(pooled.connection.dbapi_connection)
                 self._check_statements(connection)
@@ -105,25 +112,25 @@ class Session(Database):
 
     def _report_unused(self) -> None:
         for name, reason in unused_statements(self.config.statements):
-            log.info("%s is given and not run: %s", name, reason)
+            log.info("the statement %s is configured but not used: %s", name, reason)
 
     def _check_statements(self, connection: Connection) -> None:
-        # Who may only read may have no right even to prepare what writes.
+        # A read-only user may not even be allowed to prepare statements that write.
         self.check_given(
             connection,
             lambda one: one.name not in OF_LOCKERS and (bool(one.columns) or not self.read_only),
         )
 
     def check_given(self, connection: Connection, wanted: Callable[[Property], bool]) -> None:
-        """Have the database look at those of the user's statements that are ``wanted``.
+        """Have the database check those of the user's statements that are ``wanted``.
 
-        :raises ConfigurationError: it refuses one; the driver's errors pass
+        :raises ConfigurationError: it refuses one; driver errors are not translated
         """
         asked = [one for one in self.given.replacements() if wanted(one.property_)]
         check_replacements(asked, self.adapter, connection.cursor, self.driver_errors)
 
     def _prepare_tables(self) -> tuple[bool, bool]:
-        """Make or check the tables; whether the ones of our own and the index on CONTAINER are there."""
+        """Create or check the tables; whether jdbcstore's own and the index on CONTAINER exist."""
         present = look(self.engine, self.tables.all)
         creates = self.config.create_tables_on_startup and not self.read_only
         if creates:
@@ -148,12 +155,12 @@ class Session(Database):
         return not missing, present.has_index(container_index(self.tables))
 
     def present_tables(self) -> dict[str, bool]:
-        """Each table's name, and whether the database has it."""
+        """By table name, whether the database has the table."""
         missing = self.on_engine(lambda engine: look(engine, self.tables.known)).missing(self.tables.known)
         return {str(table.name): table not in missing for table in self.tables.known}
 
     def on_engine(self, run: Callable[[Engine], T]) -> T:
-        """What ``run`` makes of the engine; run again where a connection of the pool has died meanwhile.
+        """Call ``run`` with the engine; again if a pooled connection was lost in the meantime.
 
         :raises StoreUnavailable: the database does not answer
         """
@@ -162,13 +169,13 @@ class Session(Database):
                 try:
                     return run(self.engine)
                 except self.failures as error:
-                    # The pool drops with a dead connection all that were made before.
+                    # With a lost connection, the pool drops all that were opened before.
                     if last or self.classify(error) is not Failure.DISCONNECTED:
                         raise self.translate(error) from error
         raise AssertionError
 
     def widen_acks_key(self) -> None:
-        """Make room in ACTIVEMQ_ACKS for a row for each priority of a subscription."""
+        """Change the key of ACTIVEMQ_ACKS so that a subscription has a row for each priority."""
         given = self.config.statements.get("dropAckPKAlterStatementEnd")
         drop = None if given is None else str(given)
         self.on_engine(lambda engine: widen_acks_key(engine, self.tables, self.adapter, drop))
@@ -186,8 +193,7 @@ class Session(Database):
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
-        # A connection that comes back to a pool already closed would stay open in it for good, so
-        # the last reader closes the pool.
+        # A connection returned to a closed pool would stay open for good, so the last reader closes it.
         reader = object()
         try:
             with self._lock:
@@ -203,9 +209,9 @@ class Session(Database):
                 self._dispose()
 
     def _fetch_live(self, sql: Sql, row: Row, limit: int | None) -> list[Row]:
-        """Read on the first pooled connection that is alive: all may have died with a server."""
+        """Read on the first pooled connection that works: all may be lost after a restart of the server."""
         stale = self.config.pool_size
-        # Each further one might be waited for as long as the first.
+        # Each further connection may hang as long as the first.
         deadline = time.monotonic() + (self.config.network_timeout or float("inf"))
         while True:
             connection = self._checkout()
@@ -246,7 +252,7 @@ class Session(Database):
         return rows
 
     def refresh_statistics(self) -> None:
-        """Keep pages cheap after the message table has changed much; a failure only makes them slower."""
+        """Update planner statistics after many changes; a failure only makes pages slower."""
         try:
             connection = self.connect()
         except StoreError as error:
@@ -275,9 +281,9 @@ class Session(Database):
         return Connection(self.adapter, self.statements, self.driver_errors, raw)
 
     def close(self) -> None:
-        """Refuse reads, and close the pool once those under way are done.
+        """Refuse further reads, and close the pool after the running ones.
 
-        Connections handed out by :meth:`connect` are their owners'.
+        Connections from :meth:`connect` are closed by their owners.
         """
         with self._lock:
             self._closed = True

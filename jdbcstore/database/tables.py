@@ -1,4 +1,4 @@
-"""ActiveMQ's three tables as each vendor's broker makes them, and three tables of our own."""
+"""Definitions of ActiveMQ's three tables, as its brokers create them, and of jdbcstore's own three."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jdbcstore.database.adapters.base import Adapter, Worded
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The tables under their configured names. ``acknowledged``, ``state`` and ``version`` are ours."""
+    """The tables under their configured names; ``acknowledged``, ``state``, ``version`` are jdbcstore's."""
 
     messages: Table
     acks: Table
@@ -31,21 +31,21 @@ class Tables:
     acknowledged: Table
     """Durable acknowledgements that are ahead of LAST_ACKED_ID, or in a prepared transaction (XID)."""
     state: Table
-    """Named numbers: ``sequence`` is the highest that was ever reserved, ``epoch`` the master's.
+    """Named numbers: ``sequence`` is the highest ever reserved, ``epoch`` the master's.
 
-    Of a file that the masters lock, the path is a name.
+    The paths of lock files are stored as names.
     """
     version: Table
-    """The schema's revision: what ``jdbcstore migrate`` has made of it. The store never reads it."""
+    """The schema's revision, for ``jdbcstore migrate``. The store never reads it."""
 
     @property
     def all(self) -> tuple[Table, ...]:
-        """What a store works on."""
+        """The tables that a store uses."""
         return (self.messages, self.acks, self.lock, self.acknowledged, self.state)
 
     @property
     def known(self) -> tuple[Table, ...]:
-        """All that migrations make."""
+        """The tables that migrations create."""
         return (*self.all, self.version)
 
     @property
@@ -54,7 +54,7 @@ class Tables:
 
 
 def define_tables(adapter: Adapter, config: StoreConfig) -> Tables:
-    """The tables for a vendor, named so that they are the ones an ActiveMQ of it made."""
+    """The tables for a vendor, named so that they are those of an ActiveMQ on that vendor."""
     metadata = MetaData()
     define = _Definer(adapter, metadata, config)
     prefix = config.table_prefix
@@ -79,7 +79,7 @@ class _Definer:
         return quoted_name(folded, quote=self.adapter.quotes_names)
 
     def column(self, name: str, type_: Any, worded: str | None = None, **options: Any) -> Column[Any]:
-        # The key is the lower-case name on every vendor, whatever the database calls the column.
+        # The key is the lower-case name on every vendor, whatever the column's name there.
         return Column(
             self.name(name), Worded(type_, worded) if worded else type_, key=name.lower(), **options
         )
@@ -95,12 +95,12 @@ class _Definer:
         return self.column(name, self.adapter.string_id_type, self.config.string_id_data_type, **options)
 
     def own(self, name: str, base: TypeEngine[Any], worded: str | None, **options: Any) -> Column[Any]:
-        """A name in a table of our own."""
+        """A name in one of jdbcstore's own tables."""
         type_ = base if worded else self.adapter.own_name_type or base
         return self.column(name, type_, worded, **options)
 
     def number(self, name: str, **options: Any) -> Column[Any]:
-        """One of a message's or acknowledgement's numbers."""
+        """A number of a message or acknowledgement."""
         return self._number(name, self.adapter.long_type, self.config.sequence_data_type, **options)
 
     def long(self, name: str, **options: Any) -> Column[Any]:
@@ -146,7 +146,7 @@ def _acks(define: _Definer, name: str) -> Table:
     key = ["container", "client_id", "sub_name"]
     if define.adapter.acks_key_has_priority:
         key.append("priority")
-    # ActiveMQ leaves the prefix out of this name, and cannot make the table of a second prefix.
+    # ActiveMQ leaves the prefix out of this name, and cannot create the table for a second prefix.
     key_name = define.name(f"PK_{name}") if define.adapter.acks_key_is_named else None
     return define.table(
         name,
@@ -174,8 +174,8 @@ def _lock(define: _Definer, name: str) -> Table:
 
 def _acknowledged(define: _Definer, name: str) -> Table:
     adapter, config = define.adapter, define.config
-    # The producer's id is kept beside ID: a broker that restarts IDs must not have a new message
-    # taken for one acknowledged before.
+    # The message id is stored as well as ID: if a broker restarts IDs, a new message must not be taken for
+    # one that was acknowledged before.
     return define.table(
         name,
         define.own("CONTAINER", adapter.container_name_type, config.container_name_data_type, nullable=False),
@@ -195,7 +195,7 @@ def _state(define: _Definer, name: str) -> Table:
 
 
 def _version(define: _Definer, name: str) -> Table:
-    # As Alembic makes it.
+    # As Alembic creates it.
     return define.table(
         name,
         Column("version_num", String(32), nullable=False),
@@ -204,6 +204,6 @@ def _version(define: _Definer, name: str) -> Table:
 
 
 def container_index(tables: Tables) -> Index:
-    """The index on CONTAINER, by which a queue is found."""
+    """The index on CONTAINER, by which a destination's messages are found."""
     [index] = [i for i in tables.messages.indexes if [c.key for c in i.columns] == ["container"]]
     return index

@@ -1,1 +1,1 @@
-"""Any JDBC driver as a Python database driver, and as a SQLAlchemy dialect."""
+"""JDBC drivers as a Python database driver and as SQLAlchemy dialects."""

@@ -1,7 +1,7 @@
 """A DBAPI over JDBC: statements, parameters and rows, with the errors of ``jpype.dbapi2``.
 
-That module's own cursor stays with the thread that made it and asks for the parameters' metadata at each
-execution, a round trip for some drivers; the store's writer hands its cursor from thread to thread.
+That module's own cursor is bound to the thread that made it, and asks for the parameters' metadata at each
+execution, a round trip for some drivers; the store's writer passes its cursor from thread to thread.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ threadsafety = 1
 paramstyle = "qmark"
 
 MAX_ROWS = re.compile(r"\s*\{maxrows \?\}\s*$")
-"""What ends a statement whose last parameter is how many rows the driver shall give of it."""
+"""The end of a statement whose last parameter is the row limit for the driver."""
 
 _READ_COMMITTED = 2
 _PREPARED = 100
@@ -72,7 +72,7 @@ class Connection:
         self._autocommit = True
         self._query_timeout = 0
         self._prepared: dict[str, Any] = {}
-        """Statements that no cursor is using; making one is a round trip, and so is closing it."""
+        """Idle prepared statements; preparing one is a round trip, and so is closing it."""
 
     @property
     def autocommit(self) -> bool:
@@ -85,24 +85,24 @@ class Connection:
             self._autocommit = value
 
     def read_committed(self) -> None:
-        """See what others have committed, and nothing else."""
+        """Set the isolation level READ COMMITTED."""
         self.java.setTransactionIsolation(_READ_COMMITTED)
 
     def limit_answers(self, seconds: float) -> None:
-        """Wait for an answer no longer than this, where the driver can."""
+        """Limit the wait for an answer, where the driver supports it."""
         with contextlib.suppress(Error):
             self.java.setNetworkTimeout(_common_pool(), max(1, round(seconds * 1000)))
 
     def limit_query(self, seconds: float) -> None:
-        """Have each statement end after so long, where the driver can."""
+        """Cancel statements that run longer, where the driver supports it."""
         self._query_timeout = max(1, round(seconds))
 
     def cursor(self) -> Cursor:
         return Cursor(self)
 
     def take(self, operation: str) -> Any:
-        """A prepared statement, for one cursor until it is given back."""
-        # One that is told how many rows to give remembers it, and so is kept under its whole text.
+        """A prepared statement, for one cursor until it is returned by :meth:`give`."""
+        # A statement keeps its row limit, and so is cached under its whole text.
         found = self._prepared.pop(operation, None)
         if found is None:
             found = self.java.prepareStatement(MAX_ROWS.sub("", operation))
@@ -111,7 +111,7 @@ class Connection:
         return found
 
     def describe(self, operation: str) -> int | None:
-        """Have the driver prepare a statement; how many columns it returns, None where it does not say."""
+        """Have the driver prepare a statement; the number of its columns, None if it does not know."""
         statement = self.java.prepareStatement(operation)
         try:
             columns = statement.getMetaData()
@@ -126,7 +126,7 @@ class Connection:
             statement.close()
 
     def commit(self) -> None:
-        """Nothing in autocommit mode, where all is committed."""
+        """Does nothing in autocommit mode."""
         if not self._autocommit:
             self.java.commit()
 
@@ -136,13 +136,13 @@ class Connection:
 
     def close(self) -> None:
         try:
-            # Derby keeps a connection open that is in a transaction.
+            # Derby does not close a connection in a transaction.
             self.rollback()
         finally:
             self.java.close()
 
     def abort(self) -> None:
-        """End the connection under a statement that another thread waits for."""
+        """Close the connection under a statement that another thread is waiting for."""
         self.java.abort(_common_pool())
 
 
@@ -179,7 +179,7 @@ class Cursor:
             _bind(statement, row)
             statement.addBatch()
         counts = list(statement.executeBatch())
-        # Negative where the driver does not know.
+        # Negative if the driver does not know.
         self.rowcount = -1 if any(count < 0 for count in counts) else sum(counts)
         self._finish()
 
@@ -198,7 +198,7 @@ class Cursor:
         rows = []
         while (row := self.fetchone()) is not None:
             rows.append(row)
-        # An open result holds its locks on some servers.
+        # An open result set keeps its locks on some servers.
         self._finish()
         return rows
 
@@ -206,10 +206,10 @@ class Cursor:
         self._drop()
 
     def setinputsizes(self, _sizes: Any) -> None:
-        """Nothing: parameters go over as what they are."""
+        """Does nothing: parameters are sent as they are."""
 
     def setoutputsize(self, _size: int, _column: int | None = None) -> None:
-        """Nothing: columns come whole."""
+        """Does nothing: columns are read whole."""
 
     def _prepare(self, operation: str) -> Any:
         self._drop()
@@ -229,7 +229,7 @@ class Cursor:
         ]
 
     def _finish(self) -> None:
-        """All is done and read: the statement may be used again."""
+        """Return the statement to the cache, after everything was read."""
         if self._rows is not None:
             self._rows.close()
         statement, self._statement, self._rows = self._statement, None, None
@@ -237,7 +237,7 @@ class Cursor:
             self.connection.give(self._operation, statement)
 
     def _drop(self) -> None:
-        """Whatever was left undone, by an error or by a reader who had enough."""
+        """Close the statement, after an error or an incomplete read."""
         statement, self._statement, self._rows = self._statement, None, None
         if statement is not None:
             statement.close()
@@ -286,7 +286,7 @@ def _number(text: str) -> int | float:
 
 
 def states(error: BaseException) -> list[tuple[str, int]]:
-    """SQLSTATE and vendor's number of an error, and of those behind it: a batch hides its cause."""
+    """SQLSTATE and vendor's number of an error and of those chained to it: a batch hides its cause."""
     found = []
     exception: Any = error
     if isinstance(error, JClass("java.sql.SQLException")):

@@ -1,9 +1,10 @@
-"""SQLAlchemy dialects for what is reached through JDBC: plain SQL, and each vendor's way to end a query."""
+"""SQLAlchemy dialects over JDBC: plain SQL, the vendors' row limits, and reflection by DatabaseMetaData."""
 
 # ruff: noqa: ARG002 (SQLAlchemy passes more than these need)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from sqlalchemy import URL, BigInteger, Integer, LargeBinary, Numeric, SmallInteger, String
@@ -17,7 +18,7 @@ from jdbcstore.database.adapters.urls import URL_PROPERTY
 
 
 class MaxRowsCompiler(SQLCompiler):
-    """The driver is told how many rows are wanted, and the statement says nothing of it."""
+    """The row limit is passed to the driver, for vendors without a known LIMIT clause."""
 
     def limit_clause(self, select: Any, **kw: Any) -> str:
         return f" {{maxrows {self.process(select._limit_clause, **kw)}}}"
@@ -34,21 +35,21 @@ class FetchCompiler(SQLCompiler):
 
 
 class DerbyCompiler(FetchCompiler):
-    """Without WITH RS the lock is gone once the row has been read."""
+    """Without WITH RS the lock is released once the row has been read."""
 
     def for_update_clause(self, select: Any, **kw: Any) -> str:
         return " FOR UPDATE WITH RS"
 
 
 class Db2Compiler(FetchCompiler):
-    """As Derby's; there the lock must be asked for by its kind."""
+    """Derby's, with the kind of lock."""
 
     def for_update_clause(self, select: Any, **kw: Any) -> str:
         return " FOR UPDATE WITH RS USE AND KEEP UPDATE LOCKS"
 
 
 class JdbcDialect(DefaultDialect):
-    """The URL's query holds the JDBC URL. Tables are those of the connection's own schema."""
+    """The JDBC URL is in the URL's query. Tables are those of the connection's own schema."""
 
     name = "jdbc"
     driver = "jpype"
@@ -83,7 +84,7 @@ class JdbcDialect(DefaultDialect):
         return "READ COMMITTED"
 
     def do_begin(self, connection: Any) -> None:
-        """Nothing to say: a connection that is not in autocommit mode is always in a transaction."""
+        """Does nothing: a connection that is not in autocommit mode is always in a transaction."""
 
     def is_disconnect(self, error: Any, connection: Any, cursor: Any) -> bool:
         from jdbcstore.database.adapters.jdbc.dbapi import states
@@ -123,8 +124,6 @@ class JdbcDialect(DefaultDialect):
 
     @staticmethod
     def _metadata(connection: Any) -> Any:
-        from jdbcstore.database.adapters.jdbc.reflection import Metadata
-
         return Metadata(connection.connection.dbapi_connection)
 
     @staticmethod
@@ -142,7 +141,7 @@ _TYPES: dict[int, type[TypeEngine[Any]]] = {
     4: Integer,
     5: SmallInteger,
 }
-"""By the codes of ``java.sql.Types``."""
+"""By code of ``java.sql.Types``."""
 
 
 def _column(row: dict[str, Any]) -> dict[str, Any]:
@@ -158,7 +157,7 @@ def _column(row: dict[str, Any]) -> dict[str, Any]:
 
 
 class SybaseDdlCompiler(DDLCompiler):
-    """There a column of which nothing is said cannot be NULL."""
+    """Columns are NOT NULL by default there."""
 
     def get_column_specification(self, column: Any, **kw: Any) -> str:
         specification = super().get_column_specification(column, **kw)
@@ -183,3 +182,70 @@ class Db2Dialect(JdbcDialect):
 class SybaseDialect(JdbcDialect):
     ddl_compiler = SybaseDdlCompiler
     supports_statement_cache = True
+
+
+class Metadata:
+    """Reflection of the connection's own schema, for any vendor; names match regardless of case."""
+
+    def __init__(self, connection: Any) -> None:
+        self._java = connection.java
+        self._data = connection.java.getMetaData()
+
+    def table_names(self) -> list[str]:
+        names = []
+        for row in _rows(self._data.getTables(self._catalog(), self.schema(), "%", ["TABLE", "BASE TABLE"])):
+            names.append(row["TABLE_NAME"])
+        return names
+
+    def table(self, name: str) -> str | None:
+        """The table's name in the database; None if it does not exist."""
+        names = self.table_names()
+        return name if name in names else next((n for n in names if n.lower() == name.lower()), None)
+
+    def columns(self, table: str) -> list[dict[str, Any]]:
+        found = self._data.getColumns(self._catalog(), self.schema(), self._pattern(table), "%")
+        return [row for row in _rows(found) if row["TABLE_NAME"] == table]
+
+    def primary_key(self, table: str) -> tuple[str | None, list[str]]:
+        """The key's name, and its columns in order."""
+        rows = list(_rows(self._data.getPrimaryKeys(self._catalog(), self.schema(), table)))
+        rows.sort(key=lambda row: int(row["KEY_SEQ"]))
+        return (rows[0]["PK_NAME"] if rows else None), [row["COLUMN_NAME"] for row in rows]
+
+    def indexes(self, table: str) -> dict[str, tuple[bool, list[str]]]:
+        """Name -> whether it is unique, and its columns in order."""
+        rows = [
+            row
+            for row in _rows(self._data.getIndexInfo(self._catalog(), self.schema(), table, False, True))
+            if row["INDEX_NAME"] is not None
+        ]
+        rows.sort(key=lambda row: int(row["ORDINAL_POSITION"]))
+        found: dict[str, tuple[bool, list[str]]] = {}
+        for row in rows:
+            unique = row["NON_UNIQUE"] in ("0", "false", "FALSE")
+            found.setdefault(row["INDEX_NAME"], (unique, []))[1].append(row["COLUMN_NAME"])
+        return found
+
+    def schema(self) -> str | None:
+        name = self._java.getSchema()
+        return None if name is None else str(name)
+
+    def _catalog(self) -> str | None:
+        name = self._java.getCatalog()
+        return str(name) if name else None
+
+    def _pattern(self, name: str) -> str:
+        escape = str(self._data.getSearchStringEscape() or "")
+        return name.replace("_", f"{escape}_") if escape else name
+
+
+def _rows(result: Any) -> Iterator[dict[str, Any]]:
+    """The rows, with every column as a string or None."""
+    meta = result.getMetaData()
+    names = [str(meta.getColumnLabel(index)) for index in range(1, meta.getColumnCount() + 1)]
+    try:
+        while result.next():
+            values = [result.getString(index) for index in range(1, len(names) + 1)]
+            yield {n: None if v is None else str(v) for n, v in zip(names, values, strict=True)}
+    finally:
+        result.close()

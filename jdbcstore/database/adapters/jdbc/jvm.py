@@ -1,7 +1,7 @@
-"""The Java machine of this process, and the JDBC drivers in it.
+"""The Java virtual machine of this process, and the JDBC drivers in it.
 
-A process has one, started by the first connection, and keeps it to its end. It does not survive a fork:
-open a store after it.
+The first connection starts it, and it runs until the process ends. It does not survive a fork: open the
+store in the child.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jdbcstore.errors import ConfigurationError, MissingDriver
 JARS = "JDBCSTORE_JDBC_JARS"
 """The environment variable with jar files, or directories of them, separated as in PATH."""
 _SHARED = Path("/usr/share/java")
-"""Where Debian puts jar files."""
+"""Debian's directory of jar files."""
 
 _JARS = {
     "axiondb": ("axion.jar",),
@@ -30,18 +30,18 @@ _JARS = {
     "sapdb": ("sapdbc.jar",),
     "sybase": ("jconn4.jar",),
 }
-"""The files in which each subprotocol's driver comes."""
+"""The jar files of each subprotocol's driver."""
 
 _lock = threading.Lock()
 _drivers: dict[tuple[Path, ...], list[Any]] = {}
-"""The drivers in a set of jar files, loaded once: what a driver keeps in memory is in its classes."""
+"""The drivers in a set of jar files, loaded once: a driver's in-memory databases belong to its classes."""
 
 
 def driver_for(url: str) -> Any:
     """The ``java.sql.Driver`` that takes this JDBC URL: from the user's jar files, or Debian's.
 
-    :raises MissingDriver: there is no bridge to Java
-    :raises ConfigurationError: there is no Java, or no such driver
+    :raises MissingDriver: jpype is not installed
+    :raises ConfigurationError: Java or the driver is not installed
     """
     kind = subprotocol(url)
     jars = _JARS.get(kind, ())
@@ -61,7 +61,7 @@ def driver_for(url: str) -> Any:
 
 
 def usual_jars() -> dict[str, tuple[str, ...]]:
-    """By subprotocol, the names of the jar files in which its driver comes."""
+    """By subprotocol, the names of its driver's jar files."""
     return dict(_JARS)
 
 
@@ -99,10 +99,10 @@ def _start() -> None:
 
 
 def _load(paths: tuple[Path, ...]) -> list[Any]:
-    """The drivers in these files, and those on the class path of a Java that was there before."""
+    """The drivers in these files, and those on the class path of a JVM that was already running."""
     import jpype
 
-    # Jar files cannot be added to the class path of a Java that runs.
+    # Jar files cannot be added to the class path of a running JVM.
     urls = [path.absolute().as_uri() for path in paths]
     url = jpype.JClass("java.net.URL")
     parent = jpype.JClass("java.lang.ClassLoader").getSystemClassLoader()
@@ -111,7 +111,7 @@ def _load(paths: tuple[Path, ...]) -> list[Any]:
 
 
 def _paths(jars: Iterable[str]) -> tuple[Path, ...]:
-    """The user's jar files, and those of the vendor where Debian has them."""
+    """The user's jar files, and the vendor's in Debian's directory."""
     found: list[Path] = []
     for text in (os.environ.get(JARS, ""), os.environ.get("CLASSPATH", "")):
         for part in filter(None, text.split(os.pathsep)):
