@@ -30,7 +30,7 @@ PAGE = "SELECT ID, MSG FROM ACTIVEMQ_MSGS WHERE CONTAINER=:container AND ID<:max
         (
             "findNextMessagesStatement",
             f"{PAGE} ORDER BY",
-            r": .* refuses it( \(LIMIT \? is put behind it\))?: ",
+            r": .* refuses it( \(LIMIT \? is appended to it\))?: ",
         ),
         ("findMessageByIdStatement", "SELECT 1, MSG FROM ACTIVEMQ_MSGS WHERE ID=?", " returns 2 .* 1: MSG"),
     ],

@@ -66,7 +66,7 @@ def test_a_delete_that_was_ended_is_not_taken_for_done(url: str, monkeypatch: py
     with jdbcstore.open(url, cleanup_period=0, reconnect_timeout=0.0) as store:
         reference = store.queue("Q").add_message(Message("d"))
         _Ended.armed = 1
-        with pytest.raises(StoreUnavailable, match="ended a DELETE"):
+        with pytest.raises(StoreUnavailable, match="cancelled a DELETE"):
             store.queue("Q").acknowledge(reference)
         assert store.queue("Q").message_count() == 1
 

@@ -64,7 +64,7 @@ def test_a_lease_goes_by_their_clock(open_locked: OpenLocked, database: Database
 
 def test_a_clock_without_a_zone_is_none(open_locked: OpenLocked) -> None:
     clock = {"currentDateTimeStatement": "SELECT '2026-01-02 03:04:05' FROM ACTIVEMQ_LOCK"}
-    with pytest.raises(ConfigurationError, match="says no moment"):
+    with pytest.raises(ConfigurationError, match="is not a point in time"):
         open_locked(statements=clock)
 
 

@@ -19,7 +19,7 @@ _IDLE = 5.0
 
 
 def network_arguments(seconds: float) -> dict[str, Any]:
-    """Arguments of ``connect`` with which the kernel notices a host that has vanished."""
+    """Arguments of ``connect`` with which the kernel detects a host that has vanished."""
     return {
         "connect_timeout": min(10, max(_SHORTEST_CONNECT, math.ceil(seconds))),
         "tcp_user_timeout": max(1, round(seconds * 1000)),
@@ -30,7 +30,7 @@ def network_arguments(seconds: float) -> dict[str, Any]:
 
 
 def limit_answers(connection: Any, seconds: float) -> None:
-    """Have each statement end as a lost connection when it is not answered for so long."""
+    """Treat the connection as lost if a statement is not answered within this time."""
     connection.cursor_factory = _timed_cursor()
     connection.answer_timeout = seconds
 
@@ -53,7 +53,7 @@ def _timed_cursor() -> type[Any]:
 
 @contextlib.contextmanager
 def answering(connection: Any) -> Iterator[None]:
-    """While the server is asked for something."""
+    """Watch the deadline of a request to the server inside the block."""
     seconds = getattr(connection, "answer_timeout", None)
     if seconds is None:
         yield
@@ -66,7 +66,7 @@ def answering(connection: Any) -> Iterator[None]:
 
 
 def abort(connection: Any) -> None:
-    """End a connection under whoever waits for its answer."""
+    """Shut down the socket of a connection, under a thread that waits for its answer."""
     from psycopg import Error
 
     with contextlib.suppress(OSError, Error):
@@ -76,9 +76,9 @@ def abort(connection: Any) -> None:
 
 
 class Watch:
-    """One thread for all connections, there while something is being asked.
+    """Deadlines of all connections, watched by one thread while requests are pending.
 
-    A deadline is usually set and removed without waking it: that happens for every statement.
+    A deadline is usually set and removed without waking the thread: that happens for every statement.
     """
 
     def __init__(self) -> None:
@@ -89,12 +89,12 @@ class Watch:
         self._wakes = float("inf")
 
     def begin(self, connection: Any, seconds: float, abort: Callable[[], None]) -> None:
-        """Call ``abort`` unless :meth:`end` is called for this connection in so many seconds."""
+        """Call ``abort`` unless :meth:`end` is called for this connection within this time."""
         deadline = time.monotonic() + seconds
-        # The lock itself, here and in `end`: a signal could come between the steps of a Condition's own.
+        # The lock itself, here and in `end`: a signal could interrupt the steps of a Condition's own.
         with self._lock:
             self._deadlines[id(connection)] = deadline, abort
-            # A forked child has not the thread of its parent.
+            # A forked child does not have the thread of its parent.
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="jdbcstore-watch", daemon=True)
                 self._thread.start()
@@ -102,7 +102,7 @@ class Watch:
                 self._changed.notify()
 
     def end(self, connection: Any) -> None:
-        """The answer is there; a call of ``abort`` under way is waited for."""
+        """The answer has arrived; wait for a running call of ``abort``."""
         with self._lock:
             self._deadlines.pop(id(connection), None)
 
@@ -113,7 +113,7 @@ class Watch:
                 for key, (deadline, abort) in [*self._deadlines.items()]:
                     if deadline <= now:
                         del self._deadlines[key]
-                        # Under the lock: what has ended may be closed, and its socket be another's.
+                        # Under the lock: after `end` the socket may be closed and its descriptor reused.
                         abort()
                 idle = not self._deadlines
                 self._wakes = min((one for one, _ in self._deadlines.values()), default=now + _IDLE)

@@ -16,7 +16,7 @@ from jdbcstore.database.adapters.urls import take_login
 from jdbcstore.errors import ConfigurationError
 
 _PARAMETERS = 2000
-"""The server takes 2100 in one statement."""
+"""Below the server's limit of 2100 in one statement."""
 _EXACT = "Latin1_General_100_BIN2"
 _URL = re.compile(
     r"jdbc:(?:microsoft:|jtds:)?sqlserver://(?P<host>\[[^\]]+\]|[^:;/\\]*)(?:\\[^:;]*)?(?::(?P<port>\d+))?"
@@ -43,11 +43,11 @@ class MssqlAdapter(Adapter):
     size_function = "datalength"  # LEN counts characters, without trailing blanks
     odbc_driver: ClassVar[str] = "ODBC Driver 18 for SQL Server"
     binary_type: ClassVar[TypeEngine[Any]] = VARBINARY("max")  # type: ignore[no-untyped-call]
-    # In VARCHAR a character that the code page lacks would become a question mark, in silence.
+    # In VARCHAR a character that the code page lacks silently becomes a question mark.
     container_name_type: ClassVar[TypeEngine[Any]] = NVARCHAR(250, collation=_EXACT)
     msg_id_type: ClassVar[TypeEngine[Any]] = NVARCHAR(250, collation=_EXACT)
     string_id_type: ClassVar[TypeEngine[Any]] = NVARCHAR(250, collation=_EXACT)
-    # A key of three such names is longer than what a clustered index takes.
+    # A key of three such names exceeds the size limit of a clustered index.
     key_options: ClassVar = {"mssql_clustered": False}
 
     @classmethod
@@ -72,7 +72,7 @@ class MssqlAdapter(Adapter):
     @classmethod
     def offline_dialect(cls) -> Dialect:
         dialect: Any = super().offline_dialect()
-        # It would number all rows of a table for a page, as for SQL Server 2008.
+        # Otherwise it numbers all rows of a table for a page, as for SQL Server 2008.
         dialect._supports_offset_fetch = True
         dialect.deprecate_large_types = True
         return dialect  # type: ignore[no-any-return]
@@ -88,12 +88,12 @@ class MssqlAdapter(Adapter):
     def on_connect(self, connection: Any) -> None:
         cursor = connection.cursor()
         cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        # An error inside a transaction ends all of it, not its statement alone.
+        # An error inside a transaction rolls all of it back, not only its statement.
         cursor.execute("SET XACT_ABORT ON")
         cursor.close()
 
     def locked(self, query: Select[Any]) -> Select[Any]:
-        # FOR UPDATE would be dropped in silence.
+        # FOR UPDATE would be dropped silently.
         for table in query.get_final_froms():
             query = query.with_hint(table, "WITH (UPDLOCK, ROWLOCK)", "mssql")
         return query
@@ -105,7 +105,7 @@ class MssqlAdapter(Adapter):
         connection.timeout = max(1, round(seconds))
 
     def rollback(self, cursor: Any) -> None:
-        # A deadlock has rolled back already, and ROLLBACK alone would be an error.
+        # After a deadlock there is no transaction, and ROLLBACK alone would be an error.
         cursor.execute("IF @@TRANCOUNT > 0 ROLLBACK")
 
     def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:

@@ -20,13 +20,13 @@ from jdbcstore.database.adapters.sql import Batch, Key, Row, Sql, count_columns,
 from jdbcstore.errors import StoreUnavailable
 
 _ROWS = 250
-"""Rows of one INSERT, keys of one DELETE: few distinct texts, well below 65,535 parameters."""
+"""Rows of one INSERT, keys of one DELETE: few distinct texts, far below 65,535 parameters."""
 _OVERHEAD = 8192
-"""More than the statement and the other columns take, beside MSG."""
+"""An upper bound for the statement and the columns other than MSG, in bytes."""
 _NEVER_PREPARED = 1295
-"""The server's error for what it runs, and does not prepare, such as LOCK TABLES."""
+"""The server's error for statements that it cannot prepare, such as LOCK TABLES."""
 _BLOB = 5
-"""Where MSG stands in a row."""
+"""The position of MSG in a row."""
 _DELETE = "DELETE "
 _SESSION = "SELECT ID, HOST FROM information_schema.PROCESSLIST WHERE ID = "
 
@@ -61,7 +61,7 @@ class MysqlAdapter(Adapter):
     binary_type: ClassVar[TypeEngine[Any]] = LONGBLOB()
     own_name_type: ClassVar = VARCHAR(250, charset="utf8mb4", collation="utf8mb4_bin")
     table_options: ClassVar = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
-    # To read a page in order, the planner walks the primary key past the messages of all others.
+    # To read a page in order, the planner scans the primary key, past all other destinations' messages.
     index_hint = "FORCE INDEX ({index})"
 
     def __init__(self) -> None:
@@ -91,12 +91,12 @@ class MysqlAdapter(Adapter):
     def on_connect(self, connection: Any) -> None:
         cursor = connection.cursor()
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        # A value too long is an error, never a silent cut.
+        # A value that is too long is an error, and never silently truncated.
         cursor.execute("SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')")
         cursor.close()
 
     def exact(self, column: ColumnElement[str]) -> ColumnElement[str]:
-        # The usual collations take Orders for orders. Any column converts to utf8mb4.
+        # The usual collations compare Orders equal to orders. Any column converts to utf8mb4.
         return collate(func.convert(column.op("USING")(literal_column("utf8mb4"))), "utf8mb4_bin")
 
     def shared(self, query: Select[Any]) -> Select[Any]:
@@ -106,11 +106,11 @@ class MysqlAdapter(Adapter):
         cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {max(1, round(seconds))}")
 
     def limit_silence(self, cursor: Any, seconds: float) -> None:
-        # Ends a connection without a transaction as well: the next statement makes a new one.
+        # Closes a connection without a transaction as well: the next statement opens a new one.
         cursor.execute(f"SET SESSION wait_timeout = {max(1, round(seconds))}")
 
     def limit_query(self, connection: Any, seconds: float) -> None:
-        # Of queries only: the server bounds nothing that writes.
+        # Only for queries: the server has no limit for statements that write.
         connection.cursor().execute(f"SET SESSION max_execution_time = {max(1, round(seconds * 1000))}")
 
     def session_of(self, cursor: Any) -> Row | None:
@@ -119,7 +119,7 @@ class MysqlAdapter(Adapter):
         return None if found is None else tuple(found)
 
     def has_session(self, cursor: Any, session: Row) -> bool:
-        # A server that was started again counts from 1; HOST has the port that it was connected from.
+        # A restarted server counts from 1 again; HOST includes the client's port.
         cursor.execute(f"{_SESSION}{int(session[0])}")
         return session in [tuple(row) for row in cursor.fetchall()]
 
@@ -132,7 +132,7 @@ class MysqlAdapter(Adapter):
             line.shutdown(socket.SHUT_RDWR)
 
     def without_transactions(self, connection: Connection, tables: Sequence[str]) -> dict[str, str]:
-        # MyISAM was the default engine when the oldest of ActiveMQ's tables were made.
+        # MyISAM was the default engine when the oldest of ActiveMQ's tables were created.
         rows = connection.execute(_WITHOUT_TRANSACTIONS, {"tables": [*tables]})
         return {str(table): str(engine) for table, engine in rows}
 
@@ -183,7 +183,7 @@ class MysqlAdapter(Adapter):
             cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
 
     def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
-        # In one order for all: concurrent deletes cannot deadlock.
+        # Always in the same order: concurrent deletes cannot deadlock.
         ordered = sorted(keys, key=itemgetter(1))
         for start in range(0, len(ordered), _ROWS):
             chunk = ordered[start : start + _ROWS]
@@ -193,12 +193,12 @@ class MysqlAdapter(Adapter):
             self.check_done(cursor, text, parameters)
 
     def check_done(self, cursor: Any, text: str, row: Sequence[Any]) -> None:
-        # MariaDB answers a DELETE that KILL QUERY or max_statement_time has ended that it has found nothing.
+        # MariaDB reports a DELETE that KILL QUERY or max_statement_time has ended as one that found no rows.
         if cursor.rowcount != 0 or not text.startswith(_DELETE):
             return
         cursor.execute(f"SELECT COUNT(*) {text.removeprefix(_DELETE)}", row)
         if cursor.fetchall()[0][0]:
-            raise StoreUnavailable("the server has ended a DELETE, and answered that it was done; try again")
+            raise StoreUnavailable("the server has cancelled a DELETE, and reported success; try again")
 
     def execute_many(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
         if not sql.text.startswith(_DELETE):
@@ -235,8 +235,8 @@ class MariadbAdapter(MysqlAdapter):
     def network_arguments(self, url: URL, seconds: float) -> dict[str, Any]:
         arguments = super().network_arguments(url, seconds)
         if url.drivername.endswith("+pyodbc"):
-            # The time that ODBC gives to a login ends with the TCP connection: of a server that is
-            # stopped, its greeting would be waited for without end.
+            # ODBC's login timeout ends with the TCP connection: a stopped server's greeting would be waited
+            # for without a limit.
             arguments["CONN_TIMEOUT"] = arguments["timeout"]
         return arguments
 
@@ -249,10 +249,10 @@ class MariadbAdapter(MysqlAdapter):
 
 _BY_CODE = {
     **dict.fromkeys((1053, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055), Failure.DISCONNECTED),
-    # The line broke while the server read or wrote; it has ended what was idle.
+    # The connection broke while the server read or wrote; the server has closed an idle one.
     **dict.fromkeys((1152, 1158, 1159, 1160, 1161, 1184, 4031), Failure.DISCONNECTED),
-    # Too many connections, or too few threads for them; a server that has become read-only; one that is no
-    # member of its cluster; a host that has failed to connect too often.
+    # Too many connections or threads; a server that has become read-only or has left its cluster; a host
+    # that has failed to connect too often.
     **dict.fromkeys((1040, 1047, 1129, 1135, 1203, 1226, 1290, 1836), Failure.DISCONNECTED),
     **dict.fromkeys((1044, 1045, 1130, 1698), Failure.REFUSED),
     # 1020: another transaction has changed the row. 1317: the statement was killed; 1028: while it sorted.
@@ -267,7 +267,7 @@ _BY_CODE = {
 
 
 def _code(error: BaseException) -> int | None:
-    """The server's error number; ODBC drivers give it only inside their text."""
+    """The server's error number; ODBC drivers have it only in their message."""
     if error.args and isinstance(error.args[0], int):
         return error.args[0]
     found = re.search(r"\((\d{4})\)", str(error))

@@ -1,6 +1,6 @@
 """Oracle 12.2 and later through oracledb, which needs no Oracle software of its own.
 
-An empty text is NULL to Oracle: a selector of no characters reads back as none.
+An empty string is NULL to Oracle: an empty selector reads back as none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _THIN = re.compile(
 
 
 class OracleAdapter(SwitchedAdapter):
-    """Numbers are NUMBER, as ActiveMQ has them. A page is FETCH FIRST, and never locks what it reads."""
+    """Numbers are NUMBER, as ActiveMQ's are. A page is FETCH FIRST, which cannot lock rows."""
 
     name = "oracle"
     drivers: ClassVar = {"oracle+oracledb": ("oracledb", "oracle")}
@@ -64,7 +64,7 @@ class OracleAdapter(SwitchedAdapter):
         return url.set(database=found["name"])
 
     def engine_options(self, url: URL) -> dict[str, Any]:  # noqa: ARG002
-        # Without it every number is a text on its way.
+        # Otherwise every number is sent as a string.
         return {"coerce_to_decimal": False, "connect_args": {"tcp_connect_timeout": 10.0}}
 
     def on_connect(self, connection: Any) -> None:
@@ -74,7 +74,7 @@ class OracleAdapter(SwitchedAdapter):
         connection.call_timeout = max(1, round(seconds * 1000))
 
     def limit_query(self, connection: Any, seconds: float) -> None:
-        # It may end a commit as well: such a connection is given up, and what became of it looked up.
+        # It may interrupt a commit as well: then the connection is closed, and the outcome looked up.
         connection.call_timeout = max(1, round(seconds * 1000))
 
     def execute_many(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
@@ -90,7 +90,7 @@ class OracleAdapter(SwitchedAdapter):
 
 
 def _bind_blobs(cursor: Any, rows: Sequence[Row]) -> None:
-    """Have the driver bind bytes as what a BLOB takes: as RAW they end at 32,767."""
+    """Have the driver bind bytes as LONG RAW for a BLOB: RAW ends at 32,767."""
     import oracledb
 
     binary = [index for index, value in enumerate(rows[0]) if isinstance(value, bytes)]

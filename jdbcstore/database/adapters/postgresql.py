@@ -1,9 +1,9 @@
 """PostgreSQL through psycopg 3: a batch is one prepared statement in one round trip.
 
-The columns of a batch go over as arrays, and those of a very large one in parts, within a transaction. COPY
-is a tenth faster for a thousand rows and slower for fewer than fifty, and takes a round trip more. The
-statements run through psycopg's libpq wrapper, which lets other threads run until the commit is there; a
-cursor would stop for the interpreter's lock often.
+The columns of a batch are sent as arrays, and those of a very large one in parts, within a transaction. COPY
+is a tenth faster for a thousand rows, slower for fewer than fifty, and takes one more round trip. The
+statements run through psycopg's libpq wrapper, which lets other threads run until the commit is acknowledged;
+a cursor would often wait for the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from jdbcstore.database.adapters.sql import UNGUARDED, Batch, Guard, Guards, Key
 _T = TypeVar("_T")
 _NULL = b"\xff\xff\xff\xff"
 _INT8, _BYTEA, _VARCHAR = 20, 17, 1043
-# However large the table is: a destination that is not known to it is sorted for each of its pages.
+# However large the table: a destination unknown to the statistics is sorted for each of its pages.
 _IS_STALE = (
     "SELECT n_mod_since_analyze > LEAST(1000 + n_live_tup / 5, 20000)"
     " FROM pg_stat_user_tables WHERE relid = to_regclass(%s)"
 )
 _SESSION = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = "
 _MAX_SENT = 128 * 1024**2
-"""Bytes of the arrays of one statement: the server ends a connection that sends it 1 GiB at once."""
+"""Bytes of the arrays of one statement: the server closes a connection that sends 1 GiB at once."""
 _OVERHEAD = 1024
-"""About what a row takes beside MSG, or a key; four times that at most."""
+"""The approximate size of a row without MSG, or of a key; at most four times that."""
 _MSG = 5
-"""Where MSG stands in a row."""
+"""The position of MSG in a row."""
 _NUMBER, _NAME, _BLOB = ("BIGINT", _INT8), ("VARCHAR", _VARCHAR), ("BYTEA", _BYTEA)
 _COLUMNS = (_NUMBER, _NAME, _NAME, _NUMBER, _NUMBER, _BLOB, _NUMBER, _NAME)
 """The columns of ACTIVEMQ_MSGS in the order of a row."""
@@ -70,24 +70,24 @@ class PostgresqlAdapter(Adapter):
 
     @classmethod
     def url_from_jdbc(cls, text: str) -> URL:
-        url = super().url_from_jdbc(text)  # without a host it is this one: Java knows no socket in a file
+        url = super().url_from_jdbc(text)  # no host means this machine: Java does not use Unix sockets
         return url if url.host else url.set(host="localhost")
 
     def engine_options(self, url: URL) -> dict[str, Any]:  # noqa: ARG002
-        # What reads is not prepared: a plan for no queue in particular walks past a million others' messages.
+        # Queries are not prepared: a generic plan would scan past a million messages of other queues.
         return {
             "paramstyle": "format",
             "connect_args": {
                 "autocommit": True,
                 "prepare_threshold": None,
                 "connect_timeout": 10,
-                # What the arrays of a batch hold, whatever the database's own encoding.
+                # The encoding of the arrays of a batch, whatever the database's own.
                 "client_encoding": "utf8",
             },
         }
 
     def on_connect(self, connection: Any) -> None:
-        # Of psycopg's types, the smallest that fits, each mixture would be a statement prepared anew.
+        # psycopg picks the smallest type that fits, and each combination would be prepared again.
         from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 
         connection.adapters.register_dumper(int, Int8Dumper)
@@ -106,7 +106,7 @@ class PostgresqlAdapter(Adapter):
 
     def limit_silence(self, cursor: Any, seconds: float) -> None:
         cursor.execute(f"SET idle_in_transaction_session_timeout = {max(1, round(seconds * 1000))}")
-        # Of a host that has vanished, the server hears nothing either way.
+        # For a host that has vanished, which the server would not notice.
         cursor.execute(f"SET tcp_keepalives_idle = {max(1, round(seconds / 3))}")
         cursor.execute(f"SET tcp_keepalives_interval = {max(1, round(seconds / 3))}")
         cursor.execute("SET tcp_keepalives_count = 2")
@@ -127,8 +127,8 @@ class PostgresqlAdapter(Adapter):
         cursor.execute("SELECT pg_terminate_backend(CAST(%s AS INTEGER))", session[:1])
 
     def wait_replicated(self, cursor: Any) -> None:
-        # Who waits for a standby and is ended is seen from then on. A commit that writes waits for itself
-        # and all before it.
+        # A commit that is cancelled while it waits for a standby becomes visible. A commit that writes waits
+        # for itself and all before it.
         cursor.execute("SELECT pg_logical_emit_message(true, 'jdbcstore', '')")
 
     def abort(self, connection: Any) -> None:
@@ -183,7 +183,7 @@ class PostgresqlAdapter(Adapter):
     def _write_guarded(
         self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Sequence[Guard]
     ) -> None:
-        """One statement, which writes nothing where a guard does not hold."""
+        """Write with one statement, which has no effect if a guard does not hold."""
         if not (batch.adds or batch.removes):
             return
         parts, parameters = [], []
@@ -208,7 +208,7 @@ class PostgresqlAdapter(Adapter):
         self.begin(cursor)
         for guard in guards:
             self.check(cursor, guard)
-        # What did not hold does so again; the same work may succeed now.
+        # The guards hold again; the same work may succeed now.
         raise guards[-1].refusal()
 
     def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
@@ -220,9 +220,9 @@ class PostgresqlAdapter(Adapter):
             self._execute(cursor, _delete_arrays(sql.text, 1), _key_arrays(chunk))
 
     def _execute(self, cursor: Any, text: str, parameters: list[bytes]) -> int:
-        """Run a statement of binary parameters, prepared at its first use on this connection.
+        """Run a statement with binary parameters, prepared at its first use on this connection.
 
-        How many rows it returns.
+        Returns the number of rows in its result.
         """
         from psycopg import OperationalError, pq
         from psycopg.errors import error_from_result
@@ -246,18 +246,18 @@ class PostgresqlAdapter(Adapter):
         raise error_from_result(result)
 
     def refresh_statistics(self, cursor: Any, table: str, *, changed: bool) -> None:
-        # Of a table analysed while it was empty, every page would sort the whole queue.
+        # For a table analysed while it was empty, every page would sort the whole queue.
         cursor.execute(_IS_STALE, (f'"{table}"',))
         if changed or cursor.fetchone() == (True,):
-            # It takes the lock of a VACUUM, which may run for hours: behind one, its ANALYZE has to do.
+            # It needs the same lock as a VACUUM, which may run for hours, and analyses as well.
             cursor.execute(f'ANALYZE (SKIP_LOCKED) "{table}"')
 
 
 _DISCONNECTED = {
-    # Ended by an administrator, by a crash, not begun yet, with its database, for being idle too long; the
-    # same in a transaction, and for a transaction's length.
+    # Closed by an administrator, a crash, during start-up, with its database, by the idle timeout, the idle
+    # timeout within a transaction, and the transaction timeout.
     *("57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04"),
-    # Too many connections; a server that has become read-only; another one behind a pooler.
+    # Too many connections; a server that has become read-only; another server behind a pooler.
     *("53300", "25006", "26000"),
 }
 _BY_CLASS = {
@@ -278,19 +278,19 @@ def _classify_unnumbered(error: BaseException) -> Failure:
         return Failure.BAD_VALUE
     if not isinstance(error, psycopg.OperationalError):
         return Failure.OTHER
-    # A refused login comes without its SQLSTATE while the connection is being made.
+    # A refused login has no SQLSTATE while the connection is being opened.
     refused = ("password authentication failed", "no password supplied", "no pg_hba.conf entry")
     return Failure.REFUSED if any(text in str(error) for text in refused) else Failure.DISCONNECTED
 
 
 def _fits(batch: Batch) -> bool:
-    """Whether one statement can take all that a batch adds and removes."""
+    """Whether one statement can hold everything that a batch adds and removes."""
     sizes = sum([len(row[_MSG]) for row in batch.adds])
     return sizes + _OVERHEAD * (len(batch.adds) + len(batch.removes)) <= _MAX_SENT
 
 
 def _chunks(items: Sequence[_T], sizes: Sequence[int]) -> Iterator[Sequence[_T]]:
-    """As few parts as one statement each can take; an item that is larger is one of its own."""
+    """As few chunks as fit into one statement each; a larger item is its own chunk."""
     start, total = 0, 0
     for index, size in enumerate(sizes):
         if index > start and total + size > _MAX_SENT:
@@ -302,13 +302,13 @@ def _chunks(items: Sequence[_T], sizes: Sequence[int]) -> Iterator[Sequence[_T]]
 
 
 def _insert_arrays(text: str) -> str:
-    """The INSERT of one row, as an INSERT of what arrays of columns hold."""
+    """The INSERT of one row, as an INSERT from arrays of columns."""
     arrays = ", ".join(f"${number}::{type_}[]" for number, (type_, _) in enumerate(_COLUMNS, 1))
     return f"{text[: text.rindex(' VALUES')]} SELECT * FROM unnest({arrays})"  # noqa: S608
 
 
 def _with_numbers(text: str, first: int) -> str:
-    """A statement with psycopg's marks, as one with numbered parameters."""
+    """A statement with psycopg's placeholders, as one with numbered parameters."""
     numbers = count(first)
     return re.sub("%s|%%", lambda found: f"${next(numbers)}" if found[0] == "%s" else "%", text)
 
@@ -318,7 +318,7 @@ def _binary(value: int | str) -> bytes:
 
 
 def _delete_arrays(text: str, number: int) -> str:
-    """The DELETE of one message, as a DELETE of what arrays of containers and of IDs hold together."""
+    """The DELETE of one message, as a DELETE by arrays of containers and IDs."""
     head, condition = text.split(" WHERE ", 1)
     for column in ("container", "id"):
         condition = condition.replace("%s", f"key.{column}", 1)

@@ -1,4 +1,4 @@
-"""SQLite: a file beside the program, in WAL mode with every commit on disk."""
+"""SQLite: a local file, in WAL mode with every commit synced to disk."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from jdbcstore.database.adapters.sql import Key, Row, Sql, by_container, count_c
 from jdbcstore.errors import ConfigurationError, SchemaError
 
 _TIMEOUT = 30.0
-"""Seconds that another process's lock is waited for, unless the URL says ``?timeout=``."""
+"""Seconds to wait for another process's lock, unless the URL has ``?timeout=``."""
 _ROWS = 100
-"""Rows of one statement; more are no faster."""
+"""Rows of one statement; a larger number is not faster."""
 
 
 class SqliteAdapter(Adapter):
-    """Needs nothing beyond Python. One process writes at a time; others wait their turn."""
+    """Requires only Python. One process writes at a time; others wait for it."""
 
     name = "sqlite"
     drivers: ClassVar = {"sqlite": ("sqlite3", "")}
     jdbc_subprotocols = ("sqlite",)
     limit_clause = "LIMIT"
-    # Write locks are taken at once: one taken later in a transaction fails without waiting.
     alters_by_copy = True
     can_forbid_null = True
     has_users = False
     transactional_ddl = True
+    # The write lock is acquired at once: acquired later in a transaction, it fails without waiting.
     begin_statement = "BEGIN IMMEDIATE"
     guards_insert = True
     locks_rows = False
     now_ms = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
-    # Only the exact type INTEGER makes ID the table's own key, and every index ordered by it.
+    # Only the exact type INTEGER makes ID the rowid, by which every index is ordered.
     sequence_type: ClassVar[TypeEngine[Any]] = Integer()
 
     def check_exists(self, url: URL) -> None:
@@ -47,7 +47,7 @@ class SqliteAdapter(Adapter):
         if file is None:
             return
         if not file.exists():
-            raise SchemaError(f"there is no SQLite file {file}; run jdbcstore init to make it")
+            raise SchemaError(f"there is no SQLite file {file}; run jdbcstore init to create it")
         if "immutable" in url.query or all(os.access(path, os.W_OK) for path in (file, file.parent)):
             return
         raise ConfigurationError(
@@ -57,7 +57,7 @@ class SqliteAdapter(Adapter):
         )
 
     def lock_directory(self, url: URL) -> str | None:
-        # Beside the file itself, by whichever link it is reached, and not in the way of another one.
+        # Beside the file itself, even if it is opened through a link, and distinct for each file.
         file = _file(url)
         return None if file is None else f"{file.resolve()}-lock"
 
@@ -66,13 +66,13 @@ class SqliteAdapter(Adapter):
         if file is None:
             raise ConfigurationError(
                 "SQLite needs a file that several connections share: sqlite:///path/to/file.db;"
-                " for a store that ends with its process, jdbcstore.open('memory:')"
+                " for a store that lasts as long as its process, jdbcstore.open('memory:')"
             )
         folder = file.parent
         if not folder.is_dir():
             raise ConfigurationError(f"the folder {folder} of the SQLite file does not exist; make it first")
-        patience = float(str(url.query.get("timeout", _TIMEOUT)))
-        return {"connect_args": {"isolation_level": None, "timeout": patience, "check_same_thread": False}}
+        timeout = float(str(url.query.get("timeout", _TIMEOUT)))
+        return {"connect_args": {"isolation_level": None, "timeout": timeout, "check_same_thread": False}}
 
     def on_connect(self, connection: Any) -> None:
         cursor = connection.cursor()
@@ -87,7 +87,7 @@ class SqliteAdapter(Adapter):
         connection.interrupt()
 
     def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
-        # The module stops for the interpreter's lock at every row of an executemany.
+        # executemany acquires the interpreter's lock for every row.
         for start in range(0, len(rows), _ROWS):
             chunk = rows[start : start + _ROWS]
             cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
@@ -120,14 +120,14 @@ class SqliteAdapter(Adapter):
 
 
 def _file(url: URL) -> Path | None:
-    """Of a plain name, or of an SQLite URI; None for a database in memory."""
+    """The file of a plain name or of an SQLite URI; None for a database in memory."""
     if not url.database or url.database == ":memory:":
         return None
     return Path(url.database.removeprefix("file:") if "uri" in url.query else url.database)
 
 
 def _enter_wal(cursor: sqlite3.Cursor) -> None:
-    """Two processes that change the mode of a new file at once do not wait for each other."""
+    """Switch to WAL, retrying: two processes that do so on a new file do not wait for each other."""
     deadline = time.monotonic() + _TIMEOUT
     while True:
         try:

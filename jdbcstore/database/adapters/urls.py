@@ -1,4 +1,4 @@
-"""URLs: SQLAlchemy's and JDBC's, read and shown without what is secret in them."""
+"""Database URLs, SQLAlchemy's and JDBC's: parsed, and displayed without their secrets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECRET_PROPERTY = re.compile(
     r"([;:?&,(][^;:?&,=/]*(?:pass|pwd|secret|token|key)[^=;&]*=)[^;&,)]*", re.IGNORECASE
 )
 _LOGIN = re.compile(r"(jdbc:[a-z0-9_-]+:)[^@]*@", re.IGNORECASE)
-"""What stands before an @ may be a user and a password."""
+"""The part before an @ may be a user and a password."""
 _PROPERTY = re.compile(r"([;?&:])(user|username|password)=([^;&]*)([;&]?)", re.IGNORECASE)
 _JDBC = re.compile(
     r"jdbc:(?P<sub>[a-z0-9]+):(?://(?P<host>\[[^\]]+\]|[^:/?]*)(?::(?P<port>\d+))?(?:/(?P<db>[^?]*))?)?"
@@ -23,7 +23,7 @@ _JDBC = re.compile(
 )
 _SUBPROTOCOL = re.compile(r"jdbc:([a-z0-9_-]+):", re.IGNORECASE)
 URL_PROPERTY = "url"
-"""In the query of a URL that goes through the Java bridge: the JDBC URL."""
+"""The query parameter that holds the JDBC URL, for a Java driver."""
 
 
 def is_jdbc(text: str) -> bool:
@@ -33,7 +33,7 @@ def is_jdbc(text: str) -> bool:
 def subprotocol(text: str) -> str:
     """``derby`` for ``jdbc:derby:...``.
 
-    :raises ConfigurationError: the text is no JDBC URL
+    :raises ConfigurationError: the text is not a JDBC URL
     """
     found = _SUBPROTOCOL.match(text)
     if found is None:
@@ -42,14 +42,14 @@ def subprotocol(text: str) -> str:
 
 
 def from_jdbc(text: str, drivername: str) -> URL:
-    """A JDBC URL for a Python driver. User and password may be given as properties behind the ``?``.
+    """The URL of a Python driver for a JDBC URL. User and password may be properties after the ``?``.
 
     :raises ConfigurationError: it is not of the form ``jdbc:vendor://host:port/database``
     """
     found = _JDBC.fullmatch(text)
     if found is None or (found["host"] and found["rest"]) or "//" in found["rest"]:
         raise _unreadable()
-    # Other properties are the Java driver's own and mean nothing to a Python driver.
+    # Other properties are for the Java driver, and unknown to a Python driver.
     properties = dict(parse_qsl(found["query"] or "", keep_blank_values=True))
     host = (found["host"] or "").strip("[]")
     return URL.create(
@@ -63,7 +63,7 @@ def from_jdbc(text: str, drivername: str) -> URL:
 
 
 def bridged(text: str, drivername: str) -> URL:
-    """A JDBC URL for a Java driver: kept as it is, but for the user and password in it."""
+    """The URL of a Java driver for a JDBC URL: unchanged, except for the user and password."""
     login, rest = take_login(text)
     return URL.create(
         drivername,
@@ -74,12 +74,12 @@ def bridged(text: str, drivername: str) -> URL:
 
 
 def take_login(text: str) -> tuple[dict[str, str], str]:
-    """The properties of a JDBC URL that say who logs in, and the URL without them."""
+    """The login properties of a JDBC URL, and the URL without them."""
     login = {}
     while found := _PROPERTY.search(text):
         value = unquote(found[3]) if found[1] in "?&" else found[3]
         login[found[2].lower()] = value
-        # What separates the first property from the database now separates the next one.
+        # The separator between the database and the first property now precedes the next one.
         text = text[: found.start()] + (found[1] if found[4] else "") + text[found.end() :]
     return login, text.rstrip(":;?&") if login else text
 
@@ -89,7 +89,7 @@ def _unreadable() -> ConfigurationError:
 
 
 def without_secrets(url: URL) -> str:
-    """The URL for people: its password is starred out, and so is what else could hold one."""
+    """The URL for display: its password is masked, and so is every other part that may hold one."""
     jdbc = url.query.get(URL_PROPERTY)
     if isinstance(jdbc, str) and is_jdbc(jdbc):
         return _LOGIN.sub(r"\1***@", _SECRET_PROPERTY.sub(r"\1***", jdbc))

@@ -1,4 +1,4 @@
-"""Whether the schema fits: what is missing, and what is different and left alone."""
+"""The schema check: what is missing, and what is different and left unchanged."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from jdbcstore.database.migrations.steps import EnlargeBinary, ForbidNull
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a check found."""
+    """The result of a check."""
 
     revision: str | None
-    """The revision that is written down."""
+    """The recorded revision."""
     found: str | None
-    """The last revision that is wholly there."""
+    """The last revision that is complete."""
     missing: tuple[str, ...]
     """What ``jdbcstore migrate`` would do."""
     wrong: tuple[str, ...]
-    """What it cannot do, and a store may fail on."""
+    """Differences that it cannot change, and on which a store may fail."""
     notes: tuple[str, ...]
-    """What is different by somebody's choice, and left alone."""
+    """Deliberate differences, which are left unchanged."""
 
     @property
     def fits(self) -> bool:
@@ -38,7 +38,7 @@ class Report:
 
 
 def check(database: Database) -> Report:
-    """Look, and change nothing.
+    """Check the schema without changing anything.
 
     :raises SchemaError: the tables have other names than those configured
     :raises StoreUnavailable: the database does not answer
@@ -55,7 +55,7 @@ def check(database: Database) -> Report:
 
 
 def _judge(migration: Migration) -> Iterator[tuple[bool, str]]:
-    """What is different: whether that is wrong, and the words for it."""
+    """The differences: whether each is wrong, and its description."""
     tables = migration.tables
     stuck = ForbidNull(tables.messages.c.container, migration.adapter)
     if stuck.is_nullable(migration.found) and stuck.nulls(migration.found):
@@ -94,5 +94,5 @@ def _judge_type(table: Table, column: Column[Any], found: FoundColumn) -> Iterat
 
 
 def _kind(type_: Any) -> type[Any] | None:
-    """A family of types; None for one that SQLAlchemy has no name for."""
+    """The family of a type; None for types unknown to SQLAlchemy."""
     return next((kind for kind in (String, LargeBinary, Integer, Numeric) if isinstance(type_, kind)), None)

@@ -1,4 +1,4 @@
-"""What a database has of the configured tables, as its own catalogue tells it."""
+"""The configured tables as they are in the database's catalogue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FoundColumn:
 
 @dataclass(slots=True)
 class FoundTable:
-    """Names are in lower case, as the keys of our own columns are."""
+    """A table in the database; names are in lower case, as the keys of the defined columns are."""
 
     columns: dict[str, FoundColumn] = field(default_factory=dict)
     indexes: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class FoundTable:
 
 
 class Found:
-    """The tables that are there. Without a connection it is assumed, and that rows of all kinds are."""
+    """The tables that exist. Without a connection they are assumed to, with rows of all kinds."""
 
     def __init__(self, tables: dict[str, FoundTable], connection: Connection | None = None) -> None:
         self._tables = tables
@@ -39,7 +39,7 @@ class Found:
 
     @classmethod
     def read(cls, connection: Connection, tables: Iterable[Table]) -> Found:
-        """Look into the catalogue, once."""
+        """Read the catalogue."""
         inspector = inspect(connection)
         found = {}
         for table in tables:
@@ -64,18 +64,18 @@ class Found:
         return self._tables.get(_name(table))
 
     def add(self, table: Table) -> FoundTable:
-        """A table is there now."""
+        """Note that a table was created."""
         return self._tables.setdefault(_name(table), FoundTable())
 
     def discard(self, table: Table) -> None:
-        """A table is there no more."""
+        """Note that a table was dropped."""
         self._tables.pop(_name(table), None)
 
     def has_any(self, tables: Iterable[Table]) -> bool:
         return any(self.table(table) is not None for table in tables)
 
     def rows(self, table: Table) -> int | None:
-        """How many rows a table has, counted once; None where nobody can be asked."""
+        """The number of rows of a table, counted once; None without a connection."""
         if self.table(table) is None:
             return 0
         if _name(table) not in self._counts:
@@ -83,7 +83,7 @@ class Found:
         return self._counts[_name(table)]
 
     def count(self, query: Select[Any]) -> int | None:
-        """How many rows a query finds; None where nobody can be asked."""
+        """The number of rows that a query finds; None without a connection."""
         if self.connection is None:
             return None
         counted = select(func.count()).select_from(query.subquery("counted"))
@@ -96,7 +96,7 @@ class Found:
         return self.connection.execute(query.limit(1)).first() is not None
 
     def version(self, tables: Tables) -> str | None:
-        """The revision that is written down."""
+        """The recorded revision."""
         if self.connection is None or self.table(tables.version) is None:
             return None
         row = self.connection.execute(select(tables.version.c.version_num)).first()
@@ -109,7 +109,7 @@ _MESSAGES = {"id", "container", "msgid_prod", "msgid_seq", "expiration", "msg"}
 
 
 def messages_elsewhere(connection: Connection, tables: Tables) -> list[str]:
-    """Tables of other names that have the columns of ACTIVEMQ_MSGS."""
+    """Tables with other names and the columns of ACTIVEMQ_MSGS."""
     inspector = inspect(connection)
     columns = inspector.get_multi_columns()
     return sorted(

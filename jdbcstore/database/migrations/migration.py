@@ -50,7 +50,7 @@ class Revision:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the schema has tables of our own by then."""
+        """Whether it includes jdbcstore's own tables."""
         return not self.id.startswith(ACTIVEMQ)
 
 
@@ -64,7 +64,7 @@ def revisions() -> list[Revision]:
 
 
 def position(history: Sequence[Revision], name: str) -> int:
-    """Where a revision stands; ``head`` and ``activemq`` are the latest of all, and of ActiveMQ's own.
+    """The index of a revision; ``head`` and ``activemq`` are the latest of all and of ActiveMQ's own.
 
     :raises ConfigurationError: there is none of this name
     """
@@ -82,12 +82,12 @@ def position(history: Sequence[Revision], name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A step that will be taken, and of which revision it is."""
+    """A step to be taken, and its revision."""
 
     revision: Revision
     step: Step
     rows: int | None
-    """How many rows it goes through; None where that is not known."""
+    """The number of rows that it processes; None if unknown."""
 
 
 Watch = Callable[[Planned], AbstractContextManager[Advance]]
@@ -95,12 +95,12 @@ _PASSING = (Failure.DISCONNECTED, Failure.TRANSIENT, Failure.FULL)
 
 
 class Migration:
-    """One database on its way to a revision, as far as ``found`` tells; that is looked at once.
+    """The migration of one database to a revision, planned from ``found``.
 
-    ``watch`` is told of each step while it is taken.
+    ``watch`` is the context manager around each step.
 
     :raises ConfigurationError: there is no such revision
-    :raises SchemaError: a newer jdbcstore was here
+    :raises SchemaError: a newer jdbcstore has migrated the database
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Migration:
         self.target = history[end]
         self._last_of_activemq = history[position(history, ACTIVEMQ)]
         self.recorded = found.version(tables)
-        """The revision that is written down in the database."""
+        """The revision recorded in the database."""
         if self.recorded not in (None, *(revision.id for revision in history)):
             raise SchemaError(
                 f"the schema is at revision {self.recorded}, of a newer jdbcstore; use that one",
@@ -134,7 +134,7 @@ class Migration:
         there = history[: end + 1]
         self._forth = [planned for revision in there for planned in self._needed(revision, revision.steps)]
         self.start = _last_complete(there, self._forth)
-        """The last revision that is wholly there, with all before it; None where not even the first is."""
+        """The last revision that is complete, with all before it; None if not even the first is."""
         self._from: Revision | None = None
 
     @property
@@ -144,19 +144,19 @@ class Migration:
 
     @property
     def origin(self) -> Revision | None:
-        """The revision that the schema is at; None where it is at none."""
+        """The current revision of the schema; None if it has none."""
         return self._back[0].revision if self._back else self.start
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to do, and be it to write the revision down."""
+        """Whether there is anything to do, even if only to record the revision."""
         if self.target.is_ours:
             return bool(self.plan) or self.recorded != self.target.id
         return bool(self.plan) or self.found.table(self.tables.version) is not None
 
     @property
     def forgotten(self) -> int:
-        """Acknowledgements ahead of a gap that go on the way back: their messages are delivered again."""
+        """Acknowledgements after a gap that a downgrade drops: their messages are delivered again."""
         going = any(planned.step.table is self.tables.acknowledged for planned in self._back)
         return (self.found.rows(self.tables.acknowledged) or 0) if going else 0
 
@@ -169,10 +169,10 @@ class Migration:
             self._run(Config(), as_sql=False)
 
     def sql(self) -> str:
-        """The steps as a script for the database's own client. Nothing is done."""
+        """The steps as a script for the database's own client; nothing is run."""
         output = io.StringIO()
         if self.is_needed:
-            # A script has no use for what a driver is told of inserted rows.
+            # RETURNING is of no use in a script.
             self._dialect = copy.copy(self._dialect)
             self._dialect.insert_returning = False
             self._run(Config(output_buffer=output), as_sql=True)
@@ -188,12 +188,12 @@ class Migration:
         command.upgrade(config, f"{self._from.id}:{end}" if as_sql and self._from else end, sql=as_sql)
 
     def configure(self, context: Any) -> None:
-        """Let Alembic know the database; called by its environment."""
+        """Configure Alembic for the database; called by its environment."""
         make_known(self._dialect)
         offline: Any = MockConnection(self._dialect, lambda *_: None)
         context.configure(
             connection=offline if context.is_offline_mode() else self.found.connection,
-            # Else it is begun and committed outside, where the lock is.
+            # Otherwise begun and committed outside, where the lock is held.
             transactional_ddl=context.is_offline_mode() and self.adapter.transactional_ddl,
             version_table=self.tables.version.name,
             literal_binds=context.is_offline_mode(),
@@ -203,7 +203,7 @@ class Migration:
         end_statements(context.get_context(), self.adapter)
 
     def begin(self, context: Any) -> None:
-        """Write down where the steps start, whatever was written before; called by the environment."""
+        """Record the revision at which the steps start; called by the environment."""
         version = self.tables.version
         if self._from is None:
             if self.found.table(version) is not None:
@@ -232,7 +232,7 @@ class Migration:
                     self._take(step, advance)
 
     def end(self, context: Any) -> None:
-        """ActiveMQ's own tables have no revision written down; called by the environment."""
+        """Drop the recorded revision, which ActiveMQ's own tables do not have; called by the environment."""
         if self._from is self.start and not self.target.is_ours:
             context.execute(DropTable(self.tables.version))
             self.found.discard(self.tables.version)
@@ -243,9 +243,9 @@ class Migration:
         except DBAPIError as error:
             if error.orig is None or self.adapter.classify(error.orig) in _PASSING:
                 raise
-            so_far = "nothing was done" if self.adapter.transactional_ddl else "what was done before stays"
+            so_far = "nothing was done" if self.adapter.transactional_ddl else "earlier steps are kept"
             raise SchemaError(
-                f"cannot {step.title}: {error.orig}; {so_far}. Cure it and migrate again, or let a database"
+                f"cannot {step.title}: {error.orig}; {so_far}. Correct it and migrate again, or let an"
                 " administrator run what jdbcstore migrate --sql prints"
             ) from error
 
@@ -266,22 +266,22 @@ def _last_complete(history: Sequence[Revision], needed: Sequence[Planned]) -> Re
 
 
 def end_statements(context: MigrationContext, adapter: Adapter) -> None:
-    """Let the statements of a script end as the vendor's own client wants it."""
+    """End the statements of a script as the vendor's own client expects."""
     context.impl.command_terminator = adapter.statement_end
 
 
 OWN_ENDS = {"mssql_batch_separator": "", "oracle_batch_separator": ""}
-"""Options that keep Alembic from ending statements a second time."""
+"""Options that keep Alembic from adding its own ends of statements."""
 
 
 def make_known(dialect: Dialect) -> None:
-    """Alembic has a class for each dialect that it knows; the others write plain DDL."""
+    """Register plain DDL for a dialect unknown to Alembic."""
     kind = type(dialect)
     try:
         DefaultImpl.get_by_dialect(dialect)
     except KeyError:
         type("PlainImpl", (DefaultImpl,), {"__dialect__": kind.name})
-        # COLUMN is not allowed everywhere, and needed nowhere.
+        # The keyword COLUMN is not allowed by every vendor, and required by none.
         compiles(AddColumn, kind.name)(_add_column)
 
 
@@ -294,10 +294,12 @@ def _add_column(element: AddColumn, compiler: DDLCompiler, **_: Any) -> str:
 def migration_of(
     database: Database, target: str = "head", *, only_look: bool = False, watch: Watch | None = None
 ) -> Iterator[Migration]:
-    """The migration of a database. No other runs there meanwhile, unless this one will ``only_look``.
+    """The migration of a database, locked against others and in one transaction if DDL is transactional.
 
-    :raises SchemaError: the tables have other names than those configured; or what the run raises
-    :raises JournalPending: going back to an ActiveMQ's tables, a journal has what they have not
+    With ``only_look`` it is not locked, and must not be run.
+
+    :raises SchemaError: the tables have other names than those configured; or an error of the run
+    :raises JournalPending: on the way back to ActiveMQ's tables, a journal has changes that they lack
     :raises StoreUnavailable: the database does not answer
     """
     adapter, tables = database.adapter, database.tables
@@ -326,7 +328,7 @@ def _lock(connection: Connection, adapter: Adapter) -> None:
 
 
 def _refuse_journal(connection: Connection, migration: Migration, database: Database) -> None:
-    """Without the mark nobody knows that a journal has more than the tables that an ActiveMQ then takes."""
+    """Without the journal's position, an ActiveMQ would use the tables while a journal has newer changes."""
     state = migration.tables.state
     goes = not migration.target.is_ours and any(planned.step.table is state for planned in migration.plan)
     if goes and migration.found.table(state) is not None:
@@ -336,7 +338,7 @@ def _refuse_journal(connection: Connection, migration: Migration, database: Data
 
 
 def _refuse_foreign(found: Found, tables: Tables) -> None:
-    """Somebody else's table may have one of ActiveMQ's names."""
+    """A foreign table may have one of ActiveMQ's names."""
     for table in (tables.messages, tables.acks, tables.lock):
         there = found.table(table)
         if there is not None:
@@ -344,7 +346,7 @@ def _refuse_foreign(found: Found, tables: Tables) -> None:
 
 
 def _refuse_others(names: list[str], database: Database) -> None:
-    """An empty set of tables beside ActiveMQ's, because a prefix was forgotten, would lose everything."""
+    """New, empty tables beside ActiveMQ's, because a prefix was forgotten, would hide all messages."""
     if not names:
         return
     own = database.config.message_table_name.lower()
@@ -356,7 +358,7 @@ def _refuse_others(names: list[str], database: Database) -> None:
     ]
     raise SchemaError(
         f"there is no {database.tables.messages.name} in {database.place}, but {', '.join(names)}: configure"
-        f" {' or '.join(cures)}; or run jdbcstore init to make new tables beside them",
+        f" {' or '.join(cures)}; or run jdbcstore init to create new tables beside them",
         found=", ".join(names),
         expected=str(database.tables.messages.name),
     )

@@ -1,6 +1,6 @@
-"""Scripts for an administrator: the schema of each vendor, for its own client to run.
+"""Scripts for administrators: the schema of each vendor, for the vendor's own client.
 
-``python -m jdbcstore.database.migrations DIRECTORY`` writes them; ``sql/`` holds them as they are.
+``python -m jdbcstore.database.migrations DIRECTORY`` writes them; they are kept in ``sql/``.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Renderer:
 
     @property
     def cannot_name_the_key(self) -> bool:
-        """Whether the key of ACTIVEMQ_ACKS must be named to be dropped, and had a name that nobody knows."""
+        """Whether dropping the key of ACTIVEMQ_ACKS needs its name, and that is unknown."""
         return "{name}" in self._adapter.drop_acks_key and self._adapter.acks_key_has_priority
 
     def create(self) -> str:
@@ -130,7 +130,7 @@ class _Renderer:
         )
 
     def _generation(self, revision: Revision) -> Found:
-        """The tables as the ActiveMQs of a revision made them."""
+        """The tables as the ActiveMQs of a revision created them."""
         found = Found({})
         Migration(self._tables, self._adapter, found, self._dialect, revision.id).sql()
         messages, acks = found.add(self._tables.messages), found.add(self._tables.acks)

@@ -61,15 +61,15 @@ class Step(ABC):
 
     @abstractmethod
     def run(self, found: Found, advance: Advance) -> None:
-        """Do it, through Alembic, and note what is there now. ``advance`` is told of rows done."""
+        """Run it through Alembic and update ``found``, calling ``advance`` with numbers of rows done."""
 
     def rows(self, found: Found) -> int | None:
-        """How many rows it goes through; None where that is not known."""
+        """The number of rows that it processes; None if unknown."""
         return 0 if self.effect is Effect.NONE else found.rows(self.table)
 
 
 class MakeTable(Step):
-    """Make a table that is absent, without the columns that later revisions add."""
+    """Create a missing table, without the columns that later revisions add."""
 
     def __init__(self, table: Table, *later: Column[Any]) -> None:
         super().__init__(table, f"create the table {table.name}")
@@ -102,7 +102,7 @@ class DropTheTable(Step):
 
 
 class AddColumn(Step):
-    """Add a column to a table that is there without it."""
+    """Add a missing column to a table."""
 
     def __init__(self, column: Column[Any]) -> None:
         super().__init__(column.table, f"add the column {column.name} to {column.table.name}")
@@ -119,7 +119,7 @@ class AddColumn(Step):
 
 
 class MakeIndex(Step):
-    """Make an index of which there is none of that name."""
+    """Create a missing index."""
 
     effect = Effect.READS
 
@@ -138,16 +138,13 @@ class MakeIndex(Step):
 
 
 def indexes_of(table: Table, *suffixes: str) -> list[MakeIndex]:
-    """The steps that make those indexes of a table whose names end so."""
+    """The steps that create the indexes of a table with these suffixes."""
     by_name = {str(index.name).upper(): index for index in table.indexes}
     return [MakeIndex(table, by_name[f"{table.name}_{suffix}".upper()]) for suffix in suffixes]
 
 
 def plain(table: Table, without: frozenset[Column[Any]] = frozenset()) -> Table:
-    """The table alone: without indexes, and without some of its columns.
-
-    Columns are known by their names, as Alembic wants it.
-    """
+    """A copy of the table without indexes and some of its columns, keyed by name, as Alembic expects."""
     columns = [_plain_column(column) for column in table.columns if column not in without]
     key = table.primary_key
     names = [column.name for column in key.columns if column not in without]
@@ -172,10 +169,10 @@ def _plain_column(column: Column[Any]) -> Column[Any]:
 
 
 class WidenKey(Step):
-    """Give ACTIVEMQ_ACKS a key with PRIORITY, but leave it narrow where a fresh ActiveMQ leaves it so.
+    """Give ACTIVEMQ_ACKS a key with PRIORITY, except where a fresh ActiveMQ leaves it without.
 
     That is on PostgreSQL, and only under the name ``pk_activemq_acks``: under any other, ActiveMQ would
-    have widened it.
+    have changed it.
     """
 
     effect = Effect.COPIES
@@ -205,7 +202,7 @@ class WidenKey(Step):
 
 
 class ForbidNull(Step):
-    """Let a column take no NULL any more, if it has none."""
+    """Make a column NOT NULL, if it has no NULL."""
 
     effect = Effect.SCANS
 
@@ -223,7 +220,7 @@ class ForbidNull(Step):
         return can and there is not None and there.columns[str(self.column.key)].nullable
 
     def nulls(self, found: Found) -> bool:
-        """Whether there are rows that stand against it."""
+        """Whether there are rows with NULL, which prevent it."""
         return found.exists(select(ONE).select_from(self.table).where(self.column.is_(None)))
 
     def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
@@ -255,7 +252,7 @@ class GiveTransactions(Step):
 
 
 class EnlargeBinary(Step):
-    """Give MSG the vendor's type, where an ActiveMQ took the vendor for another and messages do not fit."""
+    """Give MSG the vendor's type, where an ActiveMQ with the wrong adapter chose one that is too small."""
 
     effect = Effect.COPIES
 
@@ -267,7 +264,7 @@ class EnlargeBinary(Step):
     def is_needed(self, found: Found) -> bool:
         there = found.table(self.table)
         if there is None or type(self.column.type) is not type(self._adapter.binary_type):
-            return False  # to be made so, or configured otherwise
+            return False  # to be created so, or configured otherwise
         return type(there.columns["msg"].type).__name__ in self._adapter.small_binary_types
 
     def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
@@ -276,7 +273,7 @@ class EnlargeBinary(Step):
 
 
 def _copy(table: Table, there: FoundTable) -> None:
-    """Copy a table into one with the key that it should have, and the columns and indexes that it has."""
+    """Copy a table into one with the right key, and the columns and indexes that it has."""
     made = plain(table, frozenset(column for column in table.columns if column.key not in there.columns))
     for column in made.columns:
         column.nullable = there.columns[str(column.name).lower()].nullable
@@ -290,7 +287,7 @@ def _copy(table: Table, there: FoundTable) -> None:
 
 
 class PutRow(Step):
-    """Put a row into a table that has none with this key."""
+    """Insert a row, if the table has none with this key."""
 
     def __init__(self, table: Table, column: str, key: object, **values: object) -> None:
         super().__init__(table, f"put the row {key!r} into {table.name}")
@@ -309,7 +306,7 @@ class PutRow(Step):
 
 
 class NumberMessages(Step):
-    """Messages from before PRIORITY get 0, as those without a lane have: ActiveMQ cleans up no NULL."""
+    """Give messages from before PRIORITY the value 0: ActiveMQ does not clean up rows with NULL."""
 
     effect = Effect.WRITES
 
@@ -339,9 +336,9 @@ class NumberMessages(Step):
 
 
 class NumberSubscriptions(Step):
-    """Subscriptions from before PRIORITY get 0, by which ActiveMQ finds them.
+    """Give subscriptions from before PRIORITY the value 0, by which ActiveMQ finds them.
 
-    ActiveMQ adds the column with a default of 5, and then does not see them when it starts.
+    ActiveMQ adds the column with a default of 5, and then does not find them when it starts.
     """
 
     effect = Effect.WRITES
@@ -363,10 +360,10 @@ class NumberSubscriptions(Step):
         return query.where(self._is_alone()) if _has_priority(self.table, found) else query
 
     def _is_alone(self) -> ColumnElement[bool]:
-        """Has the default, and is the subscription's only row: of ten, one has it too."""
+        """Whether a row has the default and is its subscription's only one: one of ten has it as well."""
         acks = self.table
         names = ("container", "client_id", "sub_name")
-        # DISTINCT has MySQL keep them aside: it does not read from a table that it updates.
+        # DISTINCT makes MySQL materialize them: it cannot read from a table that it updates.
         others = (
             select(*(acks.c[name] for name in names))
             .where(acks.c.priority != _DEFAULT)

@@ -29,28 +29,28 @@ from jdbcstore.database.tables import Tables, container_index
 ONE: ColumnElement[int] = literal_column("1")
 ZERO: ColumnElement[int] = literal_column("0")
 LOWEST: ColumnElement[str] = literal_column("' '")
-"""Below every XID. To look for what IS NOT NULL, not every planner takes the index."""
+"""Less than every XID. Some planners do not use the index for IS NOT NULL."""
 
 Fetch = Callable[..., list[Row]]
 """(statement, **values) -> its rows."""
 
 
 class Query(ABC):
-    """What can be fetched in place of one statement."""
+    """A combination of statements that is fetched in place of one."""
 
     @abstractmethod
     def rows(self, fetch: Fetch, **values: Any) -> list[Row]:
-        """The rows, found by statements that ``fetch`` runs one after another."""
+        """The rows, from statements that ``fetch`` runs one after another."""
 
 
 Statement = Sql | Query
 
 
 class Lanes(NamedTuple):
-    """One query for each priority's lane.
+    """The queries for one priority, which is a lane of a destination.
 
-    The lowest lane has its own, with a range: SQLite would take an equality for the better index,
-    and walk through all that is not prioritised, which has priority 0.
+    The lowest lane has its own with a range: for an equality SQLite would choose the index on PRIORITY, and
+    scan all messages without a priority, which have 0.
     """
 
     lowest: Statement
@@ -63,9 +63,9 @@ class Lanes(NamedTuple):
 class StatementBuilder:
     """Conditions on one set of tables, and their compilation for one vendor.
 
-    ``ours`` says whether the tables with the prefix JDBCSTORE exist; without them the statements
-    that read read what ActiveMQ wrote, and those that write must not be used. ``hinted`` says whether
-    the vendor's hint at the index on CONTAINER is given, for which the index must be there.
+    ``ours`` says whether jdbcstore's own tables exist; without them, queries read only what ActiveMQ
+    wrote, and statements that write must not be used. ``hinted`` says whether the vendor's hint for the index
+    on CONTAINER is used, which requires the index.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class StatementBuilder:
         return column == value if exact is column else and_(column == value, exact == value)
 
     def _found_here(self, table: Any) -> ColumnElement[bool]:
-        """As :meth:`_here`, of what is looked for by its key: no planner takes it for the better index."""
+        """As :meth:`_here`, for rows found by their key: no planner uses the index on CONTAINER for it."""
         column: ColumnElement[str] = table.c.container
         exact = self._adapter.exact(column)
         return (column.concat(literal_column("''")) if exact is column else exact) == bindparam("container")
@@ -110,10 +110,10 @@ class StatementBuilder:
         )
 
     def _ahead_id(self, *, signed: bool = False) -> ColumnElement[Any]:
-        """The message's ID if this subscription has acknowledged it beyond its LAST_ACKED_ID, or NULL.
+        """The message's ID if this subscription has acknowledged it beyond its LAST_ACKED_ID, else NULL.
 
-        ``signed``: negative, if that is in doubt. A scalar subquery, because planners turn EXISTS into
-        a join with all that is ahead.
+        If ``signed``, it is negative for an acknowledgement in doubt. A scalar subquery, because planners
+        turn EXISTS into a join with all acknowledgements ahead.
         """
         if not self._ours:
             return null()
@@ -122,14 +122,14 @@ class StatementBuilder:
         return select(id_).where(self._same_message(ahead), self._sub(ahead)).scalar_subquery()
 
     def _not_ahead(self) -> ColumnElement[bool]:
-        # Of "IS NULL" PostgreSQL would expect one row in two hundred, and read far for a page.
+        # For "IS NULL" PostgreSQL expects one row in two hundred, and plans to read far for a page.
         return func.coalesce(self._ahead_id(), literal_column("-1")) != self._tables.messages.c.id
 
     def _behind_mark(self, acks: Any) -> ColumnElement[bool]:
         return func.coalesce(acks.c.last_acked_id, ZERO) < self._tables.messages.c.id
 
     def _by_container(self, query: Select[Any]) -> Select[Any]:
-        """Found through the index on CONTAINER, where the vendor has to be told."""
+        """The query with the vendor's hint for the index on CONTAINER, where needed."""
         if not self._hinted:
             return query
         hint = self._adapter.index_hint.format(index=container_index(self._tables).name)
@@ -139,7 +139,7 @@ class StatementBuilder:
         return self._page_of(lambda: query().order_by(self._tables.messages.c.id))
 
     def _priority(self) -> ColumnElement[int]:
-        """Of a message. An ActiveMQ before 5.4 wrote none; its rows have the lowest."""
+        """A message's priority: 0, the lowest, for rows of an ActiveMQ before 5.4, which wrote none."""
         return func.coalesce(self._tables.messages.c.priority, ZERO)
 
     def _lanes(self, query: Callable[[], Select[Any]]) -> Lanes:

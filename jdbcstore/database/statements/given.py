@@ -30,20 +30,20 @@ _PAGES = {
     "findDurableSubMessagesStatement",
     "findDurableSubMessagesByPriorityStatement",
 }
-"""Those that are told how many rows to find."""
+"""Queries with a row limit."""
 
 
 class Replacement(NamedTuple):
-    """A statement of the user's that is run, to be checked where the database can."""
+    """A user's statement that is used, to be checked by databases that support it."""
 
     property_: Property
     template: Template
 
 
 class GivenStatements:
-    """Those of :attr:`StoreConfig.statements` that are run.
+    """The statements in :attr:`StoreConfig.statements` that are used.
 
-    :raises ConfigurationError: one takes other parameters than it is given
+    :raises ConfigurationError: one has other parameters than it is given
     """
 
     def __init__(self, adapter: Adapter, dialect: Dialect, given: Mapping[str, StatementValue]) -> None:
@@ -56,11 +56,11 @@ class GivenStatements:
         }
 
     def replacements(self) -> list[Replacement]:
-        """Each that is run."""
+        """All of them."""
         return [Replacement(BY_NAME[name], template) for name, template in self._templates.items()]
 
     def take(self, name: str, **internal: str) -> Sql | None:
-        """The statement of that name, if it is given, with parameters under the names used here."""
+        """The statement of that name, if it is given, with its parameters renamed by ``internal``."""
         template = self._templates.get(name)
         if template is None:
             return None
@@ -73,7 +73,7 @@ class GivenStatements:
         template = parse(property_.name, text, property_.parameters)
         if property_.name not in _PAGES or not self._adapter.limit_clause:
             return template
-        # As ActiveMQ does. On a line of its own: the text may end in a comment.
+        # As ActiveMQ does. On its own line, because the text may end in a comment.
         head, tail = f"{template.pieces[-1]}\n{self._adapter.limit_clause} ", ""
         return Template((*template.pieces[:-1], head, tail), (*template.names, "limit"))
 
@@ -92,9 +92,9 @@ def check_replacements(
     cursor: Any,
     driver_errors: tuple[type[Exception], ...],
 ) -> None:
-    """Let the database prepare each; a lost connection passes as the driver's own error.
+    """Have the database prepare each statement. The driver's error for a lost connection is not translated.
 
-    :raises ConfigurationError: it refuses one, or it would return other columns than are needed
+    :raises ConfigurationError: the database refuses one, or it would return other columns than needed
     """
     for property_, template in replacements:
         reads = bool(property_.columns)
@@ -104,7 +104,7 @@ def check_replacements(
             if adapter.classify(error) is Failure.DISCONNECTED:
                 raise
             reason = " ".join(str(error).split())
-            behind = f" ({adapter.limit_clause} ? is put behind it)" if "limit" in template.names else ""
+            behind = f" ({adapter.limit_clause} ? is appended to it)" if "limit" in template.names else ""
             raise ConfigurationError(
                 f"{property_.name}: the database refuses it{behind}: {reason}; correct it, or leave it out",
                 option=f"statements.{property_.name}",
@@ -119,11 +119,11 @@ def check_replacements(
 
 @dataclass(frozen=True, slots=True)
 class Picked(Query):
-    """Some columns of a statement, in another order; ``sorted`` where it promises none."""
+    """Some columns of a statement, in another order; ``sort`` if its rows are in no order."""
 
     sql: Sql
     columns: tuple[int | None, ...]
-    """None stands for NULL."""
+    """None means NULL."""
     sort: bool = False
 
     def rows(self, fetch: Fetch, **values: Any) -> list[Row]:
@@ -136,11 +136,11 @@ class Picked(Query):
 
 @dataclass(frozen=True, slots=True)
 class MessageByName(Query):
-    """IDs and priorities by a statement that does not know what is in doubt."""
+    """IDs and priorities by a statement that does not exclude messages in doubt."""
 
     name: Statement
     place: Sql
-    """(id_, container) -> ID, PRIORITY: whether it is there."""
+    """(id_, container) -> ID, PRIORITY: whether it exists."""
 
     def rows(self, fetch: Fetch, **values: Any) -> list[Row]:
         container = values["container"]
@@ -150,10 +150,10 @@ class MessageByName(Query):
 
 @dataclass(frozen=True, slots=True)
 class MessageById(Query):
-    """A message's ID and MSG, by a statement that does not ask for the destination."""
+    """A message's ID and MSG, by a statement that does not check the destination."""
 
     place: Sql
-    """(id_, container) -> ID, PRIORITY: whether it is there."""
+    """(id_, container) -> ID, PRIORITY: whether it exists."""
     message: Sql
     """(id_) -> MSG"""
 
@@ -167,7 +167,7 @@ class MessageById(Query):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRows(Query):
-    """A subscription's rows, selector and pattern by a statement that finds nothing else."""
+    """A subscription's rows, with selector and pattern from a statement that returns only those."""
 
     marks: Sql
     description: Sql
@@ -181,7 +181,7 @@ class SubscriptionRows(Query):
 
 @dataclass(frozen=True, slots=True)
 class OneLane(Query):
-    """One priority's messages, by a statement that takes a place in each of ten lanes."""
+    """One priority's messages, by a statement with a position in each of ten lanes."""
 
     sql: Sql
 
@@ -193,15 +193,15 @@ class OneLane(Query):
 
 @dataclass(frozen=True, slots=True)
 class Pending(Query):
-    """A subscription's messages, by a statement that knows its mark alone, without what is ahead of it.
+    """A subscription's messages, by a statement that does not know acknowledgements beyond LAST_ACKED_ID.
 
-    What is pending is asked for behind the page: an acknowledgement that was there before is seen,
-    wherever it has gone meanwhile.
+    Pending messages are queried after the page, so that an acknowledgement made before is seen, wherever it
+    is stored by then.
     """
 
     page: Sql
     still: Sql
-    """(..., after, up_to) -> ID of what is pending between"""
+    """(..., after, up_to) -> IDs of pending messages in between"""
 
     def rows(self, fetch: Fetch, **values: Any) -> list[Row]:
         found: list[Row] = []
@@ -219,9 +219,9 @@ class Pending(Query):
 
 @dataclass(frozen=True, slots=True)
 class PendingCount(Query):
-    """How many messages are pending, by a statement that knows the marks alone.
+    """The number of pending messages, by a statement that knows LAST_ACKED_ID only.
 
-    Whether it counts messages in doubt is not known, so where there are some, it is not asked.
+    It may count messages in doubt, so it is not used if there are any.
     """
 
     behind_marks: Sql
@@ -239,12 +239,12 @@ class PendingCount(Query):
 
 @dataclass(frozen=True, slots=True)
 class Narrowed(Query):
-    """Those rows of our own statement that are of something that another statement finds, too."""
+    """The rows of the store's statement that match a row of another statement."""
 
     own: Sql
     other: Sql
     columns: tuple[tuple[int, int], ...]
-    """What must be equal: a column of ours, and one of the other's."""
+    """The pairs of columns that must be equal."""
 
     def rows(self, fetch: Fetch, **values: Any) -> list[Row]:
         found = {tuple([row[theirs] for _, theirs in self.columns]) for row in fetch(self.other, **values)}

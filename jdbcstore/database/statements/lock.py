@@ -32,8 +32,8 @@ from jdbcstore.errors import ConfigurationError
 
 EPOCH_ROW = "epoch"
 FILE_ROW = "lock_file:"
-"""Before the path of a file that the masters lock, as a name in JDBCSTORE_STATE."""
-NO_ROW = "ACTIVEMQ_LOCK has no row with ID 1, and so nobody can have the lock; run jdbcstore init"
+"""The prefix of a lock file's path, as a name in JDBCSTORE_STATE."""
+NO_ROW = "ACTIVEMQ_LOCK has no row with ID 1, and so the lock cannot be acquired; run jdbcstore init"
 
 
 class LockStatements(StatementBuilder):
@@ -62,7 +62,7 @@ class LockStatements(StatementBuilder):
         own = self._compile(lambda: select(lock.c.broker_name, lock.c.time).where(self._row))
         self.lease_owner = given.take("leaseOwnerStatement") or own
         self.now_ms: Sql | None = given.take("currentDateTimeStatement")
-        """The database's clock, to be read by :func:`epoch_ms`; None where it has none."""
+        """The database's clock, converted by :func:`epoch_ms`; None if it has none."""
         if self.now_ms is None and adapter.now_ms:
             clock: ColumnElement[Any] = literal_column(adapter.now_ms)
             self.now_ms = self._compile(lambda: select(clock).select_from(lock).where(self._row))
@@ -84,7 +84,7 @@ class LockStatements(StatementBuilder):
         )
 
     def guard(self, epoch: int, holder: str | None) -> EpochGuard:
-        """That this epoch has not ended; with a holder, that it holds the lock's row, too."""
+        """The guard that this epoch has not ended and, with a holder, that it holds the lock's row."""
         state, lock, touches = self._tables.state, self._tables.lock, self._adapter.touches_to_lock
         in_epoch = and_(self._epoch, state.c.number == bindparam("epoch", type_=BigInteger()))
         held = and_(self._row, lock.c.broker_name == bindparam("holder"))
@@ -114,7 +114,7 @@ class LockStatements(StatementBuilder):
 def epoch_ms(now: object) -> int:
     """The database's clock in epoch milliseconds, from a number of them or a time with its zone.
 
-    :raises ConfigurationError: the user's statement returns something else
+    :raises ConfigurationError: the user's statement returns another type
     """
     if isinstance(now, str):
         with contextlib.suppress(ValueError):
@@ -124,7 +124,7 @@ def epoch_ms(now: object) -> int:
     if isinstance(now, int | float | Decimal):
         return int(now)
     raise ConfigurationError(
-        f"currentDateTimeStatement returns {now!r}, which says no moment: let it return a time with its zone,"
-        " or milliseconds since 1970",
+        f"currentDateTimeStatement returns {now!r}, which is not a point in time: let it return a time with"
+        " its zone, or milliseconds since 1970",
         option="statements.currentDateTimeStatement",
     )

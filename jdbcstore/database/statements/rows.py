@@ -1,4 +1,4 @@
-"""The statements of whole rows, for what moves and compares stores; nothing here runs one."""
+"""The statements of whole rows, for copying and comparing stores."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from jdbcstore.database.tables import Tables
 class RowStatements(StatementBuilder):
     """Whole rows, with all columns in the tables' order, also of messages in doubt.
 
-    Those about ``acknowledged`` must not be used where the tables of our own do not exist, which ``ours``
-    tells.
+    Those about ``acknowledged`` require jdbcstore's own tables, whose existence is ``ours``.
     """
 
     def __init__(self, tables: Tables, adapter: Adapter, dialect: Dialect, *, ours: bool) -> None:
@@ -70,7 +69,7 @@ class RowStatements(StatementBuilder):
 def acknowledged(tables: Tables, adapter: Adapter, *, ours: bool) -> ColumnElement[bool]:
     """Of a message: its topic has durable subscriptions, and each of them has acknowledged it.
 
-    Nobody's prepared transaction decides on that any more. ``ours`` says whether JDBCSTORE_ACKS is there.
+    No prepared transaction can change that. ``ours`` says whether JDBCSTORE_ACKS exists.
     """
     t, marks = tables.messages, tables.acks
     other = marks.alias("other_mark")
@@ -88,7 +87,7 @@ def acknowledged(tables: Tables, adapter: Adapter, *, ours: bool) -> ColumnEleme
         other.c.sub_name == marks.c.sub_name,
         other.c.priority != marks.c.priority,
     )
-    # A subscription's only row is its mark for every priority.
+    # The only row of a subscription holds for every priority.
     has_others = exists(select(ONE).select_from(other).where(same_subscription)).correlate(marks)
     governs = or_(marks.c.priority == func.coalesce(t.c.priority, ZERO), not_(has_others))
     waits = [here(marks), governs, func.coalesce(marks.c.last_acked_id, ZERO) < t.c.id]
@@ -100,7 +99,7 @@ def acknowledged(tables: Tables, adapter: Adapter, *, ours: bool) -> ColumnEleme
 
 
 def _ahead_of(marks: Any, tables: Tables) -> ColumnElement[bool]:
-    """Whether the subscription of this mark has acknowledged the message beyond it."""
+    """Whether the subscription of this row has acknowledged the message beyond LAST_ACKED_ID."""
     t, ahead = tables.messages, tables.acknowledged
     by_it = and_(
         ahead.c.container == t.c.container,

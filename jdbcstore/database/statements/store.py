@@ -48,7 +48,7 @@ from jdbcstore.database.statements.given import (
 from jdbcstore.database.tables import Tables
 
 LISTED = 200
-"""Keys that ``find_sizes_by_ids`` takes, ``id_0`` and so on."""
+"""The number of keys of ``find_sizes_by_ids``, ``id_0`` and so on."""
 
 
 class Statements(StatementBuilder):
@@ -104,9 +104,9 @@ class Statements(StatementBuilder):
         self._add_columns = itemgetter(*map(own.names.index, add.names)) if add else None
         self.update_message = self._compile(lambda: update(t).where(one).values(msg=bindparam("blob")))
         self.update_message_by_name = self._given.take("updateMessageStatement", msg="blob")
-        """The user's, which changes every message of a name; None where there is none."""
+        """The user's, which changes every message with a message id; None if there is none."""
         remove = self._given.take("removeMessageStatement", id="id_")
-        # What a prepared transaction holds is not acknowledged. The key comes last, for lists of keys.
+        # Messages of a prepared transaction are not removed. The key comes last, for lists of keys.
         self.remove_message = remove or self._compile(
             lambda: delete(t).where(t.c.xid.is_(None), self._found_here(t), one)
         )
@@ -140,7 +140,7 @@ class Statements(StatementBuilder):
                 self._adapter.size(t.c.msg) == bindparam("size", type_=Integer()),
             )
         )
-        # Wherever it is, and whether or not it is prepared.
+        # In any destination, and whether or not it is prepared.
         self.find_ids_by_name = self._compile(
             lambda: select(t.c.id).where(by_producer(), t.c.msgid_seq == bindparam("msgid_seq"))
         )
@@ -362,7 +362,7 @@ class Statements(StatementBuilder):
         )
 
         def stale() -> ColumnElement[bool]:
-            # What was removed, also by an ActiveMQ that may have given its ID to another message.
+            # Removed messages, also by an ActiveMQ that may have assigned the ID to another message.
             gone = not_(exists(select(ONE).select_from(t).where(self._same_message(ahead))))
             between = and_(ahead.c.id > bindparam("after"), ahead.c.id <= bindparam("up_to"))
             return and_(between, ahead.c.xid.is_(None), gone)
@@ -370,7 +370,7 @@ class Statements(StatementBuilder):
         self.remove_stale_acknowledged = self._compile(lambda: delete(ahead).where(self._sub(ahead), stale()))
 
     def _is_done(self) -> ColumnElement[bool]:
-        """Whether the message is there, and no subscription wants it."""
+        """Whether the message exists, and no subscription still needs it."""
         t, acks = self._tables.messages, self._tables.acks
         by_others = self._tables.acknowledged.alias("by_others")
         other = acks.alias("other")
@@ -380,7 +380,7 @@ class Statements(StatementBuilder):
             other.c.sub_name == acks.c.sub_name,
             other.c.priority != acks.c.priority,
         )
-        # A subscription's only row is its mark for every priority.
+        # The only row of a subscription holds for every priority.
         governs = or_(acks.c.priority == self._priority(), not_(exists(select(ONE).where(same_subscription))))
         acknowledged = (
             exists(
@@ -393,7 +393,7 @@ class Statements(StatementBuilder):
                     by_others.c.sub_name == acks.c.sub_name,
                 )
             )
-            # Of itself this sees one level out only, and would ask for any message of the topic.
+            # By default it correlates with one level only, and would match any message of the topic.
             .correlate(t, acks)
         )
         behind = self._behind_mark(acks)

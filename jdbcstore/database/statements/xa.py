@@ -1,7 +1,7 @@
-"""The statements of prepared XA transactions, each built when it is first needed; nothing here runs one.
+"""The statements of prepared XA transactions.
 
 The names are those of ActiveMQ's ``statements`` element where it has the statement. ``xid_`` is the
-whole text of an XID column.
+value of an XID column.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jdbcstore.database.tables import Tables
 class XaStatements(StatementBuilder):
     """The statements for one set of tables on one vendor.
 
-    Those about ``acknowledged`` must not be used where the tables of our own do not exist.
+    Those about ``acknowledged`` require jdbcstore's own tables.
     """
 
     def __init__(self, tables: Tables, adapter: Adapter, dialect: Dialect, given: GivenStatements) -> None:
@@ -84,7 +84,7 @@ class XaStatements(StatementBuilder):
         def flags() -> ClauseElement:
             key = (self._adapter.exact(ahead.c.container), ahead.c.client_id, ahead.c.sub_name)
             xid = self._adapter.exact(ahead.c.xid)
-            # By XID first, or SQLite walks the key to have the others in order.
+            # By XID first, or SQLite scans the key to have the others in order.
             return select(*key, xid, func.count()).where(ahead.c.xid > LOWEST).group_by(xid, *key)
 
         def mine() -> ColumnElement[bool]:
@@ -124,7 +124,7 @@ class XaStatements(StatementBuilder):
         flag = given.take("updateXidFlagStatement", xid="xid_", id="id_")
         find = given.take("findXidByIdStatement", id="id_")
         self.looks_before_flagging = bool(flag or find)
-        """Whether :attr:`update_xid_flag` may be for a message that another transaction has."""
+        """Whether :attr:`update_xid_flag` may match a message of another transaction."""
         self.update_xid_flag = flag or self.update_xid_flag
         self.find_xid_by_id = find or self.find_xid_by_id
         self.clear_xid_flag = given.take("clearXidFlagStatement", id="id_") or self.clear_xid_flag
@@ -144,7 +144,7 @@ class XaStatements(StatementBuilder):
             self.find_acks_pending_outcome = Narrowed(self._own_marks, find, same)
 
     def _insert_prepared(self, which: ColumnElement[bool]) -> ClauseElement:
-        """Note messages as acknowledged by a prepared transaction, but for those acknowledged before."""
+        """Record messages as acknowledged by a prepared transaction, except those acknowledged before."""
         t, ahead = self._tables.messages, self._tables.acknowledged
         again = ahead.alias("again")
         known = (
