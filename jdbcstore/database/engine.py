@@ -114,7 +114,10 @@ class Database:
     def translate(self, error: BaseException) -> StoreError:
         """The StoreError for an error of the driver or of SQLAlchemy."""
         if isinstance(error, PoolTimeout):
-            return StoreUnavailable(f"all connections to {self.place} have been in use for too long: {error}")
+            return StoreUnavailable(
+                f"all connections to {self.place} have been in use for too long: {error}; raise pool_size, or"
+                " read from fewer threads"
+            )
         if isinstance(error, NoSuchTableError):
             return SchemaError(f"the table {error} is missing in {self.place}; run jdbcstore init")
         origin = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error

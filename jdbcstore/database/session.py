@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from sqlalchemy import Engine, NullPool, PoolProxiedConnection
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.config.statements import OF_LOCKERS, Property, unused_statements
@@ -35,7 +34,7 @@ from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.database.statements.xa import XaStatements
 from jdbcstore.database.tables import container_index
-from jdbcstore.errors import SchemaError, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.errors import SchemaError, StoreClosed, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -165,14 +164,7 @@ class Session(Database):
         :raises StoreUnavailable: the database does not answer
         """
         with self._reading():
-            for last in (False, True):
-                try:
-                    return run(self.engine)
-                except self.failures as error:
-                    # With a lost connection, the pool drops all that were opened before.
-                    if last or self.classify(error) is not Failure.DISCONNECTED:
-                        raise self.translate(error) from error
-        raise AssertionError
+            return self._on_live_connection(2, float("inf"), run, self.engine)
 
     def widen_acks_key(self) -> None:
         """Change the key of ACTIVEMQ_ACKS so that a subscription has a row for each priority."""
@@ -189,7 +181,11 @@ class Session(Database):
         if isinstance(sql, Query):
             return sql.rows(self.fetch, **values)
         with self._reading():
-            return self._fetch_live(sql, sql.row(**values), values["limit"] if sql.cut else None)
+            limit = values["limit"] if sql.cut else None
+            # Each further connection may hang as long as the first.
+            deadline = time.monotonic() + (self.config.network_timeout or float("inf"))
+            tries = self.config.pool_size + 1
+            return self._on_live_connection(tries, deadline, self._fetch, sql, sql.row(**values), limit)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
@@ -208,34 +204,30 @@ class Session(Database):
             if last:
                 self._dispose()
 
-    def _fetch_live(self, sql: Sql, row: Row, limit: int | None) -> list[Row]:
-        """Read on the first pooled connection that works: all may be lost after a restart of the server."""
-        stale = self.config.pool_size
-        # Each further connection may hang as long as the first.
-        deadline = time.monotonic() + (self.config.network_timeout or float("inf"))
-        while True:
-            connection = self._checkout()
+    def _on_live_connection(
+        self, tries: int, deadline: float, attempt: Callable[..., T], *arguments: Any
+    ) -> T:
+        """Attempt again after a lost connection: a restart of the server ends all pooled ones.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        for left in reversed(range(tries)):
             try:
-                return self._fetch(connection, sql, row, limit)
-            except self.driver_errors as error:
-                stale -= 1
+                return attempt(*arguments)
+            except self.failures as error:
                 lost = self.classify(error) is Failure.DISCONNECTED
-                if stale < 0 or not lost or time.monotonic() >= deadline:
+                if not left or not lost or time.monotonic() >= deadline:
                     raise self.translate(error) from error
+        raise AssertionError
 
     def _checkout(self) -> PoolProxiedConnection:
-        try:
-            with self.translated():
-                if _is_main():
-                    return self._mains.pop() if self._mains else self._unpooled.connect()
-                return self.engine.raw_connection()
-        except PoolTimeout as error:
-            raise StoreUnavailable(
-                f"all {self.config.pool_size} connections for reading have been in use for"
-                f" {_POOL_TIMEOUT:.0f} seconds; raise pool_size, or read from fewer threads"
-            ) from error
+        with self.translated():
+            if _is_main():
+                return self._mains.pop() if self._mains else self._unpooled.connect()
+            return self.engine.raw_connection()
 
-    def _fetch(self, connection: PoolProxiedConnection, sql: Sql, row: Row, limit: int | None) -> list[Row]:
+    def _fetch(self, sql: Sql, row: Row, limit: int | None) -> list[Row]:
+        connection = self._checkout()
         try:
             cursor = self.adapter.cursor(connection.dbapi_connection)
             cursor.execute(sql.text, row)

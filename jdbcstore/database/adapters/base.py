@@ -22,7 +22,10 @@ from jdbcstore.database.adapters.sql import (
     Row,
     Sql,
     WriteStatements,
+    by_container,
     guarded_row,
+    in_list,
+    multi_row,
 )
 from jdbcstore.database.adapters.urls import from_jdbc
 from jdbcstore.errors import ConfigurationError, MissingDriver
@@ -155,6 +158,8 @@ class Adapter:
     """Whether a row is locked by an UPDATE that changes nothing, because a SELECT cannot lock it."""
     locks_rows: ClassVar[bool] = True
     """Whether one row can be locked while others are written."""
+    rows_per_insert: ClassVar[int] = 1
+    keys_per_delete: ClassVar[int] = 1
     max_blob: ClassVar[int] = 2**31 - 1
     """The largest MSG in bytes, where no setting of the server limits it."""
 
@@ -409,11 +414,20 @@ class Adapter:
 
     def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
         """The vendor's fastest way to insert many rows."""
-        self.execute_many(cursor, sql, rows)
+        if (step := self.rows_per_insert) == 1:
+            self.execute_many(cursor, sql, rows)
+            return
+        for start in range(0, len(rows), step):
+            chunk = rows[start : start + step]
+            cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
 
     def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
         """The vendor's fastest way to delete many rows by their keys."""
-        self.execute_many(cursor, sql, [sql.row(container=container, id_=id_) for container, id_ in keys])
+        if self.keys_per_delete == 1:
+            self.execute_many(cursor, sql, [sql.row(container=container, id_=id_) for container, id_ in keys])
+            return
+        for container, ids in by_container(keys, self.keys_per_delete):
+            cursor.execute(in_list(sql.text, len(ids)), [container, *ids])
 
     def execute_many(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
         """One statement for each row."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,13 +13,11 @@ from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters.base import Adapter, Failure
-from jdbcstore.database.adapters.sql import Key, Row, Sql, by_container, count_columns, in_list, multi_row
+from jdbcstore.database.adapters.sql import count_columns
 from jdbcstore.errors import ConfigurationError, SchemaError
 
 _TIMEOUT = 30.0
 """Seconds to wait for another process's lock, unless the URL has ``?timeout=``."""
-_ROWS = 100
-"""Rows of one statement; a larger number is not faster."""
 
 
 class SqliteAdapter(Adapter):
@@ -37,6 +34,8 @@ class SqliteAdapter(Adapter):
     # The write lock is acquired at once: acquired later in a transaction, it fails without waiting.
     begin_statement = "BEGIN IMMEDIATE"
     guards_insert = True
+    # No faster with more. executemany would acquire the interpreter's lock for every row.
+    rows_per_insert = keys_per_delete = 100
     locks_rows = False
     now_ms = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
     # Only the exact type INTEGER makes ID the rowid, by which every index is ordered.
@@ -85,16 +84,6 @@ class SqliteAdapter(Adapter):
 
     def abort(self, connection: Any) -> None:
         connection.interrupt()
-
-    def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
-        # executemany acquires the interpreter's lock for every row.
-        for start in range(0, len(rows), _ROWS):
-            chunk = rows[start : start + _ROWS]
-            cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
-
-    def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
-        for container, ids in by_container(keys, _ROWS):
-            cursor.execute(in_list(sql.text, len(ids)), [container, *ids])
 
     def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:
         text = template.render(lambda *_: "?")
