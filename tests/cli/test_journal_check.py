@@ -185,7 +185,7 @@ MENDED: dict[str, Callable[[], None]] = {
 CUT = ("a record", "the header of each", "one in the middle is missing", "all are missing", "it is older")
 NOT_MENDED: dict[str, tuple[Callable[[], None], str]] = {
     "a file cannot be read": (cannot_be_read, "Is a directory"),
-    "a record of a later version": (has_a_record_of_a_later_version, "by a later one"),
+    "a record of a later version": (has_a_record_of_a_later_version, "by this version or an earlier one"),
     "another database": (is_of_another_database, "belongs to another store"),
     "another journal": (is_not_the_one_that_the_database_waits_for, "its files are not in journal"),
 }

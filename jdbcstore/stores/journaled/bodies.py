@@ -128,7 +128,7 @@ class Bodies:
             except CorruptMessage:
                 continue  # reported to its readers
             raise CorruptJournal(
-                f"its file, with the message with the ID {sequence} of {container}, is missing",
+                f"its file is missing, and the message with the ID {sequence} of {container} is in it",
                 segment=found.segment,
                 offset=found.offset,
             )
