@@ -11,24 +11,24 @@ BIN := .venv/bin
 # Two more than there are processors, up to six: tests wait for servers and for each other.
 WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 2 : 6 )))
 
-# Where it is set, each Python that a test starts compiles the package anew: a quarter of a second.
+# If it is set, each Python that a test starts compiles the package again: a quarter of a second.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test quick lint bench sql packages clean
 
 help:
 	@echo "make demo    watch messages survive a killed broker, on SQLite; then Spark SQL"
-	@echo "make test    lint, then all tests, on SQLite, PostgreSQL and MariaDB"
+	@echo "make test    lint, then all tests, on SQLite, PostgreSQL and MariaDB, and beside ActiveMQ"
 	@echo "make quick   lint, unit tests, and the contract in memory and on SQLite: under a minute"
-	@echo "make lint    ruff and mypy alone"
-	@echo "make bench   the figures of docs/benchmarks.md, measured here"
-	@echo "make sql     the scripts below sql/, from the definitions of the tables"
-	@echo "make clean   remove .venv and caches; Debian packages and data stay"
+	@echo "make lint    only ruff and mypy"
+	@echo "make bench   measure the figures of docs/benchmarks.md on this machine"
+	@echo "make sql     write the scripts in sql/ from the definitions of the tables"
+	@echo "make clean   remove .venv and caches; keep Debian packages and data"
 
-# The demo is worth having where Spark cannot be had: it says then what is missing.
+# Without Spark the demo still runs, and says what is missing.
 demo: .venv/demo
-	@$(MAKE) --no-print-directory .venv/spark || echo "PySpark is not to be had here: the demo ends without it" >&2
-	@.ci/packages $(SPARK) || echo "Java and SQLite's JDBC driver are not to be had here, see above" >&2
+	@$(MAKE) --no-print-directory .venv/spark || echo "PySpark cannot be installed here: the demo ends without it" >&2
+	@.ci/packages $(SPARK) || echo "Java and SQLite's JDBC driver cannot be installed here, see above" >&2
 	$(BIN)/jdbcstore demo --ask --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
 
 # The databases that must be tested, not skipped.
@@ -36,7 +36,7 @@ test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark
 test: packages lint
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup
 
-# What a change is tried with before make test; no server is started.
+# Quick feedback before make test; no server is started.
 quick: export JDBCSTORE_REQUIRE ?= sqlite
 quick: lint
 	$(BIN)/pytest --numprocesses 2 -m "not slow" --backends memory,sqlite tests/unit tests/contract
