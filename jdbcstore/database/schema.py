@@ -40,7 +40,7 @@ JOURNAL_ROWS = ("journal", "journal_applied", "journal_written", "journal_referr
 JOURNAL_LEFT = "journal_left_{:016x}"
 """The position at which the journal of this number was abandoned."""
 HEAD = "jdbcstore_2"
-"""The revision of this schema among those in ``migrations/environment``."""
+"""The revision of this schema among those in ``migrations/versions``."""
 LATER_COLUMNS = frozenset({"priority", "xid"})
 """Columns that tables of earlier versions lack."""
 ACKS_KEY = ("container", "client_id", "sub_name", "priority")

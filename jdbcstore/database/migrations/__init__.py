@@ -1,6 +1,6 @@
 """Migrations of the schema: from what a database has to what a revision needs.
 
-The revisions are an Alembic environment in the folder ``environment``. Each is a list of steps that check the
+The revisions are an Alembic environment in the folder ``migrations``. Each is a list of steps that check the
 database before they act, because every step may have been done before: by an ActiveMQ, by an administrator,
 or by a run that was killed.
 """

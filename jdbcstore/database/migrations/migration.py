@@ -34,8 +34,9 @@ from jdbcstore.errors import ConfigurationError, JournalPending, SchemaError
 Steps = Callable[[Tables, Adapter], Sequence[Step]]
 ACTIVEMQ = "activemq"
 """The name of ActiveMQ's own tables at their latest revision."""
-_ENVIRONMENT = Path(__file__).parent / "environment"
-"""The folder of the Alembic environment."""
+_INSTALLED = Path(__file__).parent / "environment"
+_ENVIRONMENT = _INSTALLED if (_INSTALLED / "env.py").exists() else Path(__file__).parents[3] / "migrations"
+"""The folder of the Alembic environment: in the package where it is installed, else that of the checkout."""
 
 
 @dataclass(frozen=True, slots=True)
