@@ -136,7 +136,7 @@ def test_a_message_beyond_the_packet_limit(cli: CommandLine, database: Database)
 
     assert result.code == 2
     assert "stored before that" in result.err
-    assert "the database takes at most" in result.err.splitlines()[-1]
+    assert "the database accepts at most" in result.err.splitlines()[-1]
     assert [line["body"] for line in cli("browse", "Q", "--json").lines] == ["before"]
 
 

@@ -50,7 +50,7 @@ IN_TOML = [
     (
         '[[policies]]\nqueue = ","',
         ", [[policies]] no. 1: queue is not a destination",
-        "name its members",
+        "name them",
     ),
     (
         "[[policies]]\nredelivery_policy = { maximum_redeliveries = -2 }",

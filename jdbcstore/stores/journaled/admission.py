@@ -287,7 +287,7 @@ class Admission(Generic[U]):
 
     def _unavailable(self) -> StoreUnavailable:
         prepared = self._overlay.prepared_size
-        if prepared >= self._overlay.size / 2:
+        if prepared > self._overlay.size / 2:
             return StoreUnavailable(
                 f"the journal's memory_limit is reached: prepared transactions take {prepared:,} bytes of it;"
                 " decide them (jdbcstore xa list shows them) or raise the limit; nothing was written"

@@ -241,7 +241,7 @@ def test_without_the_journal_a_reader_is_told(quick: Quick, tmp_path: Path) -> N
         page = reader.queue("A").recover()
         assert list(page) == []
         assert [type(error) for error in page.corrupt] == [BodyInJournal] * 2
-        with pytest.raises(BodyInJournal, match=f"journal number {number}.*when it is closed") as found:
+        with pytest.raises(BodyInJournal, match=f"journal number {number}.*and close it") as found:
             reader.queue("A").get_message(message_id(1))
         assert found.value.journal == number
         assert found.value.sequence == page.corrupt[0].sequence
