@@ -125,7 +125,7 @@ def open(  # noqa: A001
 
     A SQLAlchemy or JDBC URL opens a :class:`JdbcStore` in a database, and creates missing tables unless
     ``create_tables_on_startup`` is false. ``memory:`` opens a :class:`MemoryStore`. Options override those
-    of ``config`` and of the configuration.
+    of ``config`` and of the configuration. ``clock`` replaces the machine's clocks, for tests.
 
     A configuration with a locker opens the store as master: it waits for the lock up to ``lock_timeout``
     seconds, by default without limit, and stops waiting when the event ``cancel`` is set. ``progress`` is
@@ -134,6 +134,8 @@ def open(  # noqa: A001
     :raises ConfigurationError: the URL or an option is not valid
     :raises StoreUnavailable: the database does not answer
     :raises SchemaError: the tables are missing, or are not ActiveMQ's
+    :raises JournalPending: a journal that is not configured has messages that the database does not have
+    :raises CorruptJournal: the configured journal is damaged before its end
     :raises NotMaster: another process still holds the lock after ``lock_timeout``
     :raises StoreClosed: the wait for the lock was cancelled
     """

@@ -11,14 +11,16 @@ whose outcome could not be determined.
 **Ordering.** Messages get their sequence (the ID column) in the order in which they are committed: a reader
 that has seen a sequence has seen every lower one that will ever be committed.
 
-**Threads.** Every object here may be used by any number of threads at once. Futures complete on a thread of
-the store; their callbacks must not block.
+**Threads.** Every object here may be used by any number of threads at once, except a transaction: by one at
+a time. A future completes on a thread of the store or of another caller; its callbacks must not block, nor
+wait for a write.
 
 **Units.** Durations are seconds; times of messages are epoch milliseconds, in names that end in ``_ms``.
 
 **Errors.** Every method may raise :class:`~jdbcstore.errors.StoreUnavailable` (nothing was written; retry),
 :class:`~jdbcstore.errors.StoreClosed`, and in a store with a lock :class:`~jdbcstore.errors.LockLost` (open
-it again). Docstrings name the others.
+it again). Docstrings name the others. An ``..._async`` method raises errors of its arguments at once; the
+others are raised by its future.
 """
 
 from __future__ import annotations
@@ -39,10 +41,12 @@ Progress = Callable[[int], None]
 
 
 class MessageReference(NamedTuple):
-    """The identity of a stored message: its sequence in the store, and its producer's message id."""
+    """The identity of a stored message."""
 
     sequence: int
+    """Its position in the store, the ID column; -1 if it was a duplicate and not stored."""
     message_id: MessageId
+    """JMSMessageID."""
 
 
 Outcome = MessageReference | StoreError
@@ -54,19 +58,18 @@ Reference = Message | MessageReference | MessageId | int
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A position between two messages in delivery order: the last sequence seen.
-
-    One number for a destination without priorities, otherwise ten, one per priority.
-    """
+    """A position between two messages in delivery order."""
 
     positions: tuple[int, ...]
+    """The last sequence read; with ``prioritized``, one for each priority from 0 to 9."""
 
 
 class Page(Sequence[Message]):
-    """Consecutive messages in delivery order, and the cursor from which the next page starts.
+    """Consecutive ``messages`` in delivery order.
 
-    ``corrupt`` has an error for each row among them that cannot be decoded; such rows stay stored and are
-    skipped. ``at_end`` is true if no more messages were stored when the page was read.
+    ``cursor`` is the position from which the next page starts. ``corrupt`` has an error for each row among
+    them that cannot be decoded; such rows stay stored and are skipped. ``at_end`` is true if no more messages
+    were stored when the page was read.
     """
 
     __slots__ = ("at_end", "corrupt", "cursor", "messages")
@@ -99,7 +102,10 @@ class Page(Sequence[Message]):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """The size of a destination. ``oldest_timestamp_ms`` is the JMS timestamp of its first message."""
+    """The size of a destination: ``message_count`` messages with ``message_bytes`` bytes in the MSG column.
+
+    ``oldest_timestamp_ms`` is the JMSTimestamp of the first one, None if there is none.
+    """
 
     message_count: int
     message_bytes: int
@@ -108,9 +114,10 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionInfo:
-    """A durable subscription. ``subscribed_destination`` is the pattern of a wildcard subscription.
+    """A durable subscription, identified by ``client_id`` and ``subscription_name`` as in JMS.
 
-    An empty selector means none, as in JMS; Oracle cannot distinguish them.
+    ``destination`` is its topic; ``subscribed_destination`` is that too, or the pattern of a wildcard
+    subscription. An empty ``selector`` means none, as in JMS; Oracle cannot distinguish them.
     """
 
     client_id: str
@@ -133,6 +140,9 @@ class Recoverable(Protocol):
         Delivery order is by sequence, or by priority (9 first) and then sequence if the destination is
         prioritized. Reading does not hide messages: the same page is returned until its messages are
         acknowledged. Messages of prepared XA transactions are excluded.
+
+        :raises ValueError: ``limit`` is not positive
+        :raises SubscriptionNotFound: the durable subscription that is read was deleted
         """
         ...
 
@@ -151,17 +161,22 @@ class MessageWriter(Protocol):
     """The writes of a destination that are possible inside and outside of a transaction."""
 
     @property
-    def destination(self) -> Destination: ...
+    def destination(self) -> Destination:
+        """The queue or topic."""
+        ...
 
     def acknowledge(self, *messages: Reference) -> None:
-        """Remove messages. Idempotent: a message that was already removed is not an error."""
+        """Remove messages. Idempotent: a message that was already removed is not an error.
+
+        :raises InvalidMessage: a message has neither a sequence nor an id by which to find it
+        """
         ...
 
     def update_message(self, message: Message) -> None:
-        """Replace the stored message with the same id; its sequence stays.
+        """Replace the stored message with the same sequence or message id; the sequence stays.
 
         :raises MessageNotFound: it was acknowledged
-        :raises InvalidMessage: it cannot be stored
+        :raises InvalidMessage: it cannot be stored, or has neither a sequence nor an id
         """
         ...
 
@@ -175,10 +190,10 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         ...
 
     def add_message(self, message: Message) -> MessageReference:
-        """Store a message durably. It gets a message id, this destination and a timestamp if it has none.
+        """Store a message durably in this destination; another one becomes its ``original_destination``.
 
-        With ``enable_audit``, a message whose id was seen before is not stored again, and the reference has
-        the sequence -1.
+        A message without a message id or timestamp gets them. With ``enable_audit``, a message whose id was
+        seen before is not stored again, and the reference has the sequence -1.
 
         :raises InvalidMessage: it cannot be stored: a name is too long, the packet limit is exceeded
         """
@@ -204,7 +219,7 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         ...
 
     def get_message(self, message: MessageId | int) -> Message:
-        """Read one message by its message id or sequence.
+        """Read one message by its message id or sequence; it stays stored.
 
         :raises MessageNotFound: this destination does not have it
         :raises CorruptMessage: it cannot be decoded
@@ -212,11 +227,11 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         ...
 
     def message_count(self) -> int:
-        """The number of messages that a consumer could still receive."""
+        """The number of stored messages, expired ones included, without those of prepared XA transactions."""
         ...
 
     def statistics(self) -> Statistics:
-        """The number and size of the messages stored now."""
+        """The number and size of the messages that :meth:`message_count` counts."""
         ...
 
     def remove_all_messages(self, progress: Progress | None = None) -> int:
@@ -227,7 +242,7 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         ...
 
     def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        """Read expired messages by sequence, for a broker that handles expiry itself."""
+        """As :meth:`recover`, but expired messages only, by sequence: for a broker that handles expiry."""
         ...
 
     def remove_expired(self, progress: Progress | None = None) -> int:
@@ -236,13 +251,21 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
 
 
 class DurableSubscription(Recoverable, Protocol):
-    """The messages of a topic for one durable subscription."""
+    """The messages of a topic for one durable subscription.
+
+    Once it is deleted, every method raises :class:`~jdbcstore.errors.SubscriptionNotFound`.
+    """
 
     @property
-    def info(self) -> SubscriptionInfo: ...
+    def info(self) -> SubscriptionInfo:
+        """Its names, topic and selector, as they were when it was opened."""
+        ...
 
     def acknowledge(self, *messages: Reference) -> None:
-        """Mark messages as consumed by this subscription. Idempotent, in any order."""
+        """Mark messages as consumed by this subscription. Idempotent, in any order.
+
+        :raises InvalidMessage: a message has neither a sequence nor an id by which to find it
+        """
         ...
 
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
@@ -277,6 +300,7 @@ class TopicMessageStore(MessageStore, Protocol):
 
         :raises SubscriptionExists: it exists with another selector or destination
         :raises InvalidSubscription: the tables cannot hold a name or the selector
+        :raises InvalidDestination: the tables cannot hold ``subscribed_destination``
         """
         ...
 
@@ -314,23 +338,39 @@ class TransactionalTopic(TransactionalStore, Protocol):
     """A topic inside a transaction."""
 
     def acknowledge_subscription(self, client_id: str, subscription_name: str, *messages: Reference) -> None:
-        """As :meth:`DurableSubscription.acknowledge`, when the transaction commits."""
+        """As :meth:`DurableSubscription.acknowledge`, when the transaction commits.
+
+        :raises SubscriptionNotFound: there is none of these names; also from the commit, if it was deleted
+        """
         ...
 
 
 class Transaction(Protocol):
-    """A local transaction over any number of destinations, committed atomically.
+    """A local transaction over any number of destinations, committed atomically; for one thread at a time.
 
     As a context manager it commits at the end of the block, and rolls back if the block raises. Once it has
-    ended, every method raises :class:`~jdbcstore.errors.TransactionError`.
+    ended, every write raises :class:`~jdbcstore.errors.TransactionError`.
     """
 
-    def queue(self, name: str | Destination) -> TransactionalStore: ...
+    def queue(self, name: str | Destination) -> TransactionalStore:
+        """The queue of this name, to be written to in this transaction.
 
-    def topic(self, name: str | Destination) -> TransactionalTopic: ...
+        :raises InvalidDestination: as :meth:`Store.queue` does
+        """
+        ...
+
+    def topic(self, name: str | Destination) -> TransactionalTopic:
+        """The topic of this name, as :meth:`queue`."""
+        ...
 
     def commit(self) -> list[MessageReference]:
-        """Write everything in one database transaction; returns the added messages' references, in order."""
+        """Write everything in one database transaction; returns the added messages' references, in order.
+
+        The transaction has ended then, even if this raises.
+
+        :raises TransactionError: it had ended before
+        :raises SubscriptionNotFound: a subscription that it acknowledges for was deleted
+        """
         ...
 
     def commit_async(self) -> StoreFuture[list[MessageReference]]:
@@ -338,7 +378,10 @@ class Transaction(Protocol):
         ...
 
     def rollback(self) -> None:
-        """Discard all writes of the transaction."""
+        """Discard all writes of the transaction.
+
+        :raises TransactionError: it had ended before
+        """
         ...
 
     def __enter__(self) -> Self: ...
@@ -353,7 +396,10 @@ class Transaction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PreparedWrites:
-    """The writes of a prepared XA transaction to one destination, or for one durable subscription of it."""
+    """The writes of a prepared XA transaction to ``destination``, or for one durable subscription of it.
+
+    The subscription is that of ``client_id`` and ``subscription_name``, None for the destination itself.
+    """
 
     destination: Destination
     added: int = 0
@@ -366,7 +412,10 @@ class PreparedWrites:
 
 @dataclass(frozen=True, slots=True)
 class PreparedTransaction:
-    """An XA transaction in doubt: prepared, but neither committed nor rolled back."""
+    """An XA transaction in doubt: ``xid`` is prepared, but neither committed nor rolled back.
+
+    ``writes`` are its writes, one entry for each destination and subscription.
+    """
 
     xid: XATransactionId
     writes: tuple[PreparedWrites, ...]
@@ -380,7 +429,9 @@ class XATransaction(Transaction, Protocol):
     """
 
     @property
-    def xid(self) -> XATransactionId: ...
+    def xid(self) -> XATransactionId:
+        """The id of the branch."""
+        ...
 
     def prepare(self) -> bool:
         """Phase one: store the writes durably, hidden until the transaction is committed or rolled back.
@@ -389,7 +440,8 @@ class XATransaction(Transaction, Protocol):
         subscription are hidden from that subscription only. Complete the transaction with :attr:`Store.xa`.
         False is JTA's XA_RDONLY: there was nothing to write. Then, or if this raises, the branch has ended.
 
-        :raises TransactionError: a branch with this id is already prepared
+        :raises TransactionError: a branch with this id is already prepared, or this one has ended
+        :raises SubscriptionNotFound: a subscription that it acknowledges for was deleted
         """
         ...
 
@@ -405,7 +457,7 @@ class XAResource(Protocol):
     def start(self, xid: XATransactionId) -> XATransaction:
         """Begin a branch. Nothing is written until it is prepared or committed.
 
-        :raises TransactionError: the tables cannot hold this id
+        :raises TransactionError: this is not a valid XID, or the tables cannot hold it
         """
         ...
 
@@ -437,7 +489,7 @@ class Store(Protocol):
         ``prioritized`` selects delivery by priority; by default the stored rows decide, and without any,
         delivery is by sequence.
 
-        :raises InvalidDestination: the tables cannot hold the name
+        :raises InvalidDestination: it is a topic or a composite, or the tables cannot hold the name
         :raises SchemaError: the destination is already used with other ``prioritized``
         """
         ...
@@ -459,8 +511,9 @@ class Store(Protocol):
         """Store messages in their order, each in its own destination, without waiting for the commit.
 
         The messages share commits, like those of many :meth:`MessageStore.add_message_async`, at the cost of
-        one call. They are not atomic: a rejected message has its error in the result and the others are
-        stored, still before any later write. The future itself fails only if all fail with the same error.
+        one call. They are not atomic: a message that is rejected, or names no destination, has its error in
+        the result, and the others are stored, still before any later write. The future itself fails only if
+        all fail with the same error.
         """
         ...
 

@@ -70,7 +70,7 @@ _LISTED = 6
 
 
 class UnknownDatabase(ConfigurationError):
-    """No adapter serves this URL scheme."""
+    """No adapter serves the URL's ``scheme``; ``known`` are those that are served."""
 
     def __init__(self, scheme: str, known: tuple[str, ...]) -> None:
         self.scheme = scheme
@@ -86,7 +86,7 @@ class UnknownDatabase(ConfigurationError):
 
 
 class MissingDriver(ConfigurationError):
-    """The Python driver of this database is not installed."""
+    """The Python module ``driver`` is not installed; jdbcstore's ``extra`` of that name installs it."""
 
     def __init__(self, driver: str, extra: str) -> None:
         self.driver = driver
@@ -97,7 +97,7 @@ class MissingDriver(ConfigurationError):
 
 
 class SchemaError(StoreError):
-    """The tables are missing, or this store cannot use them. ``found`` and ``expected`` differ."""
+    """The tables are missing, or this store cannot use them: ``found`` is there instead of ``expected``."""
 
     def __init__(self, message: str, *, found: str | None = None, expected: str | None = None) -> None:
         self.found = found
@@ -172,7 +172,10 @@ class InvalidMessage(StoreError, ValueError):
 
 
 class MessageTooLarge(InvalidMessage):
-    """The encoded message exceeds what the database accepts. ``limit`` is None if that is not known."""
+    """The message exceeds what the database accepts: ``size`` and ``limit`` are bytes.
+
+    ``limit`` is None if it is not known.
+    """
 
     def __init__(self, size: int, limit: int | None, advice: str) -> None:
         self.size = size
@@ -182,11 +185,14 @@ class MessageTooLarge(InvalidMessage):
 
 
 class InvalidDestination(StoreError, ValueError):
-    """A destination name that ActiveMQ's tables cannot hold."""
+    """A destination that cannot be used here: of the wrong kind, or the tables cannot hold its name."""
 
 
 class InvalidSelector(StoreError, ValueError):
-    """Not a valid JMS selector. ``position`` is the offset of the error, from 0; None if it has none."""
+    """``selector`` is not a valid JMS selector, because of ``reason``.
+
+    ``position`` is the offset of the error, from 0; None if it has none.
+    """
 
     def __init__(self, selector: str, reason: str, *, position: int | None = None) -> None:
         self.selector = selector
@@ -294,7 +300,7 @@ class InvalidSubscription(StoreError, ValueError):
 
 
 class CorruptMessage(StoreError, ValueError):
-    """A MSG column that cannot be decoded. The row is unchanged, and ``blob`` has its bytes.
+    """A MSG column that cannot be decoded, and the ``reason``. The row is unchanged; ``blob`` has its bytes.
 
     ``sequence`` (the ID column) and ``container`` identify the row, where they are known.
     """
@@ -354,7 +360,7 @@ class SubscriptionExists(StoreError):
 
 
 class SubscriptionInUse(StoreError):
-    """The durable subscription has an active consumer: it can have one at a time, and is not deleted then."""
+    """The durable subscription has an active consumer: it cannot have another, nor be deleted now."""
 
 
 class TransactionError(StoreError):

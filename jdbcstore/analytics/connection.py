@@ -59,7 +59,7 @@ def connect(spark: SparkSession, where: str | Configuration, config: StoreConfig
 
 
 class Analytics:
-    """The views of one store, until :meth:`close`; made by :func:`connect`."""
+    """The views of one store in the session ``spark``, until :meth:`close`; made by :func:`connect`."""
 
     def __init__(self, spark: SparkSession, session: Session) -> None:
         self.spark = spark
@@ -107,7 +107,7 @@ class Analytics:
 
     @contextlib.contextmanager
     def picture(self, partitions: int | None = None) -> Iterator[None]:
-        """Within the block all views show one moment, and messages are read in many partitions.
+        """Within the block all views are as of one moment, and messages are read in many partitions.
 
         On PostgreSQL the moment is that of an exported snapshot, which is held until the block ends: keep the
         block short, since VACUUM cannot remove newer dead rows meanwhile. DataFrames made in the block cannot

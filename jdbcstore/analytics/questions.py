@@ -44,7 +44,10 @@ def as_json(frame: DataFrame) -> Iterator[str]:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Translate Spark's errors in the block to :class:`QueryFailed`, in one sentence."""
+    """Translate Spark's errors in the block to one sentence.
+
+    :raises QueryFailed: Spark rejected or failed a query in the block
+    """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 

@@ -103,6 +103,7 @@ class Shown:
 
 
 VIEWS = ("messages", "messages_decoded", "subscriptions", "destinations", "in_doubt", "lock")
+"""The names of the temporary views of a store."""
 
 _SUBSCRIPTIONS = (
     "destination STRING, client_id STRING, subscription_name STRING, subscribed_destination STRING,"

@@ -16,7 +16,7 @@ LOG_FORMATS = ("text", "json")
 
 
 class Address(NamedTuple):
-    """The host and port that a server listens on; port 0 is any free port."""
+    """The ``host`` and ``port`` that a server listens on; port 0 is any free port."""
 
     host: str
     port: int
@@ -106,20 +106,23 @@ class ConnectorConfig(Options):
 
     @property
     def address(self) -> Address:
+        """The host and port of ``uri``."""
         return Address.parse(self.uri.partition("://")[2], "uri")
 
     @property
     def scheme(self) -> str:
+        """The scheme of ``uri``: ``stomp`` or ``stomp+ssl``."""
         return self.uri.partition("://")[0]
 
     @property
     def is_tls(self) -> bool:
+        """Whether connections are encrypted."""
         return self.scheme == STOMP_TLS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig(Options):
-    """The options of ``jdbcstore broker`` beside its store; sizes are bytes.
+    """The options of ``jdbcstore broker``, except those of its store; sizes are bytes.
 
     Unless said otherwise, an option is the attribute of the same name in camelCase of ActiveMQ's ``broker``.
     """

@@ -49,11 +49,11 @@ class Configuration:
     store: StoreConfig = field(default_factory=StoreConfig)
     """The options of the store."""
     broker_name: str = "localhost"
-    """The name of the broker, which a lease holder is called by. ActiveMQ's ``brokerName``."""
+    """The name of the broker, also as the holder of a lease. ActiveMQ's ``brokerName``."""
     locker: LockerConfig | None = None
     """The locker that elects the master; None takes no lock."""
     journal: JournalConfig | None = None
-    """The journal in front of the database; None is none."""
+    """The journal in front of the database; None writes to the database directly."""
     stores: tuple[RoutedStoreConfig, ...] = ()
     """Several stores, instead of the one of ``data_source``."""
     policies: tuple[PolicyEntry, ...] = ()

@@ -33,7 +33,12 @@ Section: TypeAlias = "dict[str, Given | Section | list[Section]]"
 
 
 class Kind(enum.Enum):
-    """The subject of a note."""
+    """The subject of a note.
+
+    ``MISSING`` is an option that is needed, ``UNKNOWN`` a name that jdbcstore does not know. The others are
+    settings that are not obeyed: ``DANGEROUS`` where ActiveMQ would behave differently in a way that matters,
+    ``UNSUPPORTED`` where ``jdbcstore broker`` does not have the feature, ``IGNORED`` where nothing is lost.
+    """
 
     MISSING = "missing"
     UNKNOWN = "unknown"
@@ -44,7 +49,10 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A setting that jdbcstore does not obey, or not as it was given."""
+    """A setting that jdbcstore does not obey, or not as it was given.
+
+    ``kind`` is its subject, ``place`` where it was given, such as a line of a file, and ``text`` says why.
+    """
 
     kind: Kind
     place: str

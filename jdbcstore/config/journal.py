@@ -30,7 +30,7 @@ class JournalConfig(Options):
     """Whether the database gets references, and messages only when their files are to be reused."""
 
     checkpoint_interval: float = option(300.0, at_least=0, milliseconds=True)
-    """Seconds between checkpoints; 0 has them by size, by memory, on demand and on close only."""
+    """Seconds between checkpoints; 0 means only by size, by memory, on demand and on close."""
     max_checkpoint_message_add_size: int = option(1024 * 1024, at_least=1, size=True)
     """Bytes that a checkpoint writes per commit."""
     checkpoint_size: int = option(64 << 20, at_least=1, size=True)

@@ -116,6 +116,7 @@ class CustomLockerConfig(_Locker):
 
 
 LockerConfig = DatabaseLockerConfig | LeaseDatabaseLockerConfig | SharedFileLockerConfig | CustomLockerConfig
+"""One of ActiveMQ's lockers, or one of your own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +131,11 @@ class DefaultIOExceptionHandlerConfig(Options):
     ignore_all_errors: bool = False
     """Whether every failure is only reported to the client."""
     ignore_no_space_errors: bool = True
-    """Whether a failure whose text contains ``no_space_message`` is."""
+    """Whether a failure with ``no_space_message`` in its text is only reported to the client."""
     no_space_message: str = "space"
     """The text by which a full disk is recognised."""
     ignore_sql_exceptions: bool = True
-    """Whether a failure is that the database driver caused, with ``sql_exception_message`` in its text."""
+    """Whether a failure of the driver with ``sql_exception_message`` in its text is only reported."""
     sql_exception_message: str = ""
     """The text by which an ignored failure of the driver is recognised; "" is any."""
     stop_start_connectors: bool = False
@@ -153,9 +154,10 @@ class LeaseLockerIOExceptionHandlerConfig(DefaultIOExceptionHandlerConfig):
     type: ClassVar[str] = "lease-locker"
 
     ignore_sql_exceptions: bool = False
-    """As above, but off."""
+    """As in the default handler, but off."""
     stop_start_connectors: bool = True
-    """As above, but on."""
+    """As in the default handler, but on."""
 
 
 IOExceptionHandlerConfig = DefaultIOExceptionHandlerConfig | LeaseLockerIOExceptionHandlerConfig
+"""One of ActiveMQ's handlers of failures of the store."""

@@ -78,6 +78,7 @@ class DiscardingDeadLetterStrategy:
 
 
 DeadLetterStrategy = SharedDeadLetterStrategy | IndividualDeadLetterStrategy | DiscardingDeadLetterStrategy
+"""The destination of messages that expired or could not be consumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

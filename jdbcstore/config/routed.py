@@ -80,7 +80,10 @@ class RoutedStoreConfig(Options):
 
 
 def check_routed(stores: Iterable[RoutedStoreConfig]) -> None:
-    """:class:`ConfigurationError` if two stores have the same name or the same place."""
+    """Check that the stores have different names and places.
+
+    :raises ConfigurationError: two have the same
+    """
     labels: set[str] = set()
     places: set[str | None] = set()
     for number, store in enumerate(stores):

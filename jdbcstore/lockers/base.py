@@ -18,7 +18,7 @@ _LONGEST_ATTEMPT = 1.0
 
 
 class LockState(enum.Enum):
-    """The states of a locker."""
+    """The states of a locker; ``STOPPED`` too before it is started, and after a start that failed."""
 
     STOPPED = "stopped"
     SLAVE = "waiting for the lock"
@@ -31,9 +31,13 @@ class AbstractLocker:
     A locker of your own overrides :meth:`do_start`, :meth:`do_stop` and :meth:`keep_alive`, and if it
     needs them :meth:`pre_start` and :meth:`post_stop`. All are called from one thread at a time.
     Durations are seconds.
+
+    ``lock_acquire_sleep_interval`` is the time between attempts to acquire the lock, and of a lease its
+    duration; ``lock_keep_alive_period`` that between checks by the master. ``clock`` replaces the machine's.
     """
 
     type: ClassVar[str] = "custom"
+    """The name of this kind of locker in a configuration."""
 
     def __init__(
         self,
@@ -84,7 +88,7 @@ class AbstractLocker:
     def keep_alive(self) -> bool:
         """Renew the lock; whether it is still held.
 
-        :raises StoreError: it is not known at the moment
+        :raises StoreError: that cannot be determined now
         """
         raise NotImplementedError
 
@@ -122,6 +126,7 @@ class AbstractLocker:
 
     @property
     def state(self) -> LockState:
+        """Whether it is stopped, waits for the lock or holds it."""
         return self._state
 
     def start(

@@ -160,11 +160,11 @@ def _look(sql: LockStatements, connection: Connection, clock: Clock, *, with_epo
 
 
 def release(session: Session, clock: Clock, *, force: bool = False) -> LockView:
-    """Free a lease and end its holder's epoch; the state of the lock before.
+    """Free an expired lease and end its holder's epoch; returns the state of the lock before.
 
-    Only an expired lease, unless ``force``, which deposes a holder that is alive.
+    ``force`` frees a lease that has not expired too, and so deposes a holder that may be alive.
 
-    :raises NotMaster: a lease is running
+    :raises NotMaster: the lease has not expired
     :raises StoreError: another broker took it meanwhile
     """
     sql = session.lock_statements

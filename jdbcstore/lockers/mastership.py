@@ -30,10 +30,10 @@ _EXPIRED = "the lock could not be renewed before another may acquire it"
 
 
 class Fence:
-    """The fence around one epoch as master, which ends once and for good: it refuses later writes.
+    """The fence of one epoch as master: once the epoch has ended, every write is refused.
 
-    The ``guard`` is checked by the database in each transaction that writes. ``held_until`` is checked
-    here, so that a master without a connection knows of its end, too.
+    The ``guard`` is checked by the database in each transaction that writes. ``held_until`` is checked here,
+    so that a master without a connection is fenced too.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Fence:
     ) -> None:
         self.guard = guard
         self.epoch = epoch
+        """The number of this epoch, one more than the previous master's."""
         self.silence = silence
         """Seconds of silence after which the server may close a connection that is writing."""
         self._held_until = held_until
@@ -190,6 +191,7 @@ class Mastership:
 
     @property
     def locker(self) -> AbstractLocker:
+        """The locker of the store."""
         return self._locker
 
     def acquire(self, timeout: float | None = None, cancel: threading.Event | None = None) -> Fence:

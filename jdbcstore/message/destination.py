@@ -12,7 +12,10 @@ _BLANK = "".join(map(chr, range(1, 33)))
 
 
 class DestinationKind(StrEnum):
-    """The kind of a destination; the value is the scheme of its qualified name."""
+    """The kind of a destination; the value is the scheme of its qualified name.
+
+    ``QUEUE``, ``TOPIC``, and ``TEMPORARY_QUEUE`` and ``TEMPORARY_TOPIC``, which last as long as a connection.
+    """
 
     QUEUE = "queue"
     TOPIC = "topic"
@@ -37,11 +40,11 @@ _TEMPORARY = (DestinationKind.TEMPORARY_QUEUE, DestinationKind.TEMPORARY_TOPIC)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Destination:
-    """A queue or topic, or a composite of several, whose name is a list with commas.
+    """A queue or topic, or a composite of several, whose ``name`` is a list with commas.
 
     ``qualified_name`` is the content of the CONTAINER column: ``queue://ORDERS``; of a composite it is the
-    bare list, as in ActiveMQ. The constructor takes the name as it is; :meth:`parse`, :meth:`queue` and
-    :meth:`topic` also remove blanks around it and options after a ``?``.
+    bare list, as in ActiveMQ. The constructor takes ``kind`` and ``name`` as they are; :meth:`parse`,
+    :meth:`queue` and :meth:`topic` also remove blanks around the name and options after a ``?``.
 
     :raises InvalidDestination: the name is empty, or the tables cannot hold it (a NUL, an unpaired surrogate)
     """
@@ -64,10 +67,12 @@ class Destination:
 
     @classmethod
     def queue(cls, name: str) -> Destination:
+        """The queue of this name."""
         return cls(DestinationKind.QUEUE, clean_name(name))
 
     @classmethod
     def topic(cls, name: str) -> Destination:
+        """The topic of this name."""
         return cls(DestinationKind.TOPIC, clean_name(name))
 
     @classmethod
@@ -105,14 +110,17 @@ class Destination:
 
     @property
     def is_topic(self) -> bool:
+        """Whether it is a topic, temporary or not; else it is a queue."""
         return self.kind in _TOPICS
 
     @property
     def is_temporary(self) -> bool:
+        """Whether it is a temporary queue or topic, which is deleted with its connection."""
         return self.kind in _TEMPORARY
 
     @property
     def is_composite(self) -> bool:
+        """Whether the name is a list of several destinations, the :attr:`members`."""
         return "," in self.name
 
     @property

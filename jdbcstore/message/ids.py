@@ -17,7 +17,10 @@ _set = object.__setattr__
 
 @dataclass(frozen=True, slots=True)
 class ProducerId:
-    """A message producer; ``connection:session:value`` as a string and in the MSGID_PROD column."""
+    """A message producer: ``value`` is its number in the JMS session ``session_id`` of ``connection_id``.
+
+    As a string and in the MSGID_PROD column it is ``connection:session:value``.
+    """
 
     connection_id: str
     session_id: int
@@ -32,7 +35,10 @@ class ProducerId:
 
     @classmethod
     def parse(cls, text: str) -> ProducerId:
-        """The producer id of this string; :class:`InvalidMessage` if it is not valid."""
+        """The producer id of this string.
+
+        :raises InvalidMessage: it is not valid
+        """
         parts = _split(_PRODUCER_ID, text)
         if parts is None:
             raise InvalidMessage(f"{text!r} is not a producer id; it must be connection:session:value")
@@ -54,7 +60,7 @@ class _MessageIdFields:
 
 @final
 class MessageId(_MessageIdFields):
-    """A message id: the producer's id and the producer's number of the message.
+    """JMSMessageID: ``producer_id`` and ``producer_sequence``, the producer's number of the message.
 
     ``broker_sequence`` is the number assigned by a broker, the ID column once the message is read from a
     store; comparisons ignore it. ``text_view`` is an id chosen by another system. An id with only a
@@ -79,7 +85,10 @@ class MessageId(_MessageIdFields):
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
-        """The id of this string; one that is not in ActiveMQ's form becomes a ``text_view``."""
+        """The id of this string; one that is not in ActiveMQ's form becomes a ``text_view``.
+
+        :raises InvalidMessage: the string is empty
+        """
         if not text:
             raise InvalidMessage("a message id needs at least one character")
         parts = _split(_MESSAGE_ID, text)
@@ -179,7 +188,8 @@ class LocalTransactionId:
 
 @dataclass(frozen=True, slots=True)
 class XATransactionId:
-    """A branch of a distributed transaction, an Xid.
+    """A branch of a distributed transaction: JTA's Xid, with its ``format_id``, ``global_transaction_id`` and
+    ``branch_qualifier``.
 
     As a string, and in ActiveMQ's log and JMX, it is ``XID:[86,globalId=01020304,branchId=0902]``, with the
     bytes in hexadecimal.
@@ -191,7 +201,10 @@ class XATransactionId:
 
     @classmethod
     def parse(cls, text: str) -> XATransactionId:
-        """The branch of this string; :class:`TransactionError` if it is not valid."""
+        """The branch of this string.
+
+        :raises TransactionError: it is not valid
+        """
         match = _XID.fullmatch(text.strip())
         try:
             format_id, *names = match.groups() if match else ("",)

@@ -27,7 +27,11 @@ from jdbcstore.message.values import Value, checked, checked_map, identical
 
 
 class BodyType(StrEnum):
-    """The kinds of JMS messages."""
+    """The kinds of JMS messages.
+
+    ``MESSAGE`` has no body. ``TEXT``, ``BYTES``, ``MAP``, ``STREAM`` and ``OBJECT`` are JMS's TextMessage and
+    so on; ``BLOB`` is ActiveMQ's BlobMessage.
+    """
 
     MESSAGE = "message"
     TEXT = "text"
@@ -144,9 +148,18 @@ class Message(MessageFields):
     A message read from a store decodes ``body`` and ``properties`` when they are first asked for,
     and raises :class:`~jdbcstore.errors.CorruptMessage` then if they are damaged.
 
-    Times are in epoch milliseconds. An ``expiration_ms`` of 0 means never; a ``timestamp_ms`` of ``None`` is
-    set by the store. ``sequence`` is the ID column, ``None`` before the message is stored. The other fields
-    have ActiveMQ's names and meaning.
+    The headers of JMS are ``destination``, ``message_id``, ``timestamp_ms`` and ``expiration_ms`` (epoch
+    milliseconds; a timestamp of None is set by the store, an expiration of 0 means never), ``priority``
+    (0 to 9), ``persistent`` (JMSDeliveryMode), ``correlation_id``, ``reply_to`` and ``jms_type``.
+    ``group_id``, ``group_sequence`` and ``user_id`` are JMSXGroupID, JMSXGroupSeq and JMSXUserID;
+    ``redelivery_counter`` is JMSXDeliveryCount less 1. ``sequence`` is the ID column, None before the message
+    is stored.
+
+    The others are ActiveMQ's, in snake case: ``compressed`` (of the stored body), ``original_destination``,
+    ``transaction_id``, ``original_transaction_id``, ``producer_id``, ``arrival_ms``, ``broker_in_time_ms``,
+    ``broker_out_time_ms``, ``broker_path``, ``cluster``, ``data_structure`` (of an advisory message),
+    ``target_consumer_id``, ``command_id``, ``response_required``, ``received_by_df_bridge``, ``droppable``,
+    ``first_for_consumer``, and of a BlobMessage ``remote_blob_url``, ``mime_type`` and ``deleted_by_broker``.
 
     Messages are equal when all but ``sequence`` is equal, in the same Java types. They may be shared between
     threads.
@@ -232,7 +245,7 @@ class Message(MessageFields):
 
     @property
     def body_size(self) -> int:
-        """The bytes of a stored body, which is not decoded for it; else its characters or elements."""
+        """Bytes of a stored body, which is not decoded for it; else its characters, bytes or elements."""
         if self._body is UNREAD:
             return self._source.body_size if self._source else 0
         return len(self._body or ())

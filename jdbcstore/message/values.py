@@ -2,7 +2,8 @@
 
 Plain Python values need no wrapping: an ``int`` is stored as a Java int if it fits into 32 bits and otherwise
 as a long, a ``float`` as a double, bit by bit. The classes here are the Java types without a Python type.
-They compare and hash like the type that they extend.
+They compare and hash like the type that they extend, and raise
+:class:`~jdbcstore.errors.InvalidMessage` for a value out of range.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ class Long(_Integer):
 
 
 class Float(float):
-    """A Java float: the value is rounded to 32 bits. ``bits`` are the raw bits, even of a NaN."""
+    """A Java float: the value is rounded to 32 bits. ``bits`` are the raw bits, even of a NaN.
+
+    :raises InvalidMessage: the value is out of range
+    """
 
     __slots__ = ("bits",)
 
@@ -74,6 +78,7 @@ class Float(float):
 
     @classmethod
     def from_bits(cls, bits: int) -> Self:
+        """The float of these 32 bits, as Java's ``intBitsToFloat``."""
         self = super().__new__(cls, _FLOAT.unpack(_INT.pack(bits))[0])
         object.__setattr__(self, "bits", bits)
         return self
@@ -88,7 +93,10 @@ class Float(float):
 
 
 class Char(str):
-    """A Java char: one UTF-16 code unit, possibly an unpaired surrogate."""
+    """A Java char: one UTF-16 code unit, possibly an unpaired surrogate.
+
+    :raises InvalidMessage: the string is longer or shorter, or its character takes two code units
+    """
 
     __slots__ = ()
 

@@ -39,7 +39,7 @@ _CONFIG = "qstore.jdbcstore.config"
 
 
 class StoredFrame(Frame):  # type: ignore[misc]
-    """A message of the store, as a frame of CoilMQ."""
+    """The stored ``message``, as a frame of CoilMQ."""
 
     def __init__(self, headers: dict[str, Any], body: bytes, message: Message) -> None:
         super().__init__(MESSAGE, headers, body)
@@ -82,6 +82,7 @@ class JdbcQueueStore(QueueStore):  # type: ignore[misc]
             backlog.complete = False
 
     def dequeue(self, destination: str) -> StoredFrame | None:
+        """Remove the next message and return it; None if there is none. Durable on return."""
         frame = self.claim(destination)
         if frame is not None:
             self.acknowledge(frame)
@@ -108,6 +109,7 @@ class JdbcQueueStore(QueueStore):  # type: ignore[misc]
             self._backlog(frame.headers["destination"]).put(redelivered)
 
     def size(self, destination: str) -> int:
+        """The number of stored messages, claimed ones included."""
         with self._lock:
             return self._backlog(destination).messages.message_count()
 
@@ -117,10 +119,12 @@ class JdbcQueueStore(QueueStore):  # type: ignore[misc]
             return self._backlog(destination).fill()
 
     def destinations(self) -> set[str]:
+        """The queues that have messages, as ``/queue/NAME``."""
         queues = (one for one in self._store.destinations() if one.kind is DestinationKind.QUEUE)
         return {_PREFIX + queue.name for queue in queues}
 
     def close(self) -> None:
+        """Close the store."""
         self._store.close()
 
     def _backlog(self, destination: str) -> _Backlog:
@@ -184,9 +188,12 @@ class DurableQueueManager(QueueManager):  # type: ignore[misc]
     A message is stored before it is delivered, even if a subscriber waits for it. It is removed when it is
     acknowledged, or, with ``ack:auto``, once it has been written to the subscriber's socket. And it returns
     to its place in the queue, for the next subscriber, when its subscriber disconnects or unsubscribes.
+
+    :raises ConfigurationError: the store is not a :class:`JdbcQueueStore`
     """
 
     store: JdbcQueueStore
+    """The queues, with their messages."""
 
     def __init__(self, store: Any, *schedulers: Any, **named: Any) -> None:
         if not isinstance(store, JdbcQueueStore):
@@ -207,16 +214,19 @@ class DurableQueueManager(QueueManager):  # type: ignore[misc]
             self._deliver(destination)
 
     def subscribe(self, connection: Any, destination: str, id: Any = None) -> None:  # noqa: A002
+        """Add a subscriber, and deliver to it what is waiting."""
         with lock:
             self._subscriptions.subscribe(connection, destination, id=id)
             self._deliver(destination)
 
     def unsubscribe(self, connection: Any, destination: str, id: Any = None) -> None:  # noqa: A002
+        """Remove a subscriber; what it has not acknowledged returns to the queue."""
         with lock:
             self._subscriptions.unsubscribe(connection, destination, id=id)
             self._release({Subscription.factory(connection, id)})
 
     def disconnect(self, connection: Any) -> None:
+        """Remove the subscribers of a connection; what they have not acknowledged returns to its queues."""
         with lock:
             self._subscriptions.disconnect(connection)
             self._release({one for one in self._pending if one.connection is connection})

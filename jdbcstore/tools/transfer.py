@@ -271,7 +271,11 @@ _WHAT = {MessageRow: "message", MarkRow: "subscription", AheadRow: "acknowledgem
 
 
 class Difference(NamedTuple):
-    """A row that only one side has, or that differs."""
+    """A row that only one side has, or that differs.
+
+    Of ``destination``: a message by ``id``, or else a row of the durable subscription ``client_id`` and
+    ``subscription_name``, with the ``priority`` of a mark or the ``id`` of an acknowledgement.
+    """
 
     difference: str
     """``missing`` on the right side, ``extra`` on the right side, or ``different``."""
@@ -288,14 +292,17 @@ class Difference(NamedTuple):
 
 @dataclass(slots=True)
 class Side:
-    """Totals of one store."""
+    """Totals of one store, whose URL without secrets is ``place``."""
 
     place: str
     messages: int = 0
+    """Rows of ACTIVEMQ_MSGS."""
     message_bytes: int = 0
+    """Bytes of their MSG columns."""
     marks: int = 0
     """Rows of ACTIVEMQ_ACKS: one per subscription, or ten if the topic is prioritised."""
     acknowledged_ahead: int = 0
+    """Rows of JDBCSTORE_ACKS: messages acknowledged ahead of the mark of a subscription."""
     checksum: str = ""
     """SHA-256 of all rows, in an order that does not depend on the database."""
     _hash: Any = field(default_factory=hashlib.sha256, repr=False)
@@ -313,12 +320,13 @@ class Side:
             self._hash.update(_encoded(value))
 
     def seal(self) -> None:
+        """Set the checksum, after the last row."""
         self.checksum = self._hash.hexdigest()
 
 
 @dataclass(slots=True)
 class Comparison:
-    """Result of a comparison; ``missing``, ``extra`` and ``different`` count rows."""
+    """Comparison of ``left`` and ``right``; ``missing``, ``extra`` and ``different`` count rows."""
 
     left: Side
     right: Side
@@ -328,6 +336,7 @@ class Comparison:
 
     @property
     def same(self) -> bool:
+        """Whether no row differs."""
         return not (self.missing or self.extra or self.different)
 
 
@@ -436,6 +445,7 @@ class Copied:
     messages: int
     """Written now, without those of an interrupted copy."""
     comparison: Comparison
+    """Of both stores after the copy."""
 
 
 def copy(source: Configuration, target: Configuration, progress: Progress | None = None) -> Copied:

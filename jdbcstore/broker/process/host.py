@@ -78,6 +78,7 @@ class BrokerHost:
 
     @property
     def health_address(self) -> Address | None:
+        """The address of the health endpoint, with its actual port; None if none is configured."""
         return self._health_address
 
     def obstacle(self) -> str | None:

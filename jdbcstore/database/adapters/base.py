@@ -219,12 +219,16 @@ class Adapter:
         """Refuse a database that connecting would create; called before one is opened for reading only.
 
         :raises SchemaError: it does not exist
+        :raises ConfigurationError: it cannot be read without the right to write
         """
 
     # Connections
 
     def engine_options(self, url: URL) -> dict[str, Any]:
-        """Keyword arguments of ``create_engine`` beyond the common ones."""
+        """Keyword arguments of ``create_engine`` beyond the common ones.
+
+        :raises ConfigurationError: this URL cannot work
+        """
         raise NotImplementedError
 
     def network_arguments(self, url: URL, seconds: float) -> dict[str, Any]:  # noqa: ARG002

@@ -34,6 +34,7 @@ class Selector:
     __slots__ = ("_condition", "names", "text")
 
     text: str
+    """The selector as it was given."""
     names: frozenset[str]
     """The names of the headers and properties in it."""
 

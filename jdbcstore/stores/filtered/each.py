@@ -39,7 +39,10 @@ class StorePerDestination:
         self.most = MOST
 
     def found(self) -> Iterator[Destination]:
-        """The destinations that have a store of their own."""
+        """The destinations that have a store of their own.
+
+        :raises ConfigurationError: the name of one cannot be read from its folder
+        """
         for path in sorted(self._folder.glob(f"*/{_NAME}")):
             try:
                 yield Destination.parse(path.read_text(encoding="utf-8"))

@@ -23,7 +23,7 @@ _NAME_BYTES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The store for all destinations that a pattern matches; None matches those without another route.
+    """The ``store`` for all destinations that the pattern ``destination`` matches; None matches all others.
 
     ``name`` identifies the store of an unfinished transaction after a restart; by default it is the pattern.
     A store with several routes has the name of the first. With a :class:`StorePerDestination` each
@@ -36,6 +36,7 @@ class Route:
 
     @property
     def label(self) -> str:
+        """The name, by default the pattern."""
         return self.name if self.name is not None else str(self.destination or "")
 
 

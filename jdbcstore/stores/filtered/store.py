@@ -53,7 +53,9 @@ class FilteredStore:
         self, routes: Sequence[Route], *, clock: Clock | None = None, read_only: bool = False
     ) -> None:
         self.routes = Routes(routes)
+        """The routes, and the stores that are open."""
         self.outcomes = Outcomes(self.routes)
+        """The decisions on transactions over several stores."""
         namer = MessageNamer(clock or SystemClock(), _PRODUCER_LENGTH)
         self._transactions = FilteredTransactions(self.routes, self.outcomes, namer, self._run)
         self._threads = ThreadPoolExecutor(_THREADS, "jdbcstore-filtered")

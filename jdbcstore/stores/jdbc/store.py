@@ -57,8 +57,9 @@ class JdbcStore:
 
     ``user`` and ``password`` replace those of the URL. With ``read_only``, nothing is created or written, and
     every write raises :class:`ConfigurationError`. With ``journaled``, this is the backing store of a
-    journal, which writes by :meth:`apply` only and runs the cleanup. Without, a store is not opened for
-    writing while a journal has records that its tables lack.
+    journal, which writes by :meth:`apply` only and runs the cleanup; what the journal calls is in
+    :class:`jdbcstore.stores.shared.checkpoint.CheckpointedStore`. Without, a store is not opened for writing
+    while a journal has records that its tables lack.
 
     :raises ConfigurationError: the URL or an option cannot work
     :raises StoreUnavailable: the database does not answer

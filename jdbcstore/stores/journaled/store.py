@@ -82,6 +82,7 @@ class JournaledStore:
     ) -> None:
         config, clock = config or JournalConfig(), clock or SystemClock()
         self.config = store.config
+        """The options of the backing store."""
         self._store = store
         self._overlay = overlay = Overlay()
         due = threading.Event()

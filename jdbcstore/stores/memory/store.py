@@ -35,7 +35,8 @@ class MemoryStore:
 
     ActiveMQ's ``persistent="false"``. Messages are encoded as for a database, so that sizes and refusals
     agree with it, and no reader shares an object with a writer. Of the configuration, the audit options,
-    ``cleanup_period`` and the lengths of types apply.
+    ``cleanup_period`` and the lengths of types apply. It can be the backing store of a journal: see
+    :class:`jdbcstore.stores.shared.checkpoint.CheckpointedStore`.
     """
 
     commits_in_order = True

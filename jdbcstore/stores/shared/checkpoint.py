@@ -108,7 +108,9 @@ class CheckpointedStore(Store, Protocol):
     """A store that can be the backing store of a journal, which is then its only writer."""
 
     @property
-    def config(self) -> StoreConfig: ...
+    def config(self) -> StoreConfig:
+        """The options of the store."""
+        ...
 
     @property
     def place(self) -> str:
