@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from tests.support import ROOT
@@ -83,7 +84,7 @@ def top_level(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 def documented(body: Iterable[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
     """Each statement with the string that follows it, which documents an attribute."""
     nodes = [*body, ast.Pass()]
-    for node, following in zip(nodes, nodes[1:], strict=False):
+    for node, following in pairwise(nodes):
         match following:
             case ast.Expr(value=ast.Constant(value=str(text))):
                 yield node, text
