@@ -349,7 +349,7 @@ class Transaction(Protocol):
     """A local transaction over any number of destinations, committed atomically; for one thread at a time.
 
     As a context manager it commits at the end of the block, and rolls back if the block raises. Once it has
-    ended, every write raises :class:`~jdbcstore.errors.TransactionError`.
+    ended, writes, ``commit`` and ``rollback`` raise :class:`~jdbcstore.errors.TransactionError`.
     """
 
     def queue(self, name: str | Destination) -> TransactionalStore:
@@ -366,7 +366,7 @@ class Transaction(Protocol):
     def commit(self) -> list[MessageReference]:
         """Write everything in one database transaction; returns the added messages' references, in order.
 
-        The transaction has ended then, even if this raises.
+        Whether this returns or raises, the transaction has ended.
 
         :raises TransactionError: it had ended before
         :raises SubscriptionNotFound: a subscription that it acknowledges for was deleted

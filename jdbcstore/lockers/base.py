@@ -26,7 +26,7 @@ class LockState(enum.Enum):
 
 
 class AbstractLocker:
-    """A locker of one lock: of all of them, one at a time is the master.
+    """Base class of lockers. Of all lockers of one lock, at most one at a time is the master.
 
     A locker of your own overrides :meth:`do_start`, :meth:`do_stop` and :meth:`keep_alive`, and if it
     needs them :meth:`pre_start` and :meth:`post_stop`. All are called from one thread at a time.
@@ -106,7 +106,7 @@ class AbstractLocker:
 
     @property
     def holder(self) -> str | None:
-        """The holder as recorded in the lock itself; None if it is not."""
+        """The holder as the lock itself records it; None if it records none."""
         return None
 
     @property
@@ -143,7 +143,7 @@ class AbstractLocker:
 
         :raises NotMaster: another holds the lock, and ``fail_if_locked`` is set or the timeout is over
         :raises StoreClosed: the wait was cancelled
-        :raises StoreError: the lock cannot be acquired
+        :raises StoreError: the lock cannot be acquired, or the locker was started before and not stopped
         """
         with self._lock:
             if self._state is not LockState.STOPPED:
@@ -163,7 +163,7 @@ class AbstractLocker:
         return False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the start has ended; whether the lock is held.
+        """Wait until the start has ended, at most ``timeout`` seconds; whether the lock is held.
 
         :raises StoreError: the reason why it was not acquired
         """

@@ -29,8 +29,8 @@ from jdbcstore.message.values import Value, checked, checked_map, identical
 class BodyType(StrEnum):
     """The kinds of JMS messages.
 
-    ``MESSAGE`` has no body. ``TEXT``, ``BYTES``, ``MAP``, ``STREAM`` and ``OBJECT`` are JMS's TextMessage and
-    so on; ``BLOB`` is ActiveMQ's BlobMessage.
+    ``TEXT`` is a TextMessage, and likewise ``BYTES``, ``MAP``, ``STREAM`` and ``OBJECT``; ``MESSAGE`` has no
+    body. ``BLOB`` is ActiveMQ's BlobMessage.
     """
 
     MESSAGE = "message"
