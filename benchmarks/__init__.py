@@ -1,1 +1,1 @@
-"""What the store does per second, beside the raw limits of the same database in the same run."""
+"""Benchmarks of the store, compared with the raw limits of the same database in the same run."""

@@ -1,7 +1,7 @@
-"""``python -m benchmarks``: the figures of docs/benchmarks.md, as a Markdown table per database.
+"""``python -m benchmarks``: the figures of docs/benchmarks.md, as a Markdown table for each database.
 
-Ours and the raw ones take turns within each round, so that a ratio compares neighbours in time;
-what is printed is the median over the rounds.
+Our measurements and the raw ones take turns within each round, so that each ratio is of two that ran next to
+each other. The figures printed are medians over the rounds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Raw = RawPostgresql | RawSqlite
 
 @dataclass
 class Measure:
-    """What is measured, beside what, and the rates of each round."""
+    """A measurement, its raw counterpart, and the rates of each round."""
 
     what: str
     measure: Callable[[], float]
@@ -43,7 +43,7 @@ class Measure:
         self.rates.append(self.measure())
 
     def row(self) -> str:
-        """A row of the table; the ratio is the median of the rounds' own."""
+        """A row of the table; the ratio is the median of the rounds' ratios."""
         cells = [self.what, f"{median(self.rates):,.0f}", self.peer, "", ""]
         if self.peer_rates:
             ratios = [ours / peer for ours, peer in zip(self.rates, self.peer_rates, strict=True)]
@@ -84,7 +84,7 @@ def _measures(store: Store, raw: Raw) -> list[Measure]:
 
     return [
         *(blocking(threads) for threads in (1, 4, 16)),
-        Measure("add, futures, 1,000 under way", lambda: ours.futures(store, 1000), raw.bulk_name, raw.bulk),
+        Measure("add, futures, 1,000 in flight", lambda: ours.futures(store, 1000), raw.bulk_name, raw.bulk),
         Measure("recover + acknowledge, batches of 1,000", drain),
     ]
 

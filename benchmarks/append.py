@@ -1,4 +1,4 @@
-"""What a journal can do at most: loops that only write records behind each other, and sync.
+"""The upper limit of a journal: loops that only append records and sync.
 
 ``python -m benchmarks.append`` compares ways to write: as the journal does, and past the page cache.
 """
@@ -27,7 +27,7 @@ _TOGETHER = (1, 16, 64, 300)
 
 
 class RawAppends:
-    """A file that has its full size before it is written, and is written from its start again when full."""
+    """A file of a fixed size, allocated in advance and written from its start again when it is full."""
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / "raw", os.O_RDWR | os.O_CREAT | os.O_EXCL)
@@ -37,14 +37,14 @@ class RawAppends:
         os.fsync(self._file)
 
     def append(self, records: bytes) -> None:
-        """In one write and one sync."""
+        """Write records in one write, and sync once."""
         if self._offset + len(records) > _FILE:
             self._offset = 0
         self._offset += os.pwrite(self._file, records, self._offset)
         os.fdatasync(self._file)
 
     def rate(self, size: int, together: int, seconds: float) -> float:
-        """Records a second of so many bytes each, with so many in one write and one sync."""
+        """Records per second of this size, with ``together`` of them in one write and one sync."""
         records = os.urandom(size * together)
         syncs = 0
         start = time.perf_counter()
@@ -58,7 +58,7 @@ class RawAppends:
 
 
 class GroupCommit:
-    """The least that a group commit in Python is: callers hand ready records to a thread."""
+    """The minimum for a group commit in Python: callers hand prepared records to a thread."""
 
     def __init__(self, appends: RawAppends) -> None:
         self._appends = appends
@@ -68,7 +68,7 @@ class GroupCommit:
         self._idle = self._ended = False
 
     def blocking(self, size: int, threads: int, seconds: float) -> float:
-        """Records a second of so many callers that wait for each."""
+        """Records per second of this many callers that wait for each."""
         record, counts, end = os.urandom(size), [0] * threads, time.perf_counter() + seconds
 
         def produce(number: int) -> None:
@@ -79,7 +79,7 @@ class GroupCommit:
         return self._timed([partial(produce, number) for number in range(threads)], counts)
 
     def futures(self, size: int, window: int, seconds: float) -> float:
-        """Records a second of one caller with so many under way."""
+        """Records per second of one caller with this many in flight."""
         record, counts, end = os.urandom(size), [0], time.perf_counter() + seconds
 
         def produce() -> None:
@@ -131,7 +131,7 @@ class GroupCommit:
 
 
 class DirectAppends:
-    """Whole blocks past the page cache, as ``O_DIRECT`` wants it: synced each, or durable when written."""
+    """Whole blocks written past the page cache with ``O_DIRECT``: each synced, or durable when written."""
 
     def __init__(self, folder: Path, *, synchronous: bool) -> None:
         RawAppends(folder).close()
@@ -140,7 +140,7 @@ class DirectAppends:
         self._file = os.open(folder / "raw", flags)
 
     def rate(self, size: int, together: int, seconds: float) -> float:
-        """As that of :class:`RawAppends`, what is written at once filled up to whole blocks."""
+        """As in :class:`RawAppends`, with each write padded to whole blocks."""
         blocks = mmap.mmap(-1, -(-size * together // _BLOCK) * _BLOCK)  # memory that begins at a block
         blocks.write(os.urandom(size * together))
         offset = syncs = 0
@@ -181,7 +181,8 @@ def main(rounds: int, seconds: float, size: int) -> None:
         for way in ways.values():
             way.close()
     click.echo(f"{rounds} rounds, load {os.getloadavg()[0]:.1f} at the end\n")
-    click.echo(f"| records a second, together | {' | '.join(ways)} |\n|{'---|' * (1 + len(ways))}")
+    click.echo(f"| records per second, by records in one write | {' | '.join(ways)} |")
+    click.echo(f"|{'---|' * (1 + len(ways))}")
     for together in _TOGETHER:
         cells = [f"{median(rates[together, name]):,.0f}" for name in ways]
         click.echo(f"| {together:,} | {' | '.join(cells)} |")

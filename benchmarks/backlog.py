@@ -1,9 +1,9 @@
-"""``python -m benchmarks.backlog``: a consumer stops for a million messages of 1 KB, as a Markdown table.
+"""``python -m benchmarks.backlog``: a consumer that stops for a million 1 KB messages, as a Markdown table.
 
-``jdbcstore broker`` on PostgreSQL, one producer and one consumer, each a process. First they work together,
-which gives the producer's speed. Then the consumer stops, the messages come, and it goes on. Messages are
-persistent where the store is the cursor, and not persistent where files are. With the cursor in memory the
-producer waits at the limit; what it has sent until then is shown in place of the rest.
+``jdbcstore broker`` on PostgreSQL, one producer and one consumer, each a process. First both work, which
+measures the producer's speed. Then the consumer stops while the messages are sent, and continues. Messages
+are persistent with the store cursor, and not persistent with the file cursor. With the cursor in memory the
+producer is blocked at the limit; the number of messages sent until then is printed instead.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ memory_limit = "{limit} mb"
 pending_queue_policy = "{policy}"
 """
 TOGETHER = 50_000
-"""Messages that both ends work at together."""
+"""Messages that are sent and consumed at the same time."""
 ALONE = 20_000
-"""Messages that are drained first, for the speed of that."""
+"""Messages that are drained first, to measure that speed."""
 STALL = 10.0
-"""Seconds without a receipt after which a producer is held back."""
+"""Seconds without a receipt after which a producer counts as blocked."""
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """A kind of cursor, and the messages for it."""
+    """A kind of cursor, and its messages."""
 
     name: str
     policy: str
@@ -56,7 +56,7 @@ CURSORS = (
 
 
 class Watch:
-    """The most memory that a process has, seen every tenth of a second."""
+    """The peak memory of a process, sampled every tenth of a second."""
 
     def __init__(self, pid: int) -> None:
         self.most = 0
@@ -107,7 +107,7 @@ def _broker(server: PostgresqlServer, cursor: Cursor) -> Iterator[tuple[int, int
 
 
 def _measured(port: int, cursor: Cursor, messages: int, size: int) -> list[str]:
-    """Messages a second, in each part."""
+    """Messages per second in each part."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as producer:
         drain = Drain(port, "Q")
         together = producer.submit(_send, port, cursor, 0, TOGETHER, size)
@@ -133,7 +133,7 @@ def _send(port: int, cursor: Cursor, first: int, count: int, size: int) -> float
 
 
 def _throttled(port: int, cursor: Cursor, messages: int, size: int) -> list[str]:
-    """How much the producer got rid of before it had to wait."""
+    """The number of messages that the producer sent before it was blocked."""
     sent = 0
 
     def send() -> None:
@@ -147,7 +147,7 @@ def _throttled(port: int, cursor: Cursor, messages: int, size: int) -> list[str]
         send()
         waits = "did not wait"
     except TimeoutError:
-        waits = f"waits after {sent:,} messages"
+        waits = f"blocked after {sent:,} messages"
     drain.close()
     return ["", waits, "", ""]
 

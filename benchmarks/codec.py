@@ -1,7 +1,7 @@
-"""How long encoding and decoding one message takes: ``python benchmarks/codec.py``.
+"""Time to encode and decode one message: ``python benchmarks/codec.py``.
 
-Each figure is the best of several runs, in microseconds: the others were disturbed by the machine.
-Decoding is what recovering a message pays; body and properties are paid by who looks into them.
+Each figure is the best of several runs, in microseconds: the others were disturbed by other processes.
+Decoding is the cost of recovering a message; the body and the properties are decoded on first use.
 """
 
 from __future__ import annotations

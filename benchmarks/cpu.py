@@ -1,4 +1,4 @@
-"""What this process and all that it started have used of the processors; Linux only."""
+"""CPU time of this process and all processes that it started; Linux only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def seconds(root: int | None = None) -> float:
-    """Of the tree of processes below this one, or below ``root``, and those of it that have ended."""
+    """CPU seconds of the processes below this one, or below ``root``, including those that have ended."""
     children, used = defaultdict(list), {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

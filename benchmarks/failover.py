@@ -1,7 +1,7 @@
-"""``python -m benchmarks.failover``: how long nobody serves after the master was killed, as a Markdown table.
+"""``python -m benchmarks.failover``: the time without a master after a kill, as a Markdown table.
 
 Two processes of ours, and two of the real ActiveMQ, take turns on one PostgreSQL. The master gets kill -9;
-what is measured is the time from there to the first message that the other has stored.
+the figure is the time from then until the slave has stored its first message.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _WAIT = 120.0
 
 @dataclass(frozen=True)
 class Periods:
-    """Of a locker, in seconds: how long a lease lasts or how often the lock is tried for, and is checked."""
+    """Seconds: the duration of a lease or the interval of attempts, and the interval of checks."""
 
     locker: str
     name: str
     lease: float
     keep_alive: float
     wait: float
-    """How long a pair is left alone before its master is killed, so that the other waits for the lock."""
+    """Time before the master is killed, so that the slave is waiting for the lock."""
 
     def options(self, directory: str) -> dict[str, Any]:
-        """An ActiveMQ's."""
+        """The same settings for ActiveMQ."""
         options: dict[str, Any] = {
             "acquire_ms": self.lease * 1000,
             "keep_alive_ms": self.keep_alive * 1000,
@@ -84,7 +84,7 @@ Kill = Callable[[Database, Periods, str], float]
 
 
 def _measure(server: PostgresqlServer, periods: Periods, kill: Kill) -> float:
-    """Seconds between a master's end and the next one's first message."""
+    """Seconds between the kill of a master and the first message that the next one stored."""
     database = PostgresqlDatabase(server.url.set(drivername="postgresql+psycopg"))
     try:
         jdbcstore.open(database.url, cleanup_period=0.0).close()
@@ -140,7 +140,7 @@ def _theirs(database: Database, periods: Periods, directory: str) -> float:
 
 
 _START = 5.0
-"""More than a broker takes to come as far as its lock."""
+"""Longer than a broker takes to start and to try the lock."""
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.fence``: what the fence costs, as a Markdown table.
+"""``python -m benchmarks.fence``: the cost of the fence, as a Markdown table.
 
-A store without a locker and one with a lease, both open on one database, commit in turns, in one thread.
-What is printed is the time that nine in ten commits exceed, which says little of what else the machine does.
+A store without a locker and one with a lease, both open on one database, commit in turns, in one thread. The
+figure is the 10th percentile of the commit times, which depends little on other load of the machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COMMITS = 400
 @click.command(help=__doc__)
 @click.option("--commits", default=_COMMITS, show_default=True, help="Of each store.")
 def main(commits: int) -> None:
-    click.echo("| | messages a commit | without a fence | with it | ratio |\n|---|---|---|---|---|")
+    click.echo("| | messages per commit | without a fence | with it | ratio |\n|---|---|---|---|---|")
     for name, opened in (("SQLite", _sqlite), ("PostgreSQL", _postgresql), ("MariaDB", _mariadb)):
         with opened() as url, _open(url, None) as bare, _open(url, _LEASE) as leased:
             for messages in (1, 100):
@@ -38,7 +38,7 @@ def main(commits: int) -> None:
 
 
 def _compare(bare: Store, leased: Store, messages: int, commits: int) -> tuple[float, float]:
-    """Seconds of a commit of each, of those that nothing else was in the way of."""
+    """Seconds per commit of each store: the 10th percentile, without commits that were disturbed."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(commits):
         for store, taken in zip((bare, leased), times, strict=True):
@@ -53,7 +53,7 @@ def _compare(bare: Store, leased: Store, messages: int, commits: int) -> tuple[f
 
 
 _LEASE = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=60.0)
-"""Longer than a busy machine may keep a renewal waiting."""
+"""Longer than a busy machine may delay a renewal."""
 
 
 def _open(url: str, locker: LeaseDatabaseLockerConfig | None) -> JdbcStore:

@@ -1,10 +1,10 @@
-"""``python -m benchmarks.journal``: adds through the journal beside their neighbours, as Markdown tables.
+"""``python -m benchmarks.journal``: adds through the journal and its alternatives, as Markdown tables.
 
-All on one disk, in turns within each round: the store behind a journal, a loop that only writes records of
-the same size and syncs, the same store without a journal, and a real ActiveMQ 5.17.2 on KahaDB that syncs
-each write. Figures are medians over the rounds, ratios the medians of the rounds' own. Then producers and
-consumers that keep up, with a database that is five milliseconds away. Last, how fast a journal is taken in
-that a process has left behind.
+All on one disk, in turns within each round: the store with a journal, a loop that only writes records of the
+same size and syncs, the same store without a journal, and a real ActiveMQ 5.17.2 on KahaDB that syncs each
+write. Figures are medians over the rounds, and ratios medians of the rounds' ratios. Then producers and
+consumers that keep up, with a database that is five milliseconds away. Last, the speed of recovery after an
+unclean shutdown.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.support.interop.activemq import Broker, Peer
 from tests.support.servers.postgresql import PostgresqlServer
 
 _THREADS = (1, 16, 64)
-_UNDER_WAY = 1000
+_IN_FLIGHT = 1000
 _PAIRS = (1, 4, 16)
 _PASSING: dict[str, type[Passing | PassingTasks]] = {"threads": Passing, "tasks": PassingTasks}
 _ROUND_TRIP = 0.005
@@ -44,7 +44,7 @@ _KAHADB: dict[str, dict[str, bool]] = {
     "KahaDB": {},
     "KahaDB, stores before it dispatches": {"concurrent_dispatch": False},
 }
-"""As it is by default, and with concurrentStoreAndDispatchQueues off: then producers share syncs."""
+"""Its defaults, and concurrentStoreAndDispatchQueues off, with which producers share syncs."""
 
 Rate = Callable[[], float]
 Opened = Callable[[PostgresqlServer], AbstractContextManager[str]]
@@ -52,7 +52,7 @@ Opened = Callable[[PostgresqlServer], AbstractContextManager[str]]
 
 @dataclass
 class Row:
-    """One kind of work, and who does it in turns: the first is ours."""
+    """One workload, and the stores that run it in turns, ours first."""
 
     what: str
     rates: dict[str, Rate]
@@ -82,11 +82,11 @@ class KahaDb:
         self._broker = broker
         self._seconds = seconds
         self._last = dict.fromkeys(_THREADS, 500.0)
-        for producers in _THREADS:  # so that Java has compiled what it will run
+        for producers in _THREADS:  # a warm-up, until Java has compiled the code
             self.rate(producers)
 
     def rate(self, producers: int) -> float:
-        """Sends a second of producers that wait for the answer to each."""
+        """Sends per second of producers that wait for each reply."""
         messages = max(producers, round(self._last[producers] * self._seconds))
         rate: float = self._broker.bench(producers, messages)["sent_per_second"]
         self._last[producers] = rate
@@ -146,7 +146,7 @@ def _near(name: str, mine: str, other: str, brokers: dict[str, KahaDb], rounds: 
                 {
                     "journaled": _adds(journaled.store, partial(ours.blocking, threads=threads), seconds),
                     "append and sync": partial(raw.rate, size, threads, seconds),
-                    "ready records, handed over": partial(handed.blocking, size, threads, seconds),
+                    "prepared records, handed over": partial(handed.blocking, size, threads, seconds),
                     "plain store": _adds(plain, partial(ours.blocking, threads=threads), seconds),
                     **{kind: partial(broker.rate, threads) for kind, broker in brokers.items()},
                 },
@@ -154,8 +154,8 @@ def _near(name: str, mine: str, other: str, brokers: dict[str, KahaDb], rounds: 
             for threads in _THREADS
         ]
         many: dict[str, Callable[..., float]] = {
-            f"futures, {_UNDER_WAY:,} under way": partial(ours.futures, window=_UNDER_WAY),
-            f"{_UNDER_WAY:,} tasks of a loop": partial(ours.tasks, count=_UNDER_WAY),
+            f"futures, {_IN_FLIGHT:,} in flight": partial(ours.futures, window=_IN_FLIGHT),
+            f"{_IN_FLIGHT:,} tasks of a loop": partial(ours.tasks, count=_IN_FLIGHT),
         }
         rows += [
             Row(
@@ -163,7 +163,7 @@ def _near(name: str, mine: str, other: str, brokers: dict[str, KahaDb], rounds: 
                 {
                     "journaled": partial(journaled.counting, _adds(journaled.store, measure, seconds)),
                     "append and sync": lambda: raw.rate(size, round(journaled.batches[-1]), seconds),
-                    "ready records, handed over": partial(handed.futures, size, _UNDER_WAY, seconds),
+                    "prepared records, handed over": partial(handed.futures, size, _IN_FLIGHT, seconds),
                     "plain store": _adds(plain, measure, seconds),
                 },
             )
@@ -175,7 +175,7 @@ def _near(name: str, mine: str, other: str, brokers: dict[str, KahaDb], rounds: 
 
 
 def _adds(store: Store, measure: Callable[..., float], seconds: float) -> Rate:
-    """With nothing left behind for the next."""
+    """Run the store, and leave nothing for the next measurement."""
 
     def adds() -> float:
         rate = measure(store, seconds=seconds)
@@ -213,7 +213,7 @@ def _pass(passing: type[Passing | PassingTasks], store: Store, pairs: int, secon
 
 
 def _quick(rounds: int) -> None:
-    """Messages that are written down whole, and as references."""
+    """Measure checkpoints of complete messages and of references."""
     measured: dict[bool, list[list[tuple[float, int]]]] = {False: [], True: []}
     with ExitStack() as stack:
         server = PostgresqlServer()
@@ -237,7 +237,7 @@ def _quick(rounds: int) -> None:
 def _recovered(rounds: int) -> None:
     rows = recovery.rates(_LEFT, rounds)
     click.echo(f"\n### recovery\n\n{rounds} rounds, load {os.getloadavg()[0]:.1f} at the end\n")
-    click.echo(f"| {_LEFT:,} messages | a second | a second of CPU |\n|---|---|---|")
+    click.echo(f"| {_LEFT:,} messages | per second | per second of CPU |\n|---|---|---|")
     for memory, rates in rows.items():
         elapsed, cpu = (median(column) for column in zip(*rates, strict=True))
         click.echo(f"| {memory} | {elapsed:,.0f} | {cpu:,.0f} |")
@@ -253,7 +253,7 @@ def _print(name: str, rows: list[Row], rounds: int) -> None:
     columns = [*rows[0].rates]
     heads = " | ".join([columns[0], *(f"{column} | ratio" for column in columns[1:])])
     click.echo(f"\n### {name}\n\n{rounds} rounds, load {os.getloadavg()[0]:.1f} at the end\n")
-    click.echo(f"| a second | {heads} |\n{'|---' * (2 * len(columns))}|")
+    click.echo(f"| per second | {heads} |\n{'|---' * (2 * len(columns))}|")
     for row in rows:
         click.echo(row.cells(columns))
 

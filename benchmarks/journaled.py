@@ -1,4 +1,4 @@
-"""A store behind a journal that counts its syncs."""
+"""A store with a journal that counts its syncs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _CountedFiles(Files):
 
 
 class Journaled:
-    """With a journal's own settings, but for what happens in the background of the database."""
+    """A store with a journal's defaults, without background tasks of the database."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self._files = _CountedFiles()
@@ -36,7 +36,7 @@ class Journaled:
             files=self._files,
         )
         self.batches: list[float] = []
-        """Messages that became durable with one sync, of each that was counted."""
+        """Messages that became durable in one sync, for each measurement."""
 
     def record_size(self) -> int:
         """Bytes of one message in the journal."""
@@ -47,7 +47,7 @@ class Journaled:
         return space(len(record.body))
 
     def counting(self, measure: Callable[[], float]) -> float:
-        """Measure, and keep how many messages one sync had."""
+        """Measure, and record the number of messages per sync."""
         syncs, last = self._files.syncs, self.store.last_sequence()
         rate = measure()
         self.batches.append((self.store.last_sequence() - last) / max(1, self._files.syncs - syncs))

@@ -1,4 +1,4 @@
-"""A table of messages for what reads: text of 1 KB with three properties, a hundred destinations."""
+"""A table of messages for readers: text of 1 KB with three properties, in a hundred destinations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INSERT = f"INSERT INTO ACTIVEMQ_MSGS ({', '.join(COLUMNS)}) VALUES ({', '.join(
 
 
 def rows(count: int) -> Iterator[Row]:
-    """``table`` has each number below 1,000 in one message of a thousand."""
+    """The rows; the property ``table`` has each number below 1,000 in one message of a thousand."""
     queues = [Destination.queue(f"QUEUE.{number:03}") for number in range(100)]
     producers = [ProducerId(f"ID:host-{number}-45303-1795222373329-3:1", 1, 1) for number in range(20)]
     for id_ in range(1, count + 1):
@@ -37,7 +37,7 @@ def rows(count: int) -> Iterator[Row]:
 
 
 def insert(url: str, count: int) -> None:
-    """Into any database."""
+    """Insert the rows into any database."""
     engine, pending = create_engine(url), rows(count)
     while some := [dict(zip(COLUMNS, row, strict=True)) for row in islice(pending, 5000)]:
         with engine.begin() as connection:
@@ -46,7 +46,7 @@ def insert(url: str, count: int) -> None:
 
 
 def copy(url: str, count: int) -> None:
-    """Into PostgreSQL, which then knows what it has."""
+    """Insert the rows into PostgreSQL, and analyse the table."""
     types = ["int8", "varchar", "varchar", "int8", "int8", "bytea", "int8", "varchar"]
     into = f"COPY activemq_msgs ({', '.join(COLUMNS)}) FROM STDIN (FORMAT BINARY)"
     with psycopg.connect(url, autocommit=True) as connection:

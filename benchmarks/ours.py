@@ -18,7 +18,7 @@ SECONDS = 3.0
 
 
 def blocking(store: Store, threads: int, seconds: float = SECONDS) -> float:
-    """Adds per second of so many threads, each waiting for each commit."""
+    """Adds per second of this many threads, each waiting for each commit."""
     queue = store.queue("BENCHMARK")
     counts = [0] * threads
     end = time.perf_counter() + seconds
@@ -32,7 +32,7 @@ def blocking(store: Store, threads: int, seconds: float = SECONDS) -> float:
 
 
 def futures(store: Store, window: int, seconds: float = SECONDS) -> float:
-    """Adds per second of one thread that has so many futures under way."""
+    """Adds per second of one thread with this many futures in flight."""
     queue = store.queue("BENCHMARK")
     waiting: deque[Future[MessageReference]] = deque()
     count = 0
@@ -53,7 +53,7 @@ def futures(store: Store, window: int, seconds: float = SECONDS) -> float:
 
 
 def tasks(store: Store, count: int, seconds: float = SECONDS) -> float:
-    """Adds per second of so many tasks of one event loop, each awaiting each commit."""
+    """Adds per second of this many tasks of one event loop, each awaiting each commit."""
     queue = store.queue("BENCHMARK")
     counts = [0] * count
 
@@ -70,7 +70,7 @@ def tasks(store: Store, count: int, seconds: float = SECONDS) -> float:
 
 
 def drain(store: Store, batch: int) -> float:
-    """Messages per second recovered, decoded and acknowledged in batches, one behind the other."""
+    """Messages per second recovered, decoded and acknowledged, one batch after another."""
     queue = store.queue("BENCHMARK")
     count = 0
 
@@ -97,14 +97,14 @@ def drain(store: Store, batch: int) -> float:
 
 
 def fill(store: Store, count: int) -> None:
-    """Put messages into the queue, for a drain."""
+    """Fill the queue before a drain."""
     queue = store.queue("BENCHMARK")
     for start in range(0, count, 1000):
         queue.add_messages(Message(BODY) for _ in range(min(1000, count - start)))
 
 
 def run(functions: Sequence[Callable[[], None]]) -> None:
-    """All at once, each in a thread of its own."""
+    """Run all at once, each in a separate thread."""
     threads = [threading.Thread(target=function) for function in functions]
     for thread in threads:
         thread.start()
@@ -113,7 +113,7 @@ def run(functions: Sequence[Callable[[], None]]) -> None:
 
 
 def timed(work: Callable[[], None], count: Callable[[], int]) -> float:
-    """What was counted in a second of work."""
+    """The count per second of work."""
     start = time.perf_counter()
     work()
     return count() / (time.perf_counter() - start)

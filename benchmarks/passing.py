@@ -1,4 +1,4 @@
-"""Producers and consumers that keep up with them, at one queue of a store."""
+"""Producers and consumers that keep up with them, on one queue of a store."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from queue import SimpleQueue
 from benchmarks.ours import BODY, run, timed
 from jdbcstore import Message, Store
 
-ON_THE_WAY = 1000
-"""Messages that were added and not acknowledged: more would say that consumers do not keep up."""
+IN_FLIGHT = 1000
+"""Messages that were added and not acknowledged; with more, consumers would not be keeping up."""
 
 
 class Passing:
     """Each producer waits until its message is stored, each consumer until its message is acknowledged.
 
-    One thread reads the store page by page and hands the messages to the consumers, as a broker does.
+    One thread reads the store page by page and dispatches the messages to the consumers, as a broker does.
     """
 
     def __init__(self, store: Store) -> None:
         self._queue = store.queue("BENCHMARK")
-        self._room = threading.Semaphore(ON_THE_WAY)
+        self._room = threading.Semaphore(IN_FLIGHT)
         self._added = threading.Event()
         self._ended = False
         self._waiting: SimpleQueue[Message | None] = SimpleQueue()
 
     def rate(self, pairs: int, seconds: float) -> float:
-        """Messages a second that were added, read and acknowledged by so many of each."""
+        """Messages per second that were added, read and acknowledged by this many of each."""
         counts = [0] * pairs
         end = time.perf_counter() + seconds
         left = [pairs]
@@ -60,7 +60,7 @@ class Passing:
         while True:
             self._added.clear()
             ended = self._ended
-            page = self._queue.recover(ON_THE_WAY, cursor)
+            page = self._queue.recover(IN_FLIGHT, cursor)
             cursor = page.cursor
             for message in page:
                 self._waiting.put(message)

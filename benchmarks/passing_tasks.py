@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from benchmarks.ours import BODY
-from benchmarks.passing import ON_THE_WAY
+from benchmarks.passing import IN_FLIGHT
 from jdbcstore import Message, Store
 
 
@@ -18,19 +18,19 @@ class PassingTasks:
         self._count = 0
 
     def rate(self, pairs: int, seconds: float) -> float:
-        """Messages a second that were added, read and acknowledged by so many of each."""
+        """Messages per second that were added, read and acknowledged by this many of each."""
         start = time.perf_counter()
         asyncio.run(self._run(pairs, start + seconds))
         return self._count / (time.perf_counter() - start)
 
     async def _run(self, pairs: int, end: float) -> None:
-        self._room = asyncio.Semaphore(ON_THE_WAY)
+        self._room = asyncio.Semaphore(IN_FLIGHT)
         self._added = asyncio.Event()
         self._waiting: asyncio.Queue[Message] = asyncio.Queue()
         consumers = [asyncio.create_task(self._consume()) for _ in range(pairs)]
         reader = asyncio.create_task(self._read())
         await asyncio.gather(*(self._produce(end) for _ in range(pairs)))
-        for _ in range(ON_THE_WAY):  # all are acknowledged when there is room for as many as there ever is
+        for _ in range(IN_FLIGHT):  # once all permits are taken, everything is acknowledged
             await self._room.acquire()
         for task in (reader, *consumers):
             task.cancel()
@@ -52,7 +52,7 @@ class PassingTasks:
         cursor = None
         while True:
             self._added.clear()
-            page = await asyncio.to_thread(self._queue.recover, ON_THE_WAY, cursor)
+            page = await asyncio.to_thread(self._queue.recover, IN_FLIGHT, cursor)
             cursor = page.cursor
             for message in page:
                 self._waiting.put_nowait(message)

@@ -1,4 +1,4 @@
-"""What a checkpoint of many messages costs on PostgreSQL: whole, and as references into the journal."""
+"""The cost of a checkpoint of many messages on PostgreSQL: complete, and as references into the journal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORK = ("the checkpoint", "reading all of them", "acknowledging nine of ten, and
 
 
 def costs(database: PostgresqlDatabase, folder: Path, count: int, *, quick: bool) -> list[tuple[float, int]]:
-    """Seconds, and bytes of the database's own log, of each piece of work."""
+    """Seconds, and bytes of PostgreSQL's WAL, of each step."""
     config = JournalConfig(
         directory=str(folder / f"journal {quick}"),
         use_quick_journal=quick,

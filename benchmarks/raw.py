@@ -1,4 +1,4 @@
-"""What the database itself can do with the same rows and the same indexes, without us."""
+"""The raw speed of the database with the same rows and the same indexes, without the store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.ours import SECONDS
 BLOB = bytes(range(256)) * 5
 TABLE = "activemq_msgs_raw"
 _COLUMNS = "id, container, msgid_prod, msgid_seq, expiration, msg, priority, xid"
-# pgbench takes a colon before a letter or digit for a variable, so the names have none.
+# pgbench reads a colon before a letter or digit as a variable, so the names do not contain any.
 _SCRIPT = (
     f"INSERT INTO {TABLE} ({_COLUMNS}) VALUES (nextval('{TABLE}_seq'), 'queue.//BENCHMARK',"
     rf" 'ID.host-12345-1795222373329-3.1.1.1', 1, 0, '\\x{BLOB.hex()}'::bytea, 0, NULL);"
@@ -37,7 +37,7 @@ class RawPostgresql:
         self._connection.execute(f"CREATE SEQUENCE {TABLE}_seq CACHE 100")
 
     def single(self, clients: int) -> float:
-        """Rows per second, one a commit."""
+        """Rows per second, one per commit."""
         with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
             script.write(_SCRIPT)
             script.flush()
@@ -52,11 +52,11 @@ class RawPostgresql:
             )
         found = re.search(r"tps = ([\d.]+)", run.stdout)
         if found is None:
-            raise RuntimeError(f"pgbench said no rate: {run.stdout}")
+            raise RuntimeError(f"pgbench reported no rate: {run.stdout}")
         return float(found[1])
 
     def bulk(self) -> float:
-        """Rows per second through COPY, 1,000 a commit."""
+        """Rows per second through COPY, 1,000 per commit."""
         numbers = count(1 << 40)
         cursor = self._connection.cursor(binary=True)
         types = ["int8", "varchar", "varchar", "int8", "int8", "bytea", "int8", "varchar"]
@@ -96,7 +96,7 @@ class RawSqlite:
         self._numbers = count(1)
 
     def single(self, clients: int) -> float:  # noqa: ARG002
-        """Rows per second, one a commit; SQLite has one writer, however many ask."""
+        """Rows per second, one per commit; SQLite has one writer, regardless of ``clients``."""
         rows, start = 0, time.perf_counter()
         while time.perf_counter() < start + SECONDS:
             self._connection.execute(self._insert, self._row())
@@ -104,7 +104,7 @@ class RawSqlite:
         return rows / (time.perf_counter() - start)
 
     def bulk(self) -> float:
-        """Rows per second through executemany, 1,000 a commit."""
+        """Rows per second through executemany, 1,000 per commit."""
         rows, start = 0, time.perf_counter()
         while time.perf_counter() < start + SECONDS:
             self._connection.execute("BEGIN IMMEDIATE")

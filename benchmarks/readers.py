@@ -1,4 +1,4 @@
-"""The tables read without Spark, as fast as each database lets us: what Spark is measured beside."""
+"""The raw readers that Spark is compared with: the tables read as fast as each database permits."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.support.servers.mariadb import MariadbServer
 from tests.support.servers.postgresql import PostgresqlServer
 
 READERS = 2
-"""As many as Spark has tasks."""
+"""The same number as Spark's tasks."""
 _SCAN = "SELECT container, msg FROM ACTIVEMQ_MSGS"
 
 
 @dataclass
 class Source:
-    """A database with messages: how a query is put to it directly, and ways to read all, the best first."""
+    """A database with messages: a query run directly, and ways to read everything, the fastest first."""
 
     url: str
     ask: Callable[[str], Any]

@@ -1,6 +1,6 @@
-"""Opening a store whose process ended without closing it: all it has is in its journal.
+"""Recovery after an unclean shutdown, with all messages in the journal.
 
-``python -m benchmarks.recovery FOLDER COUNT`` is such a process.
+``python -m benchmarks.recovery FOLDER COUNT`` is the process that is shut down.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from jdbcstore import JdbcStore, Message, MessageReference, StoreConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.stores.journaled import JournaledStore
 
-_UNDER_WAY = 1000
+_IN_FLIGHT = 1000
 _ALL = 1 << 40
 
 
 class Rate(NamedTuple):
-    """Records in a second of time, opening included, and in one of a processor's."""
+    """Records per second, opening included, and per second of CPU."""
 
     elapsed: float
     cpu: float
 
 
 def rates(count: int, rounds: int) -> dict[str, list[Rate]]:
-    """Where memory has room for all of them, and where it has not."""
-    found: dict[str, list[Rate]] = {"memory for all": [], "`memory_limit` as it is": []}
+    """Measure with memory for all messages, and with the default limit."""
+    found: dict[str, list[Rate]] = {"memory for all": [], "default `memory_limit`": []}
     with tempfile.TemporaryDirectory() as folder:
         left = Path(folder, "left")
         left.mkdir()
@@ -69,11 +69,11 @@ def _roomy() -> JournalConfig:
 
 
 def _leave(folder: Path, count: int) -> None:
-    """Add so many messages, each a record of its own, and end as a process that is killed does."""
+    """Add this many messages, each a record of its own, and end as a killed process does."""
     queue = _opened(folder, _roomy()).queue("BENCHMARK")
     waiting: deque[Future[MessageReference]] = deque()
     for _ in range(count):
-        if len(waiting) == _UNDER_WAY:
+        if len(waiting) == _IN_FLIGHT:
             waiting.popleft().result()
         waiting.append(queue.add_message_async(Message(BODY)))
     for future in waiting:

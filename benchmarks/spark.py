@@ -1,7 +1,7 @@
-"""``python -m benchmarks.spark``: Spark's answers beside the database's own, as Markdown tables.
+"""``python -m benchmarks.spark``: queries through Spark and directly, as Markdown tables.
 
-In each round each of our figures follows its raw neighbours at once; a ratio is the median over the rounds
-of those of neighbours. CPU is all processes' together: Spark's, its workers', the database's.
+In each round each of our figures is followed at once by its raw counterparts; a ratio is the median over the
+rounds. CPU is that of all processes: Spark's, its workers', the database's.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _ASKED = {
         "SELECT id, container FROM ACTIVEMQ_MSGS ORDER BY id LIMIT 10",
     ),
 }
-"""What the database answers: Spark's query, and the same put to the database."""
+"""Queries that the database answers: through Spark, and directly."""
 
 _COLD = 10
-"""Times that these are put before they count: Java compiles Spark's planner only by and by."""
+"""Runs before these are measured: Java compiles Spark's planner only gradually."""
 
 _SCANNED = {
     "every MSG read": "SELECT destination, sum(message_size) FROM messages_decoded GROUP BY destination",
@@ -51,12 +51,12 @@ _SCANNED = {
     ),
     "all columns of all": "SELECT * FROM messages_decoded",
 }
-"""What every message has to be read for."""
+"""Queries that read every message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one run took, in seconds."""
+    """The cost of one run, in seconds."""
 
     wall: float
     cpu: float
@@ -64,7 +64,7 @@ class Cost:
 
 @dataclass
 class Measure:
-    """One of our figures, the raw ones beside it, and what each round took."""
+    """One of our figures, its raw counterparts, and the cost of each round."""
 
     what: str
     ours: Callable[[], Any]
@@ -78,12 +78,12 @@ class Measure:
         self.costs.append(_cost(self.ours))
 
     def forget(self) -> None:
-        """Drop what was measured while all was cold."""
+        """Discard the measurements of the warm-up."""
         self.costs.clear()
         self.peer_costs.clear()
 
     def rows(self, count: int) -> list[str]:
-        """A row for each peer; ``count`` messages were read if the database did not answer itself."""
+        """A row for each counterpart; ``count`` messages were read unless the database answered."""
         wall, used = (median(getattr(cost, name) for cost in self.costs) for name in ("wall", "cpu"))
         rate = "" if self.what in _ASKED else f"{count / wall:,.0f}"
         ours = f"| {self.what} | {wall:.2f} | {used:.2f} | {rate} |"
@@ -124,7 +124,7 @@ def main(rounds: int, count: int, only: tuple[str, ...]) -> None:
             measures = _measured(spark, source, rounds)
         load = os.getloadavg()[0]
         click.echo(f"\n### {name}\n\n{count:,} messages, {rounds} rounds, load {load:.1f} at the end\n")
-        click.echo("| | s | CPU s | messages/s | raw | s | CPU s | more by, s | ratio | ratio of CPU |")
+        click.echo("| | s | CPU s | messages/s | raw | s | CPU s | difference, s | ratio | ratio of CPU |")
         click.echo("|---|---|---|---|---|---|---|---|---|---|")
         for measure in measures:
             click.echo("\n".join(measure.rows(count)))
@@ -159,7 +159,7 @@ def _collects(spark: SparkSession, query: str) -> Callable[[], Any]:
 
 
 def _drains(spark: SparkSession, query: str) -> Callable[[], Any]:
-    """Has each row made, and keeps none."""
+    """Makes Spark produce each row, and discards it."""
     return lambda: spark.sql(query).write.format("noop").mode("overwrite").save()
 
 

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.staircase``: count the files that one message runs through.
+"""``python -m benchmarks.staircase``: the files that one message passes through.
 
-Those of ``jdbcstore`` in which a function is called, by any thread, during one ``add_message`` and during one
-STOMP SEND with a receipt. Both are warmed up first, so that what happens only once is not counted.
+These are the files of ``jdbcstore`` in which a function is called, by any thread, during one ``add_message``
+and during one STOMP SEND with a receipt. Both are warmed up first, so that one-time work is not counted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""``python -m benchmarks.startup``: the CPU time that a command takes before it does its work.
+"""``python -m benchmarks.startup``: the CPU time that a command uses before it does its work.
 
-User and system time of a process, in seconds: the median of nine runs, beside that of a bare interpreter.
+User and system time of a process, in seconds: the median of nine runs, compared with a bare interpreter.
 Modules are compiled by a run that is not counted.
 """
 
@@ -23,7 +23,7 @@ _MESSAGES = 10
 
 
 def cpu_seconds(arguments: Sequence[str], runs: int) -> float:
-    """The median over the runs of a process of this interpreter; one more before them is not counted."""
+    """The median over the runs of a process of this interpreter, after one that is not counted."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPATH"] = str(Path(jdbcstore.__file__).parents[1])
     return median([_cpu_seconds(arguments, environment) for _ in range(runs + 1)][1:])

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.stomp``: our broker beside a real ActiveMQ over STOMP, as a Markdown table.
+"""``python -m benchmarks.stomp``: our broker and a real ActiveMQ over STOMP, as a Markdown table.
 
-Both run all the time, each on a database of its own of one PostgreSQL, ActiveMQ 5.17.2 with its JDBC store
-and the JVM's own options, and take turns in each line of each round. Both are warmed up first. The client is
-one program, :mod:`benchmarks.stomp_client`.
+Both run all the time, each on a separate database of one PostgreSQL, ActiveMQ 5.17.2 with its JDBC store and
+the JVM's own options, and take turns in each row of each round. Both are warmed up first. The client is one
+program, :mod:`benchmarks.stomp_client`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NAMES = {
 
 @dataclass
 class Measured:
-    """Of one broker and one kind of work, over the rounds."""
+    """The measurements of one broker and one workload, over the rounds."""
 
     rates: list[float] = field(default_factory=list)
     latencies: list[float] = field(default_factory=list)
@@ -54,14 +54,14 @@ class Measured:
 
 @dataclass
 class Broker:
-    """What is measured, at its port."""
+    """A broker to measure, at its port."""
 
     port: int
     process: int
     measured: dict[str, Measured] = field(default_factory=lambda: {name: Measured() for name in _NAMES})
 
     def run(self, work: str, seconds: float) -> None:
-        """Let the client do its work, and keep the figures; afterwards the queue is empty."""
+        """Run the client's workload, and record the figures; afterwards the queue is empty."""
         if work.startswith("drain"):
             self._client("fill", seconds)
         before = cpu.seconds(self.process)
@@ -93,7 +93,7 @@ def main(rounds: int, seconds: float, only: str | None) -> None:
         for name, run in (("jdbcstore", _ours), ("activemq", _theirs)):
             if only in (None, name):
                 brokers[name] = stack.enter_context(run(server))
-        for broker in brokers.values():  # once each, not counted
+        for broker in brokers.values():  # a warm-up, not counted
             for work in _NAMES:
                 broker.run(work, seconds)
             broker.measured = Broker(0, 0).measured
@@ -105,7 +105,7 @@ def main(rounds: int, seconds: float, only: str | None) -> None:
 
 
 def _print(brokers: dict[str, Broker]) -> None:
-    """Messages a second, percentiles 50, 95, 99 of milliseconds to a receipt, the broker's CPU a message."""
+    """Messages per second, percentiles 50, 95, 99 of ms to a receipt, the broker's CPU per message."""
     heads = [f"{name} | ms to a receipt | CPU | client's CPU" for name in brokers]
     click.echo(f"| | {' | '.join(heads)} | ratio |\n{'|---' * (4 * len(brokers) + 2)}|")
     for work, name in _NAMES.items():

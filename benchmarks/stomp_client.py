@@ -1,7 +1,7 @@
 """``python -m benchmarks.stomp_client PORT WORK SECONDS``: the client of :mod:`benchmarks.stomp`.
 
-A process of its own, with sockets and prebuilt frames, so that it is not what holds up a broker; it
-prints how much of a processor it took. It works for so many seconds, or until the queue is empty.
+A separate process, with sockets and prebuilt frames, so that it does not slow a broker down; it prints the
+share of a processor that it used. It works for this many seconds, or until the queue is empty.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def connect(port: int) -> socket.socket:
 
 
 def send(port: int, seconds: float, connections: int) -> Result:
-    """Each connection sends a message once it has the receipt of the one before."""
+    """Each connection sends a message when it has the receipt of the previous one."""
     frame = _send(b"receipt:r\n")
     sockets = [connect(port) for _ in range(connections)]
     poll = select.epoll()
@@ -79,7 +79,7 @@ def send(port: int, seconds: float, connections: int) -> Result:
 
 
 def transactions(port: int, seconds: float) -> Result:
-    """One connection; a receipt for each COMMIT."""
+    """One connection, with a receipt for each COMMIT."""
     connection = connect(port)
     whole = b"".join([b"BEGIN\ntransaction:t\n\n\0", _send(b"transaction:t\n") * BATCH, COMMIT])
     latencies = []
@@ -95,7 +95,7 @@ def transactions(port: int, seconds: float) -> Result:
 
 
 def drain_auto(port: int, seconds: float) -> Result:
-    """Messages that are acknowledged by being sent."""
+    """Consume messages that are acknowledged by being sent."""
     frames, begun = _consume(port, "auto")
     count = 0
     for frame in frames:
@@ -107,7 +107,7 @@ def drain_auto(port: int, seconds: float) -> Result:
 
 
 def drain_client(port: int, seconds: float) -> Result:
-    """An ACK for each message."""
+    """Consume with an ACK for each message."""
     frames, begun = _consume(port, "client")
     count = 0
     acks: list[bytes] = []
@@ -125,7 +125,7 @@ def drain_client(port: int, seconds: float) -> Result:
 
 
 def drain_transacted(port: int, seconds: float, last: bytes = _LAST) -> Result:
-    """A hundred ACKs to a transaction, and a receipt for each COMMIT, which is waited for."""
+    """Consume with a hundred ACKs per transaction, waiting for a receipt for each COMMIT."""
     frames, begun = _consume(port, "client")
     latencies: list[float] = []
     acks: list[bytes] = []
@@ -146,14 +146,14 @@ def drain_transacted(port: int, seconds: float, last: bytes = _LAST) -> Result:
 
 
 def fill(port: int, seconds: float) -> Result:
-    """As many messages as transactions bring in that time, and one that is known for the last."""
+    """As many messages as transactions can send in that time, and one that is recognised as the last."""
     result = transactions(port, seconds)
     _finish(port, _LAST)
     return result
 
 
 def purge(port: int, _: float) -> Result:
-    """Consume what is left."""
+    """Consume the remaining messages."""
     _finish(port, _NO_MORE)
     return drain_transacted(port, 600.0, _NO_MORE)
 
@@ -165,7 +165,7 @@ def _finish(port: int, last: bytes) -> None:
 
 
 class _Frames:
-    """The messages that come over a connection; what is not yet asked for is in ``read``."""
+    """The messages that arrive on a connection; those not requested yet are in ``read``."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -185,7 +185,7 @@ class _Frames:
         return self.read.popleft()
 
     def receipt(self) -> None:
-        """Wait for one; messages that come before it are kept."""
+        """Wait for one; messages that arrive before it are kept."""
         kept = []
         while b"RECEIPT" not in (frame := next(self))[:10]:
             assert b"ERROR" not in frame[:10], frame
@@ -193,7 +193,7 @@ class _Frames:
         self.read.extendleft(reversed(kept))
 
     def end(self) -> int:
-        """Wait until all that was acknowledged is done. How many messages came too many."""
+        """Wait until all acknowledgements are processed; returns the number of surplus messages."""
         self.write(b"DISCONNECT\nreceipt:end\n\n\0")
         self.receipt()
         return len(self.read)
@@ -207,7 +207,7 @@ def _consume(port: int, ack: str) -> tuple[_Frames, float]:
 
 
 def _until(connection: socket.socket, count: int) -> bytes:
-    """Read so many frames; the last of what was read."""
+    """Read this many frames; returns the rest of what was read."""
     while count:
         data = connection.recv(1 << 18)
         assert data, "the broker closed the connection"
