@@ -10,13 +10,13 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from jdbcstore.errors import StoreUnavailable
-from jdbcstore.journal.directory import Kept, kept_segments, live_segments, segment_path
+from jdbcstore.journal.directory import DirectoryLock, Kept, kept_segments, live_segments, segment_path
 from jdbcstore.journal.layout import BLOCK, OWN, RECORD, Head, Record, SegmentHeader, Stamp, gap
-from jdbcstore.journal.lock import DirectoryLock
 from jdbcstore.journal.recovery import SegmentReader
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.files import OS_FILES, Files, copy_file, replace_file, write_all
@@ -34,9 +34,9 @@ class Damage(NamedTuple):
     """The first lost record; 0 if unknown."""
     next_number: int | None
     """The first record after the lost ones; None if unknown."""
-    torn: bool
-    """Whether it is the end of the journal, which was being written: nothing acknowledged is lost."""
     reason: str
+    torn: bool = False
+    """Whether it is the end of the journal, which was being written: nothing acknowledged is lost."""
 
     @property
     def lost(self) -> int | None:
@@ -77,8 +77,7 @@ def segments(directory: Path) -> list[SegmentFile]:
 
     :raises OSError: the directory cannot be read
     """
-    live = [_look_at(path, number) for number, path in live_segments(directory).items()]
-    return live + kept(directory)
+    return _live(directory) + kept(directory)
 
 
 def kept(directory: Path) -> list[SegmentFile]:
@@ -89,18 +88,22 @@ def kept(directory: Path) -> list[SegmentFile]:
     return [_look_at(kept.path, kept.number, kept) for kept in kept_segments(directory)]
 
 
+def _live(directory: Path) -> list[SegmentFile]:
+    return [_look_at(path, number) for number, path in live_segments(directory).items()]
+
+
 def _look_at(path: Path, number: int, kept: Kept | None = None) -> SegmentFile:
     size = 0
     try:
         size = path.stat().st_size
         with SegmentReader(path) as reader:
             header = reader.header
+        if header.number != number:
+            raise ValueError(f"it holds segment {header.number}")
     except OSError as error:
         return SegmentFile(path, number, size, None, f"it cannot be read: {error.strerror}", kept)
     except ValueError as error:
         return SegmentFile(path, number, size, None, str(error), kept)
-    if header.number != number:
-        return SegmentFile(path, number, size, None, f"it holds segment {header.number}", kept)
     return SegmentFile(path, number, size, header, kept=kept)
 
 
@@ -119,13 +122,13 @@ def records(directory: Path, known: Known | None = None) -> Iterator[Record | Da
 
     :raises OSError: the directory cannot be read
     """
-    live = [_look_at(path, number) for number, path in live_segments(directory).items()]
+    live = _live(directory)
     journal = journal_of(live, known)
     if known is not None and known.journal != journal:
         known = None
     if known is not None and not live:
         reason = f"there is no file of the journal number {journal}"
-        yield Damage(segment_path(directory, 1), 1, 0, None, known.applied + 1, None, False, reason)
+        yield Damage(segment_path(directory, 1), 1, 0, None, known.applied + 1, None, reason)
     elif known is not None:
         yield from _before(directory, live[0], known)
     expected = 0
@@ -154,13 +157,13 @@ def _before(directory: Path, first: SegmentFile, known: Known) -> Iterator[Damag
     needed = min(known.applied + 1, begin)
     if needed < begin or 0 < known.first_segment <= number:
         reason = "its file is missing" + ("" if needed < begin else ", and the database refers to it")
-        yield Damage(segment_path(directory, number), number, 0, None, needed, begin, False, reason)
+        yield Damage(segment_path(directory, number), number, 0, None, needed, begin, reason)
 
 
 def _missing(directory: Path, number: int, expected: int, following: SegmentFile) -> Damage:
     first = following.header.first_number if following.header else None
     path = segment_path(directory, number)
-    return Damage(path, number, 0, None, expected, first, False, "its file is missing")
+    return Damage(path, number, 0, None, expected, first, "its file is missing")
 
 
 def _proves(number: int, found: tuple[int, Head] | None, later: Iterator[tuple[int, Head]]) -> bool:
@@ -182,6 +185,7 @@ class _Walk:
         known: Known | None = None,
     ) -> None:
         self._file = file
+        self._damage = partial(Damage, file.path, file.number)
         self._following = following
         self._applied = known.applied if known else 0
         self._expected = expected
@@ -217,8 +221,11 @@ class _Walk:
                     yield record
             number, offset = reader.number, reader.offset
             if self._up_to is not None and number > self._up_to:
-                if self._following and next(reader.records(number, bodies=False), None) is not None:
-                    yield self._twice(self._following, self._up_to + 1)
+                following, first = self._following, self._up_to + 1
+                if following and next(reader.records(number, bodies=False), None) is not None:
+                    reason = f"it begins with record {first}, which the file before also has"
+                    reason += ": one is an older copy"
+                    yield Damage(following.path, following.number, 0, None, first, None, reason)
                 return
             later = reader.later()
             found = next(later, None)
@@ -226,15 +233,14 @@ class _Walk:
             if self._is_last and not was_durable:
                 self.next_number = number
                 if next(reader.markers(), None) is not None:
-                    yield self._damage(
-                        offset, None, number, None, "it was being written at the end", torn=True
-                    )
+                    reason = "it was being written at the end"
+                    yield self._damage(offset, None, number, None, reason, torn=True)
                 return
             if found is None:
                 yield from self._at_the_end(reader)
                 return
             yield self._damage(offset, found[0], number, found[1].number, f"record {number} is damaged")
-            reader.move(found[0], found[1].number)
+            reader.offset, reader.number = found[0], found[1].number
 
     def _at_the_end(self, reader: SegmentReader) -> Iterator[Damage]:
         """No complete record follows."""
@@ -250,24 +256,6 @@ class _Walk:
         if number > self._applied or next(reader.markers(), None) is not None:
             return f"record {number} is damaged"
         return f"it ends before record {number}, and the database has what it held up to {self._applied}"
-
-    @staticmethod
-    def _twice(file: SegmentFile, number: int) -> Damage:
-        reason = f"it begins with record {number}, which the file before also has: one is an older copy"
-        return Damage(file.path, file.number, 0, None, number, None, False, reason)
-
-    def _damage(
-        self,
-        offset: int,
-        end: int | None,
-        number: int,
-        next_number: int | None,
-        reason: str,
-        *,
-        torn: bool = False,
-    ) -> Damage:
-        file = self._file
-        return Damage(file.path, file.number, offset, end, number, next_number, torn, reason)
 
 
 @dataclass(slots=True)

@@ -1,21 +1,16 @@
 """An append-only log with group commit: everything that waits is written and synced at once.
 
-:class:`Journal` is what users open. Between its callers and the files are two parts: :class:`_Queue` holds
-the entries that are waiting and decides which thread writes them, and :class:`_Output` turns them into
-records of the current segment and makes these durable. The files themselves are
-:mod:`jdbcstore.journal.storage`'s.
+:class:`Journal` is what users open. Its queue holds the entries that are waiting and decides which thread
+writes them to the files of :mod:`jdbcstore.journal.storage`.
 """
 
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import (
@@ -26,10 +21,10 @@ from jdbcstore.errors import (
     StoreError,
     StoreUnavailable,
 )
-from jdbcstore.journal.layout import BLOCK, CLEAN_END, LARGEST, Entry, Record, Written, frame, space
-from jdbcstore.journal.lock import DirectoryLock
-from jdbcstore.journal.recovery import Recovered, read, recover
-from jdbcstore.journal.storage import Segments, Span, is_full, write_failed
+from jdbcstore.journal.directory import DirectoryLock
+from jdbcstore.journal.layout import LARGEST, Entry, Record, Written
+from jdbcstore.journal.recovery import Recovered, recover
+from jdbcstore.journal.storage import Segments, Span
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.files import OS_FILES, Files, make_directory
 
@@ -104,7 +99,7 @@ class Journal:
         try:
             self.recovered = recover(self._directory, ignore_missing=config.ignore_missing_journalfiles)
             store = self.recovered.store if accept is None else accept(self.recovered)
-            self._output = self._open(files, clock, first_sequence, store)
+            self._segments = self._open(files, clock, first_sequence, store)
         except BaseException:
             self._lock.release()
             raise
@@ -116,7 +111,7 @@ class Journal:
                 target=self._sync_periodically, name="jdbcstore-journal-sync", daemon=True
             ).start()
 
-    def _open(self, files: Files, clock: Clock, first_sequence: int, store: int) -> _Output:
+    def _open(self, files: Files, clock: Clock, first_sequence: int, store: int) -> Segments:
         found = self.recovered
         if found.torn is not None:
             log.warning(
@@ -127,12 +122,12 @@ class Journal:
                 found.torn.segment,
                 found.torn.offset,
             )
-        journal = found.journal or secrets.randbits(63) or 1
-        segments = Segments(self._directory, self._config, files, clock, journal, store)
+        check = self._lock.check
+        segments = Segments(
+            self._config, files, clock, found, first_sequence=first_sequence, store=store, check=check
+        )
         try:
-            segments.resume(found)
-            output = _Output(segments, self._config, found, first_sequence, self._lock.check)
-            output.start()
+            segments.open()
         except BaseException as error:
             segments.close()
             if isinstance(error, OSError):
@@ -140,34 +135,34 @@ class Journal:
                     f"the journal in {self._directory} cannot be opened: {error.strerror}; check the disk"
                 ) from error
             raise
-        return output
+        return segments
 
     @property
     def journal(self) -> int:
         """The number that identifies this journal: positive, 63 bits, chosen at random when it was
         created."""
-        return self._output.segments.journal
+        return self._segments.journal
 
     @property
     def first_number(self) -> int:
         """The number of the first record still in the files; after the last one if there is none."""
-        return self._output.segments.live[0].header.first_number
+        return self._segments.live[0].header.first_number
 
     @property
     def last_number(self) -> int:
         """The number of the last record written, durable as the sync strategy says; 0 if there was never
         one."""
-        return self._output.last_number
+        return self._segments.last_number
 
     @property
     def last_sequence(self) -> int:
         """The last of the store's sequences that was given out."""
-        return self._output.last_sequence
+        return self._segments.last_sequence
 
     @property
     def unreleased_bytes(self) -> int:
         """The bytes written and not released."""
-        return self._output.unreleased_bytes
+        return self._segments.unreleased_bytes
 
     def append(self, entry: Entry, *, waits: bool = False) -> None:
         """Queue an entry to be written. Blocks only while the queue is full.
@@ -203,9 +198,7 @@ class Journal:
         :raises JournalFailed: the journal cannot be written any more; what was in doubt may be in the files
         """
         if self._error is not None:
-            raise JournalFailed(
-                f"the journal in {self._directory} cannot be written any more; open the store again"
-            ) from self._error
+            raise self._failure()
 
     def sync(self) -> None:
         """Make everything written durable; needed before other durable data refers to it where the sync
@@ -214,7 +207,7 @@ class Journal:
         :raises JournalFailed: it may not be durable
         """
         try:
-            self._output.sync()
+            self._segments.sync()
         except StoreError as error:
             self._fail(error)
             raise
@@ -224,11 +217,11 @@ class Journal:
 
         :raises CorruptJournal: one of them is damaged or missing
         """
-        return self._output.records(after)
+        return self._segments.records(after)
 
     def segments(self) -> list[Span]:
         """The segments that are not released, oldest first; the last is being written."""
-        return self._output.segments.spans()
+        return self._segments.spans()
 
     def read(self, segment: int, offset: int, size: int) -> bytes:
         """Bytes of a segment's file, unverified; fewer at its end.
@@ -236,11 +229,11 @@ class Journal:
         :raises CorruptJournal: the file does not exist
         :raises StoreUnavailable: the file cannot be read now
         """
-        return self._output.segments.read(segment, offset, size)
+        return self._segments.read(segment, offset, size)
 
     def release(self, up_to: int) -> None:
         """Declare the records up to a number obsolete: their segments may be reused, archived or removed."""
-        self._output.release(up_to)
+        self._segments.release(up_to)
 
     def close(self, timeout: float | None = None) -> None:
         """Write everything that is queued, and mark the end as a clean shutdown.
@@ -271,11 +264,11 @@ class Journal:
             while taken := self._queue.take():
                 self._write(taken)
             self._ended.set()
-            self._output.end(clean=self._error is None)
+            self._segments.end(clean=self._error is None)
         except BaseException as error:
             log.exception("the journal's thread stopped on an unexpected error; the journal is closed")
             self._stop(error)
-            self._output.end(clean=False)
+            self._segments.end(clean=False)
         finally:
             self._ended.set()
             self._lock.release()
@@ -299,12 +292,12 @@ class Journal:
             rest = entries[position:] if position else entries
             try:
                 self.check()
-                batch = self._output.frame(rest)
+                batch = self._segments.frame(rest)
             except StoreError as error:
                 self._complete_failed(rest, error)
                 return
             try:
-                self._output.write(batch)
+                self._segments.write(batch)
             except OutcomeUnknown as error:
                 doubtful = len(batch.written)
                 failure = self._fail(error)
@@ -330,6 +323,9 @@ class Journal:
             log.error("the journal cannot be written any more: %s", error)
             self._error = error
         self._queue.wake_all()
+        return self._failure()
+
+    def _failure(self) -> JournalFailed:
         failure = JournalFailed(
             f"the journal in {self._directory} cannot be written any more; open the store again"
         )
@@ -436,7 +432,8 @@ class _Queue:
                 self._idle = True
             self._wake.acquire()
             if self._gather_for:
-                self._gather()
+                with self._lock:  # for more entries to write at once, unless a batch is full
+                    self._changed.wait_for(self._is_batch, self._gather_for)
 
     def finish(self, count: int) -> bool:
         """Count entries in flight as ended; false if an :meth:`abandon` has completed them already."""
@@ -472,10 +469,8 @@ class _Queue:
     def _is_full(self) -> bool:
         return bool(self._queue) and (len(self._queue) >= MAX_QUEUED or self._bytes >= MAX_QUEUED_BYTES)
 
-    def _gather(self) -> None:
-        """Wait for more entries to write at once, unless a batch is full."""
-        with self._lock:
-            self._changed.wait_for(lambda: self._closed or self._bytes >= self._batch_bytes, self._gather_for)
+    def _is_batch(self) -> bool:
+        return self._closed or self._bytes >= self._batch_bytes
 
     def _take(self) -> list[Entry]:
         if self._bytes <= self._batch_bytes:
@@ -491,194 +486,3 @@ class _Queue:
         self._in_flight = list(taken)
         self._changed.notify_all()
         return taken
-
-
-class _Batch(NamedTuple):
-    """Records of one segment that are written and synced at once."""
-
-    data: bytes
-    written: list[Written]
-    last_sequence: int
-
-
-@dataclass(slots=True)
-class _CleanEnd:
-    taken: bool = True
-    kind: int = CLEAN_END
-    sequences: int = 0
-    size: int = 0
-    chunks: Sequence[bytes] = ()
-
-
-class _Output:
-    """The end of the journal, where entries become records: numbered, written, durable.
-
-    One thread at a time writes; :meth:`sync` and :meth:`release` are thread-safe.
-    """
-
-    def __init__(
-        self,
-        segments: Segments,
-        config: JournalConfig,
-        found: Recovered,
-        first_sequence: int,
-        check: Callable[[], None],
-    ) -> None:
-        """``check`` raises :class:`OSError` when the directory's lock is lost."""
-        self.segments = segments
-        self._check = check
-        self._config = config
-        strategy, interval = config.journal_disk_sync_strategy, config.journal_disk_sync_interval
-        self._syncs_always = strategy == "always" or (strategy == "periodic" and not interval)
-        self._found = found
-        self.last_number = found.segments[-1].last_number if found.segments else 0
-        self.last_sequence = max(found.last_sequence, first_sequence - 1)
-        self._durable = 0
-        """The last record that is known to be durable."""
-        self._changed = not found.clean
-        self._io = threading.Lock()
-        self._marks: deque[tuple[int, int]] = deque()
-        """Record numbers, and the bytes written up to each."""
-        self._mark_bytes = config.journal_log_file_size // 64
-        self._written_bytes = 0
-        self._released_bytes = 0
-        self._marks_lock = threading.Lock()
-
-    def start(self) -> None:
-        """Begin a segment if there is none to continue.
-
-        :raises StoreUnavailable: the disk is full
-        """
-        for segment in self._found.segments:
-            self._count(segment.last_number, segment.end - BLOCK, always=True)
-        if not self._found.segments:
-            self.segments.begin(1, self.last_sequence + 1, 0)
-        self._durable = self.last_number
-        if self.segments.current.header.store != self.segments.store:
-            # From now on the headers name the store.
-            self._begin_segment(0)
-
-    @property
-    def unreleased_bytes(self) -> int:
-        return self._written_bytes - self._released_bytes
-
-    def frame(self, entries: Sequence[Entry]) -> _Batch:
-        """The records of as many entries as fit into the current segment, or into a new one if none does.
-
-        :raises StoreUnavailable: the disk is full; nothing has changed
-        :raises JournalFailed: nothing can be written any more
-        """
-        if space(entries[0].size) > self.segments.room:
-            self._begin_segment(space(entries[0].size))
-        segments, current = self.segments, self.segments.current
-        first = self.last_number + 1, self.last_sequence + 1
-        place = current.header.number, current.end
-        parts, written, size = frame(entries, segments.stamp, *first, self._durable, segments.room, place)
-        data = b"".join(parts)
-        if len(data) != size:
-            raise ValueError("an entry's size is not that of its chunks")
-        last = written[-1]
-        return _Batch(data, written, last.sequence + last.entry.sequences - 1)
-
-    def _begin_segment(self, need: int) -> None:
-        with self._io:
-            try:
-                self._check()
-                # In every mode a segment is durable as a whole before the next one begins.
-                self._sync_written()
-            except OSError as error:
-                raise write_failed(self.segments.directory, error) from error
-            self.segments.begin(self.last_number + 1, self.last_sequence + 1, need)
-
-    def write(self, batch: _Batch) -> None:
-        """Write a batch, and sync it where the strategy says so.
-
-        :raises StoreUnavailable: the disk is full; nothing has changed
-        :raises JournalFailed: it was not written, and nothing can be any more
-        :raises OutcomeUnknown: it may have been written, and nothing can be any more
-        """
-        with self._io:
-            try:
-                self._check()
-            except OSError as error:
-                raise write_failed(self.segments.directory, error) from error
-            try:
-                self.segments.write(batch.data)
-            except OSError as error:
-                raise self._undo(error) from error
-            last = batch.written[-1].number
-            if self._syncs_always:
-                try:
-                    self.segments.sync()
-                except OSError as error:
-                    # Not tried again: the kernel may take the pages for clean now, and report success.
-                    raise _in_doubt(write_failed(self.segments.directory, error)) from error
-                self._durable = last
-            self._changed = True
-            self.segments.advance(len(batch.data), last)
-            self.last_number, self.last_sequence = last, batch.last_sequence
-        self._count(last, len(batch.data))
-
-    def _undo(self, error: OSError) -> StoreError:
-        failure = write_failed(self.segments.directory, error)
-        try:
-            self.segments.truncate()
-        except OSError as second:
-            return _in_doubt(write_failed(self.segments.directory, second))
-        if is_full(error):
-            return StoreUnavailable(
-                f"the disk of {self.segments.directory} is full: the journal needs room there"
-            )
-        return failure
-
-    def sync(self) -> None:
-        """
-        :raises JournalFailed: what is written may not be durable
-        """
-        with self._io:
-            try:
-                self._check()
-                self._sync_written()
-            except OSError as error:
-                raise write_failed(self.segments.directory, error) from error
-
-    def _sync_written(self) -> None:
-        if self._durable < self.last_number:
-            last = self.last_number
-            self.segments.sync()
-            self._durable = last
-
-    def release(self, up_to: int) -> None:
-        with self._marks_lock:
-            while self._marks and self._marks[0][0] <= up_to:
-                self._released_bytes = self._marks.popleft()[1]
-            if up_to >= self.last_number and not self._marks:
-                self._released_bytes = self._written_bytes
-        self.segments.release(up_to)
-
-    def _count(self, last_number: int, size: int, *, always: bool = False) -> None:
-        with self._marks_lock:
-            self._written_bytes += size
-            marked = self._marks[-1][1] if self._marks else self._released_bytes
-            if always or self._written_bytes - marked >= self._mark_bytes:
-                self._marks.append((last_number, self._written_bytes))
-
-    def records(self, after: int) -> Iterator[Record]:
-        missing = self._config.ignore_missing_journalfiles
-        return read(self.segments.live, after, self.last_number, ignore_missing=missing)
-
-    def end(self, *, clean: bool) -> None:
-        """Close the files, after a mark of a clean shutdown if it is one."""
-        try:
-            if clean and self._changed:
-                self.sync()  # so that the clean end says of everything before that it is durable
-                self.write(self.frame([_CleanEnd()]))
-                self.sync()
-        except StoreError as error:
-            log.warning("the journal could not be marked as closed cleanly: %s", error)
-        finally:
-            self.segments.close()
-
-
-def _in_doubt(error: StoreError) -> OutcomeUnknown:
-    return OutcomeUnknown(f"{error}; whether this was written is not known: look for it before repeating it")

@@ -70,10 +70,6 @@ class SegmentReader:
     ) -> None:
         os.close(self._file)
 
-    def move(self, offset: int, number: int) -> None:
-        """Continue at a record found by :meth:`later`."""
-        self.offset, self.number = offset, number
-
     def records(self, up_to: int | None = None, *, bodies: bool = True) -> Iterator[Record]:
         """The records up to a number, or to the first invalid one. Without ``bodies`` they are verified all
         the same, and returned empty."""

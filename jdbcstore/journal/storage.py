@@ -1,4 +1,4 @@
-"""The segment files of an open journal: the current one, those before it, preallocated and retained ones.
+"""The files of an open journal: the segment that is written, those before it, preallocated and retained ones.
 
 One segment is written at a time. Those before it stay until they are released; then they are kept for what
 was in them, if the configuration retains or archives them, or become preallocated files again.
@@ -10,18 +10,32 @@ import contextlib
 import errno
 import logging
 import os
+import secrets
 import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.errors import CorruptJournal, JournalFailed, StoreUnavailable
+from jdbcstore.errors import CorruptJournal, JournalFailed, OutcomeUnknown, StoreError, StoreUnavailable
 from jdbcstore.journal import directory as names
-from jdbcstore.journal.layout import BLOCK, SegmentHeader, Stamp
-from jdbcstore.journal.recovery import Recovered, Segment, Torn
+from jdbcstore.journal.layout import (
+    BLOCK,
+    CLEAN_END,
+    Entry,
+    Record,
+    SegmentHeader,
+    Stamp,
+    Written,
+    frame,
+    space,
+)
+from jdbcstore.journal.recovery import Recovered, Segment, read
 from jdbcstore.util.clock import Clock
-from jdbcstore.util.files import UNFINISHED, Files, copy_file, make_directory, write_all
+from jdbcstore.util.files import UNFINISHED, Files, copy_file, creating, make_directory, write_all
 
 log = logging.getLogger(__name__)
 
@@ -39,41 +53,88 @@ class Span(NamedTuple):
     last_number: int
 
 
+class Batch(NamedTuple):
+    """Records of one segment that are written and synced at once."""
+
+    data: bytes
+    written: list[Written]
+    last_sequence: int
+
+
+@dataclass(slots=True)
+class _CleanEnd:
+    taken: bool = True
+    kind: int = CLEAN_END
+    sequences: int = 0
+    size: int = 0
+    chunks: Sequence[bytes] = ()
+
+
 class Segments:
-    """The segments of one journal. One thread at a time writes; releasing and reading are thread-safe."""
+    """The segments of one journal, where entries become records: numbered, written, durable, released.
+
+    One thread at a time writes; syncing, reading and releasing are thread-safe.
+    """
 
     def __init__(
         self,
-        directory: Path,
         config: JournalConfig,
         files: Files,
         clock: Clock,
-        journal: int,
-        store: int = 0,
+        found: Recovered,
+        *,
+        first_sequence: int,
+        store: int,
+        check: Callable[[], None],
     ) -> None:
-        """``store`` is the identity of the backing store."""
-        self.directory = directory
+        """``store`` is the identity of the backing store; ``check`` raises :class:`OSError` when the
+        directory's lock is lost."""
+        self.journal = found.journal or secrets.randbits(63) or 1
+        self.last_number = found.last_number
+        self.last_sequence = max(found.last_sequence, first_sequence - 1)
+        self._directory = Path(config.directory)
         self._config = config
+        strategy, interval = config.journal_disk_sync_strategy, config.journal_disk_sync_interval
+        self._syncs_always = strategy == "always" or (strategy == "periodic" and not interval)
         self._files = files
         self._clock = clock
-        self.journal = journal
-        self.store = store
-        self._lock = threading.Lock()
+        self._found = found
+        self._store = store
+        self._check = check
+        self._preallocated = _Preallocated(self._directory, config, files)
+        self._retention = _Retention(self._directory, config, files, clock, self._preallocated)
         self._live: list[Segment] = []
-        self._preallocated = _Preallocated(directory, config, files)
-        self._retention = _Retention(directory, config, files, clock, self._preallocated)
+        self._live_lock = threading.Lock()
         self._releasing = threading.Lock()
+        self._io = threading.Lock()
         self._file = -1
-        self.stamp = Stamp(0, 0)
+        self._stamp = Stamp(0, 0)
+        self._durable = 0
+        """The last record that is known to be durable."""
+        self._changed = not found.clean
+        self._marks: deque[tuple[int, int]] = deque()
+        """Record numbers, and the bytes written up to each."""
+        self._mark_bytes = config.journal_log_file_size // 64
+        self._written_bytes = 0
+        self._released_bytes = 0
+        self._marks_lock = threading.Lock()
 
     @property
     def live(self) -> list[Segment]:
-        """The segments that are not released, oldest first."""
-        with self._lock:
+        """The segments that are not released, oldest first; the last is being written."""
+        with self._live_lock:
             return list(self._live)
+
+    @property
+    def unreleased_bytes(self) -> int:
+        return self._written_bytes - self._released_bytes
 
     def spans(self) -> list[Span]:
         return [Span(one.header.number, one.header.first_sequence, one.last_number) for one in self.live]
+
+    def records(self, after: int) -> Iterator[Record]:
+        missing = self._config.ignore_missing_journalfiles
+        return read(self.live, after, self.last_number, ignore_missing=missing)
 
     def read(self, segment: int, offset: int, size: int) -> bytes:
         """Bytes of a file, fewer at its end.
@@ -82,7 +143,7 @@ class Segments:
         :raises StoreUnavailable: the file cannot be read now
         """
         try:
-            file = os.open(names.segment_path(self.directory, segment), os.O_RDONLY | os.O_CLOEXEC)
+            file = os.open(names.segment_path(self._directory, segment), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 return os.pread(file, size, offset)
             finally:
@@ -91,88 +152,158 @@ class Segments:
             raise CorruptJournal("its file is missing", segment=segment, offset=offset) from None
         except OSError as error:
             raise StoreUnavailable(
-                f"segment {segment} of the journal in {self.directory} cannot be read: {error.strerror}"
+                f"segment {segment} of the journal in {self._directory} cannot be read: {error.strerror}"
             ) from error
 
-    @property
-    def current(self) -> Segment:
-        """The segment that is being written."""
-        return self._live[-1]
-
-    @property
-    def room(self) -> int:
-        """The bytes left in the current segment."""
-        return self.current.size - self.current.end
-
-    def resume(self, found: Recovered) -> None:
-        """Continue where an earlier process stopped, after truncating a torn end.
+    def open(self) -> None:
+        """Continue where an earlier process stopped, after truncating a torn end; or begin the first segment.
 
         :raises OSError:
+        :raises StoreUnavailable: the disk is full
         """
         self._preallocated.start()
         self._retention.start()
-        if not found.segments:
-            return
+        if self._found.segments:
+            self._resume(self._found)
+        else:
+            self._begin(0)
+        self._durable = self.last_number
+        if self._live[-1].header.store != self._store:
+            # From now on the headers name the store.
+            self._begin_next(0)
+
+    def _resume(self, found: Recovered) -> None:
         # The machine did not go down with the process: what that did not sync is relied on from now on.
-        self._files.sync_directory(self.directory)
+        self._files.sync_directory(self._directory)
+        for segment in found.segments:
+            self._count(segment.last_number, segment.end - BLOCK, always=True)
         self._live = found.segments
-        current = self.current
+        current = self._live[-1]
         current.size = max(current.size, self._config.journal_log_file_size)
         self._file = self._files.open(current.path)
-        self.stamp = Stamp.of(current.header)
+        self._stamp = Stamp.of(current.header)
         if found.torn is not None:
-            self._cut(found.torn, current)
-        if not found.clean:
-            self._rewrite(current)
-        else:
-            # An earlier process may have truncated it, and ended before that was durable: the old bytes must
-            # not complete a record that is written in their place.
+            # Durable before anything is written: a record of the same number must not precede old ones.
+            self._files.truncate(self._file, found.torn.offset)
             self._files.sync(self._file)
-
-    def _cut(self, torn: Torn, current: Segment) -> None:
-        # Durable before anything is written: a record of the same number must not be followed by old ones.
-        self._files.truncate(self._file, torn.offset)
-        self._files.sync(self._file)
-        self._preallocated.fill(self._file, torn.offset, current.size)
-
-    def _rewrite(self, current: Segment) -> None:
-        # After a failed sync the kernel holds pages that the disk does not have, and takes them for clean:
-        # only what is written again is synced.
-        offset = BLOCK
-        while data := os.pread(self._file, min(_PIECE, current.end - offset), offset):
-            offset = write_all(self._file, data, offset, self._files)
+            self._preallocated.fill(self._file, found.torn.offset, current.size)
+        if not found.clean:
+            # After a failed sync the kernel holds pages that the disk does not have, and takes them for
+            # clean: only what is written again is synced.
+            offset = BLOCK
+            while data := os.pread(self._file, min(_PIECE, current.end - offset), offset):
+                offset = write_all(self._file, data, offset, self._files)
+        # Also if it was clean: an earlier process may have truncated it, and ended before that was durable;
+        # the old bytes must not complete a record that is written in their place.
         self._files.sync(self._file)
 
-    def begin(self, first_number: int, first_sequence: int, need: int) -> None:
+    def frame(self, entries: Sequence[Entry]) -> Batch:
+        """The records of as many entries as fit into the current segment, or into a new one if none does.
+
+        :raises StoreUnavailable: the disk is full; nothing has changed
+        :raises JournalFailed: nothing can be written any more
+        """
+        current = self._live[-1]
+        if space(entries[0].size) > current.size - current.end:
+            self._begin_next(space(entries[0].size))
+            current = self._live[-1]
+        first = self.last_number + 1, self.last_sequence + 1
+        place, room = (current.header.number, current.end), current.size - current.end
+        parts, written, size = frame(entries, self._stamp, *first, self._durable, room, place)
+        data = b"".join(parts)
+        if len(data) != size:
+            raise ValueError("an entry's size is not that of its chunks")
+        last = written[-1]
+        return Batch(data, written, last.sequence + last.entry.sequences - 1)
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch, and sync it where the strategy says so.
+
+        :raises StoreUnavailable: the disk is full; nothing has changed
+        :raises JournalFailed: it was not written, and nothing can be any more
+        :raises OutcomeUnknown: it may have been written, and nothing can be any more
+        """
+        current, last = self._live[-1], batch.written[-1].number
+        with self._io:
+            try:
+                self._check()
+            except OSError as error:
+                raise self._failed(error) from error
+            try:
+                write_all(self._file, batch.data, current.end, self._files)
+            except OSError as error:
+                raise self._undo(error, current) from error
+            if self._syncs_always:
+                try:
+                    self._files.sync(self._file)
+                except OSError as error:
+                    # Not tried again: the kernel may take the pages for clean now, and report success.
+                    raise _in_doubt(self._failed(error)) from error
+                self._durable = last
+            self._changed = True
+            with self._live_lock:
+                current.end += len(batch.data)
+                current.last_number = last
+            self.last_number, self.last_sequence = last, batch.last_sequence
+        self._count(last, len(batch.data))
+
+    def _undo(self, error: OSError, current: Segment) -> StoreError:
+        """Remove what was written after the end, durably; the error of the write."""
+        try:
+            self._files.truncate(self._file, current.end)
+            self._files.sync(self._file)
+        except OSError as second:
+            return _in_doubt(self._failed(second))
+        return self._failed(error, "room there")
+
+    def sync(self) -> None:
+        """
+        :raises JournalFailed: what is written may not be durable
+        """
+        with self._io:
+            self._sync_written()
+
+    def _sync_written(self) -> None:
+        try:
+            self._check()
+            if self._durable < self.last_number:
+                self._files.sync(self._file)
+                self._durable = self.last_number
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _begin_next(self, need: int) -> None:
+        with self._io:
+            # In every mode a segment is durable as a whole before the next one begins.
+            self._sync_written()
+            self._begin(need)
+
+    def _begin(self, need: int) -> None:
         """Begin a segment with room for ``need`` bytes; the one before is durable.
 
         :raises StoreUnavailable: the disk is full; nothing has changed
         :raises JournalFailed: the segment may have been created, or not
         """
-        number = self.current.header.number + 1 if self._live else 1
-        created = self._clock.now_ms()
-        header = SegmentHeader(self.journal, number, first_number, first_sequence, created, self.store)
-        path = names.segment_path(self.directory, number)
+        number = self._live[-1].header.number + 1 if self._live else 1
+        first = self.last_number + 1, self.last_sequence + 1
+        header = SegmentHeader(self.journal, number, *first, self._clock.now_ms(), self._store)
+        path = names.segment_path(self._directory, number)
         try:
             preallocated = self._preallocated.take(BLOCK + need)
             file = self._write_header(preallocated, header)
             self._files.rename(preallocated, path)
         except OSError as error:
-            if is_full(error):
-                raise StoreUnavailable(
-                    f"the disk of {self.directory} is full: the journal needs room for its next file"
-                ) from error
-            raise write_failed(self.directory, error) from error
+            raise self._failed(error, "room for its next file") from error
         try:
-            self._files.sync_directory(self.directory)
+            self._files.sync_directory(self._directory)
         except OSError as error:
             self._files.close(file)
-            raise write_failed(self.directory, error) from error
+            raise self._failed(error) from error
         if self._file >= 0:
             self._files.close(self._file)
-        self._file, self.stamp = file, Stamp.of(header)
+        self._file, self._stamp = file, Stamp.of(header)
         size = max(path.stat().st_size, BLOCK + need, self._config.journal_log_file_size)
-        with self._lock:
+        with self._live_lock:
             self._live.append(Segment(path, header, size))
 
     def _write_header(self, path: Path, header: SegmentHeader) -> int:
@@ -188,37 +319,16 @@ class Segments:
             raise
         return file
 
-    def write(self, data: bytes) -> None:
-        """Write at the end of the current segment, which :meth:`advance` moves.
-
-        :raises OSError:
-        """
-        write_all(self._file, data, self.current.end, self._files)
-
-    def truncate(self) -> None:
-        """Remove what was written after the end, durably.
-
-        :raises OSError: it may still be there
-        """
-        self._files.truncate(self._file, self.current.end)
-        self._files.sync(self._file)
-
-    def sync(self) -> None:
-        """
-        :raises OSError:
-        """
-        self._files.sync(self._file)
-
-    def advance(self, size: int, last_number: int) -> None:
-        with self._lock:
-            self.current.end += size
-            self.current.last_number = last_number
-
     def release(self, up_to: int) -> None:
         """Release the segments whose records are all up to a number, except the current one.
 
         One that cannot be released now, because an archive is full or a disk fails, is tried again next time.
         """
+        with self._marks_lock:
+            while self._marks and self._marks[0][0] <= up_to:
+                self._released_bytes = self._marks.popleft()[1]
+            if up_to >= self.last_number and not self._marks:
+                self._released_bytes = self._written_bytes
         with self._releasing:
             # What was retained long enough may take the room that what is retained now needs.
             prune = self._retention.prune
@@ -229,23 +339,38 @@ class Segments:
                     log.warning("an obsolete file of the journal is left for now: %s", error)
 
     def _release_each(self, up_to: int) -> None:
-        while self._release_one(up_to):
-            pass
+        while True:
+            with self._live_lock:
+                if len(self._live) < 2 or self._live[0].last_number > up_to:
+                    return
+                segment, following = self._live[:2]
+            # Durably, one after the other: after a crash no later one is gone before an earlier one.
+            last_time = max(following.header.created, segment.header.created)
+            try:
+                self._retention.release(segment, last_time)
+            finally:
+                if not segment.path.exists():
+                    with self._live_lock:
+                        del self._live[0]
 
-    def _release_one(self, up_to: int) -> bool:
-        with self._lock:
-            if len(self._live) < 2 or self._live[0].last_number > up_to:
-                return False
-            segment, following = self._live[:2]
-        # Durably, one after the other: after a crash no later one is gone before an earlier one.
-        last_time = max(following.header.created, segment.header.created)
+    def _count(self, last_number: int, size: int, *, always: bool = False) -> None:
+        with self._marks_lock:
+            self._written_bytes += size
+            marked = self._marks[-1][1] if self._marks else self._released_bytes
+            if always or self._written_bytes - marked >= self._mark_bytes:
+                self._marks.append((last_number, self._written_bytes))
+
+    def end(self, *, clean: bool) -> None:
+        """Close the files, after a mark of a clean shutdown if it is one."""
         try:
-            self._retention.release(segment, last_time)
+            if clean and self._changed:
+                self.sync()  # so that the clean end says of everything before that it is durable
+                self.write(self.frame([_CleanEnd()]))
+                self.sync()
+        except StoreError as error:
+            log.warning("the journal could not be marked as closed cleanly: %s", error)
         finally:
-            if not segment.path.exists():
-                with self._lock:
-                    del self._live[0]
-        return True
+            self.close()
 
     def close(self) -> None:
         self._preallocated.close()
@@ -253,17 +378,18 @@ class Segments:
         if file >= 0:
             self._files.close(file)
 
+    def _failed(self, error: OSError, need: str | None = None) -> StoreError:
+        """A failed write; with ``need``, one that changed nothing, so that a full disk is not its end."""
+        if need is not None and error.errno in _NO_ROOM:
+            return StoreUnavailable(f"the disk of {self._directory} is full: the journal needs {need}")
+        return JournalFailed(
+            f"the journal in {self._directory} cannot be written: {error.strerror}; check the disk, then open"
+            " the store again"
+        )
 
-def write_failed(directory: Path, error: OSError) -> JournalFailed:
-    return JournalFailed(
-        f"the journal in {directory} cannot be written: {error.strerror}; check the disk, then open the store"
-        " again"
-    )
 
-
-def is_full(error: OSError) -> bool:
-    """Whether only room on the disk is missing."""
-    return error.errno in _NO_ROOM
+def _in_doubt(error: StoreError) -> OutcomeUnknown:
+    return OutcomeUnknown(f"{error}; whether this was written is not known: look for it before repeating it")
 
 
 class _Preallocated:
@@ -323,14 +449,14 @@ class _Preallocated:
             reused = size == self._size and len(self._ready) < max(self._count, 1)
             target = self._next()
         if reused:
-            self._files.rename(path, names.preallocated_path(self._directory, target))
+            self._files.rename(path, target)
         else:
             self._files.remove(path)
         # Before it can be written: after a crash it would else be a segment again, with another's content.
         self._files.sync_directory(self._directory)
         if reused:
             with self._lock:
-                self._ready.insert(0, names.preallocated_path(self._directory, target))
+                self._ready.insert(0, target)
 
     def close(self) -> None:
         self._closed = True
@@ -350,25 +476,16 @@ class _Preallocated:
                 start += self._files.write(file, memoryview(_ZEROS)[: size - start], start)
         self._files.sync(file)
 
-    def _next(self) -> int:
+    def _next(self) -> Path:
+        """A new name; the lock is held."""
         self._last += 1
-        return self._last
+        return names.preallocated_path(self._directory, self._last)
 
     def _create(self, size: int) -> Path:
         with self._lock:
-            path = names.preallocated_path(self._directory, self._next())
-        making = path.with_suffix(UNFINISHED)
-        file = self._files.create(making)
-        try:
-            try:
-                self.fill(file, 0, size)
-            finally:
-                self._files.close(file)
-            self._files.rename(making, path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                self._files.remove(making)
-            raise
+            path = self._next()
+        with creating(path, self._files) as file:
+            self.fill(file, 0, size)
         return path
 
     def _run(self) -> None:

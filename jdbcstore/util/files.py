@@ -90,18 +90,29 @@ def replace_file(
 
     :raises OSError: the file is as before, or has this content and its name is not durable yet
     """
+    with creating(path, files) as file:
+        if mode is not None:
+            os.fchmod(file, mode)
+        offset = 0
+        for piece in (content,) if isinstance(content, bytes) else content:
+            offset = write_all(file, piece, offset, files)
+        files.sync(file)
+    files.sync_directory(path.parent)
+
+
+@contextlib.contextmanager
+def creating(path: Path, files: Files) -> Iterator[int]:
+    """The descriptor of a new file, which gets its name when the block ends, and is removed on an error.
+
+    :raises OSError: the file is as before
+    """
     making = path.with_name(path.name + UNFINISHED)
     if making.exists():
         files.remove(making)  # of a process that was killed
     try:
         file = files.create(making)
         try:
-            if mode is not None:
-                os.fchmod(file, mode)
-            offset = 0
-            for piece in (content,) if isinstance(content, bytes) else content:
-                offset = write_all(file, piece, offset, files)
-            files.sync(file)
+            yield file
         finally:
             files.close(file)
         files.rename(making, path)
@@ -109,7 +120,6 @@ def replace_file(
         with contextlib.suppress(OSError):
             files.remove(making)
         raise
-    files.sync_directory(path.parent)
 
 
 def copy_file(source: Path, target: Path, *, files: Files = OS_FILES) -> None:

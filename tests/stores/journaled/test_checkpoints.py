@@ -12,7 +12,7 @@ import pytest
 from jdbcstore import Destination, JournaledStore, MemoryStore, Message, Page, StoreConfig, XATransactionId
 from jdbcstore.errors import JournalFailed, JournalInUse, LockLost, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.journal import Record, records
-from jdbcstore.journal.lock import DirectoryLock
+from jdbcstore.journal.directory import DirectoryLock
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled.records import PREPARE
 from jdbcstore.stores.shared.checkpoint import Changes

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from jdbcstore.errors import JournalFailed, JournalInUse
-from jdbcstore.journal.directory import LOCK
-from jdbcstore.journal.lock import DirectoryLock
+from jdbcstore.journal.directory import LOCK, DirectoryLock
 from tests.support.journal.entries import Item, Told, configured, opened
 
 
