@@ -207,7 +207,9 @@ class AbstractLocker:
             try:
                 if self.do_start(max_wait):
                     return
-                failure: StoreError = NotMaster(f"{self._whose()} holds the lock", holder=self.holder)
+                holder = self.holder
+                text = f"{holder or 'another broker or store'} holds the lock"
+                failure: StoreError = NotMaster(text, holder=holder)
             except StoreError as error:
                 if self.is_final(error):
                     raise
@@ -230,9 +232,6 @@ class AbstractLocker:
     def _pause_after(self, failure: StoreError) -> float:  # noqa: ARG002
         """The pause after an attempt that failed with this error."""
         return self.lock_acquire_sleep_interval
-
-    def _whose(self) -> str:
-        return self.holder or "another broker or store"
 
     def _release(self) -> None:
         try:

@@ -33,71 +33,11 @@ class Locked(StoreUnavailable):
     """Another transaction has locked the row."""
 
 
-class LockConnection:
-    """A locker's own connection, opened when it is needed and again after an error; errors are translated.
-
-    ``silence`` is for how many seconds the server keeps an open transaction on a silent connection.
-    """
-
-    def __init__(self, session: Session, query_timeout: float | None, silence: float | None = None) -> None:
-        self._session = session
-        self._query_timeout = query_timeout
-        self._silence = silence
-        self._connection: Connection | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether there is a connection; it may be lost without an error so far."""
-        return self._connection is not None
-
-    def run(self, function: Callable[[Connection], T], *, lock_wait: float = 1.0) -> T:
-        """Call the function with the connection, and return its result.
-
-        :raises Locked: a row was locked for ``lock_wait`` seconds
-        :raises StoreUnavailable: the database does not answer; the connection is closed
-        """
-        try:
-            connection = self._open(lock_wait)
-            return function(connection)
-        except self._session.failures as error:
-            failure = self._session.classify(error)
-            self.close()
-            if failure is Failure.TRANSIENT:
-                raise Locked(f"the lock's row is locked: {error}") from error
-            raise self._session.translate(error) from error
-        except BaseException:
-            self.close()
-            raise
-
-    def _open(self, lock_wait: float) -> Connection:
-        if self._connection is None:
-            self._connection = self._session.connect()
-            self._connection.limit_lock_wait(lock_wait)
-            if self._query_timeout:
-                self._connection.limit_query(self._query_timeout)
-            if self._silence is not None:
-                self._connection.limit_silence(self._silence)
-        return self._connection
-
-    def abort(self) -> None:
-        """Interrupt another thread that is waiting for the database's answer."""
-        connection = self._connection
-        if connection is not None:
-            connection.abort()
-
-    def rollback(self) -> None:
-        """End the transaction: some drivers do not close a connection that has one."""
-        if self._connection is not None:
-            self._connection.rollback()
-
-    def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
-
 class JdbcLocker(AbstractLocker):
-    """A lock in a table, of ``data_source`` if that is not the database of the messages."""
+    """A lock in a table, of ``data_source`` if that is not the database of the messages.
+
+    It has its own connection, opened when it is needed and again after an error; errors are translated.
+    """
 
     def __init__(
         self,
@@ -111,12 +51,20 @@ class JdbcLocker(AbstractLocker):
         self._data_source = data_source
         self._create_tables = create_tables_on_startup
         self._query_timeout = query_timeout
+        self._silence: float | None = None
+        """Seconds for which the server keeps an open transaction on a silent connection."""
+        self._connection: Connection | None = None
+        """None if there is none; it may be lost without an error so far."""
 
-    def locking_session(self, session: Session) -> Session:
-        """The session of the lock's database, for the store's session.
-
-        :raises SchemaError: the tables do not exist there, and must not be created
+    def configure(self, session: Session) -> None:
         """
+        :raises SchemaError: the tables do not exist in the lock's database, and must not be created
+        """
+        self._session = self._locking_session(session)
+        self._is_elsewhere = self._session is not session
+        self._sql = self._session.lock_statements
+
+    def _locking_session(self, session: Session) -> Session:
         source = self._data_source
         if source is None:
             return session
@@ -127,17 +75,53 @@ class JdbcLocker(AbstractLocker):
         own.engine.dispose()
         return own
 
-    def _check_given(self, session: Session, *names: str) -> None:
+    def _check_given(self, *names: str) -> None:
         """Have the database check those of these statements that the user has given."""
+        session = self._session
         if not session.read_only and {*names} & {*session.config.statements}:
             with contextlib.closing(session.connect()) as connection, session.translated():
                 session.check_given(connection, lambda one: one.name in names)
 
-    def abort(self) -> None:
-        self._connection.abort()
+    @property
+    def is_in_row(self) -> bool:
+        return not self._is_elsewhere
 
-    def _open_connection(self, session: Session, silence: float | None = None) -> None:
-        self._connection = LockConnection(session, self._query_timeout, silence)
+    def abort(self) -> None:
+        connection = self._connection
+        if connection is not None:
+            connection.abort()
+
+    def _run(self, function: Callable[[Connection], T], *, lock_wait: float = 1.0) -> T:
+        """Call the function with the connection, and return its result.
+
+        :raises Locked: a row was locked for ``lock_wait`` seconds
+        :raises StoreUnavailable: the database does not answer; the connection is closed
+        """
+        try:
+            return function(self._connection or self._connect(lock_wait))
+        except self._session.failures as error:
+            failure = self._session.classify(error)
+            self._close()
+            if failure is Failure.TRANSIENT:
+                raise Locked(f"the lock's row is locked: {error}") from error
+            raise self._session.translate(error) from error
+        except BaseException:
+            self._close()
+            raise
+
+    def _connect(self, lock_wait: float) -> Connection:
+        self._connection = connection = self._session.connect()
+        connection.limit_lock_wait(lock_wait)
+        if self._query_timeout:
+            connection.limit_query(self._query_timeout)
+        if self._silence is not None:
+            connection.limit_silence(self._silence)
+        return connection
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
 
 class DatabaseLocker(JdbcLocker):
@@ -154,28 +138,26 @@ class DatabaseLocker(JdbcLocker):
     type: ClassVar[str] = "database-locker"
 
     def configure(self, session: Session) -> None:
-        beside = session
-        session = self.locking_session(session)
-        self._is_elsewhere = session is not beside
-        if not session.adapter.locks_rows:
+        super().configure(session)
+        adapter = self._session.adapter
+        if not adapter.locks_rows:
             raise ConfigurationError(
-                f"{session.adapter.name} does not lock single rows, and the database-locker would keep its"
-                " own store from writing; use the lease-database-locker or the shared-file-locker"
+                f"{adapter.name} does not lock single rows, and the database-locker would keep its own store"
+                " from writing; use the lease-database-locker or the shared-file-locker"
             )
-        self._sql = session.lock_statements
-        self._check_given(session, "lockCreateStatement", "lockUpdateStatement")
-        self._touches = session.adapter.touches_to_lock
+        self._check_given("lockCreateStatement", "lockUpdateStatement")
+        self._touches = adapter.touches_to_lock
         self._silence = SILENT_PERIODS * self.lock_keep_alive_period
-        self._open_connection(session, self._silence)
+        self._believed = _BELIEVED_SILENCE * self._silence
         self._confirmed = float("-inf")
 
     def do_start(self, max_wait: float) -> bool:
-        self._connection.close()
+        self._close()
         with contextlib.suppress(Locked):
-            self._connection.run(self._take, lock_wait=max_wait)
+            self._run(self._take, lock_wait=max_wait)
             # From the answer on: the attempt may have waited for the lock.
             self._confirmed = self.clock.monotonic()
-        return self._connection.is_open
+        return self._connection is not None
 
     def _take(self, connection: Connection) -> None:
         connection.begin()
@@ -188,11 +170,11 @@ class DatabaseLocker(JdbcLocker):
 
     def keep_alive(self) -> bool:
         """Run one statement in the lock's own transaction. Any error ends that, and the lock with it."""
-        if not self._connection.is_open:
+        if self._connection is None:
             return False
         asked = self.clock.monotonic()
-        if not self._connection.run(self._touch):
-            self._connection.close()
+        if not self._run(self._touch):
+            self._close()
             return False
         self._confirmed = asked
         return True
@@ -204,20 +186,17 @@ class DatabaseLocker(JdbcLocker):
         return bool(connection.fetch(self._sql.lease_owner))
 
     @property
-    def is_in_row(self) -> bool:
-        return not self._is_elsewhere
-
-    @property
     def held_until(self) -> float:
-        return self._confirmed + _BELIEVED_SILENCE * self._silence
+        return self._confirmed + self._believed
 
     def _pause_after(self, failure: StoreError) -> float:
         # The attempt has waited in the database, and so will the next one.
         return _ROW_PAUSE if isinstance(failure, NotMaster) else min(self.lock_acquire_sleep_interval, 1.0)
 
     def do_stop(self) -> None:
-        self._connection.rollback()
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.rollback()  # some drivers do not close a connection that has a transaction
+        self._close()
 
 
 class LeaseDatabaseLocker(JdbcLocker):
@@ -252,17 +231,14 @@ class LeaseDatabaseLocker(JdbcLocker):
         """Milliseconds by which the local clock was ahead of the database's, when last compared."""
 
     def configure(self, session: Session) -> None:
-        own = self.locking_session(session)
-        self._is_elsewhere = own is not session
-        self._sql = own.lock_statements
+        super().configure(session)
         names = ("leaseObtainStatement", "leaseUpdateStatement", "leaseOwnerStatement")
-        self._check_given(own, *names, "currentDateTimeStatement")
-        self._open_connection(own)
+        self._check_given(*names, "currentDateTimeStatement")
 
     def do_start(self, max_wait: float) -> bool:  # noqa: ARG002
         self._expires_in = float("inf")
         with contextlib.suppress(Locked):
-            return self._connection.run(self._obtain)
+            return self._run(self._obtain)
         return False
 
     def _obtain(self, connection: Connection) -> bool:
@@ -288,7 +264,7 @@ class LeaseDatabaseLocker(JdbcLocker):
         """Renew the lease, while it has not expired."""
         if self._ours is None or self.clock.monotonic() >= self._believed_until:
             return False
-        return self._connection.run(self._renew)
+        return self._run(self._renew)
 
     def _renew(self, connection: Connection) -> bool:
         asked = self.clock.monotonic()
@@ -311,10 +287,6 @@ class LeaseDatabaseLocker(JdbcLocker):
         return self._owner
 
     @property
-    def is_in_row(self) -> bool:
-        return not self._is_elsewhere
-
-    @property
     def holder_in_row(self) -> str | None:
         return None if self._is_elsewhere else self._ours
 
@@ -326,10 +298,10 @@ class LeaseDatabaseLocker(JdbcLocker):
         self._believed_until = float("-inf")
         try:
             if self._ours is not None:
-                self._connection.run(self._release_lease)
+                self._run(self._release_lease)
         finally:
             self._ours = None
-            self._connection.close()
+            self._close()
 
     def _release_lease(self, connection: Connection) -> None:
         if self._ours is None:
@@ -341,9 +313,9 @@ class LeaseDatabaseLocker(JdbcLocker):
         # A master that has released its lease is succeeded within a quarter of it, at most a second; one
         # that has vanished, when its lease ends.
         longest = min(self.lock_acquire_sleep_interval / _ATTEMPTS_PER_LEASE, 1.0)
-        return (
-            max(_LEASE_PAUSE, min(longest, self._expires_in)) if isinstance(failure, NotMaster) else longest
-        )
+        if isinstance(failure, NotMaster):
+            return max(_LEASE_PAUSE, min(longest, self._expires_in))
+        return longest
 
     @property
     def _lease_ms(self) -> int:

@@ -53,13 +53,10 @@ class OtherLocks:
         return next((holder for holder in map(holder_of, sorted(files)) if holder is not None), None)
 
     def _leased(self, connection: Connection) -> str | None:
-        found = connection.fetch(self._sql.lease_owner)
-        name, expires = found[0] if found else (None, None)
+        name, expires, now_ms = _row(self._sql, connection)
         if name is None or expires is None:
             return None
-        now = connection.fetch(self._sql.now_ms) if self._sql.now_ms is not None else []
-        now_ms = epoch_ms(now[0][0]) if now else self._clock.now_ms()
-        return str(name) if int(expires) >= now_ms else None
+        return name if expires >= (self._clock.now_ms() if now_ms is None else now_ms) else None
 
     def _is_row_locked(self, connection: Connection) -> bool:
         session = self._session
@@ -145,18 +142,18 @@ def look(session: Session, clock: Clock) -> LockView:
 
 
 def _look(sql: LockStatements, connection: Connection, clock: Clock, *, with_epoch: bool) -> LockView:
+    holder, expires, now_ms = _row(sql, connection)
+    skew = None if now_ms is None else clock.now_ms() - now_ms
+    found = connection.fetch(sql.find_epoch, epoch_row=EPOCH_ROW) if with_epoch else []
+    return LockView(holder, expires, now_ms, skew, int(found[0][0]) if found else None)
+
+
+def _row(sql: LockStatements, connection: Connection) -> tuple[str | None, int | None, int | None]:
+    """BROKER_NAME and TIME in the row of ACTIVEMQ_LOCK, and the database's clock if it can be read."""
     owner = connection.fetch(sql.lease_owner)
     holder, expires = owner[0] if owner else (None, None)
     now = connection.fetch(sql.now_ms) if sql.now_ms is not None else []
-    now_ms = epoch_ms(now[0][0]) if now else None
-    found = connection.fetch(sql.find_epoch, epoch_row=EPOCH_ROW) if with_epoch else []
-    return LockView(
-        holder,
-        None if expires is None else int(expires),
-        now_ms,
-        None if now_ms is None else clock.now_ms() - now_ms,
-        int(found[0][0]) if found else None,
-    )
+    return holder, None if expires is None else int(expires), epoch_ms(now[0][0]) if now else None
 
 
 def release(session: Session, clock: Clock, *, force: bool = False) -> LockView:

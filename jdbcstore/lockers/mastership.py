@@ -180,7 +180,8 @@ class Mastership:
 
     def __init__(self, session: Session, locker: AbstractLocker, clock: Clock) -> None:
         self._session = session
-        self._locker = locker
+        self.locker = locker
+        """The locker of the store."""
         self._clock = clock
         self._sql = session.lock_statements
         self._others = OtherLocks(session, self._sql, clock)
@@ -188,11 +189,6 @@ class Mastership:
         """The holder of a lock of another kind."""
         self._keeper: Keeper | None = None
         locker.configure(session)
-
-    @property
-    def locker(self) -> AbstractLocker:
-        """The locker of the store."""
-        return self._locker
 
     def acquire(self, timeout: float | None = None, cancel: threading.Event | None = None) -> Fence:
         """Wait until this store is the master; the fence that its writes must pass from now on.
@@ -205,17 +201,17 @@ class Mastership:
         backoff = Backoff(_LONGEST_PAUSE)
         while True:
             left = None if timeout is None else max(0.0, deadline - self._clock.monotonic())
-            self._locker.start(left, cancel=cancel)
+            self.locker.start(left, cancel=cancel)
             try:
                 epoch = self._begin_epoch()
             except BaseException:
-                self._locker.stop()
+                self.locker.stop()
                 raise
             if epoch is not None:
                 break
             # Another was faster or holds a lock of another kind, or the connection was lost in between.
-            self._locker.stop()
-            if self._clock.monotonic() >= deadline or (self._other and self._locker.fail_if_locked):
+            self.locker.stop()
+            if self._clock.monotonic() >= deadline or (self._other and self.locker.fail_if_locked):
                 raise self._not_master()
             # A lock that is not in the database is acquired at once, however long that is down.
             pause = backoff.pause()
@@ -223,7 +219,7 @@ class Mastership:
                 time.sleep(pause)
             elif cancel.wait(pause):
                 raise StoreClosed("waiting for the lock was cancelled")
-        log.info("now the master: %s of %s, epoch %d", self._locker.type, self._session.place, epoch)
+        log.info("now the master: %s of %s, epoch %d", self.locker.type, self._session.place, epoch)
         return self._keep(epoch)
 
     def _not_master(self) -> NotMaster:
@@ -233,13 +229,13 @@ class Mastership:
 
     def _keep(self, epoch: int) -> Fence:
         fence = Fence(
-            self._sql.guard(epoch, self._locker.holder_in_row),
+            self._sql.guard(epoch, self.locker.holder_in_row),
             epoch,
-            lambda: self._locker.held_until,
+            lambda: self.locker.held_until,
             self._clock,
-            silence=self._locker.lock_acquire_sleep_interval,
+            silence=self.locker.lock_acquire_sleep_interval,
         )
-        self._keeper = Keeper(self._locker, fence, self._clock)
+        self._keeper = Keeper(self.locker, fence, self._clock)
         return fence
 
     def _begin_epoch(self) -> int | None:
@@ -249,18 +245,18 @@ class Mastership:
             connection = self._session.connect()
             with contextlib.closing(connection), self._session.translated():
                 connection.limit_lock_wait(_LOCK_WAIT)
-                self._other = self._others.holder(connection, self._locker)
+                self._other = self._others.holder(connection, self.locker)
                 if self._other is not None:
                     return None
                 last = self._last_epoch(connection)
                 # The lock is still held, after the epoch was read: if another master has begun one since,
                 # or begins one first, its number is no longer the one that was read.
-                while self._locker.keep_alive():
+                while self.locker.keep_alive():
                     changed = self._end_epoch(connection, last)
                     if changed is None:
                         continue
                     if changed:
-                        self._others.record_file(connection, self._locker)
+                        self._others.record_file(connection, self.locker)
                     return last + 1 if changed else None
         except StoreUnavailable as error:
             log.warning("the database did not answer while the lock was being acquired: %s", error)
@@ -291,4 +287,4 @@ class Mastership:
         """Release the lock, so that slaves do not have to wait for it to expire."""
         if self._keeper is not None:
             self._keeper.stop()
-        self._locker.stop()
+        self.locker.stop()

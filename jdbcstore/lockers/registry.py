@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
+import pkgutil
 from dataclasses import fields
 from importlib.metadata import entry_points
 from typing import Any
@@ -19,7 +18,6 @@ _BUILT_IN = {
     "lease-database-locker": "jdbcstore.lockers.database:LeaseDatabaseLocker",
     "shared-file-locker": "jdbcstore.lockers.shared_file:SharedFileLocker",
 }
-_NOT_OF_THE_LOCKER = ("locker_class", "options")
 
 
 def make_locker(config: LockerConfig, broker_name: str, clock: Clock | None = None) -> AbstractLocker:
@@ -27,14 +25,14 @@ def make_locker(config: LockerConfig, broker_name: str, clock: Clock | None = No
 
     :raises ConfigurationError: the class does not exist, or does not take these options
     """
-    options = _options(config)
-    where = _BUILT_IN.get(config.type, "")
+    options = {one.name: getattr(config, one.name) for one in fields(config)}
     if isinstance(config, CustomLockerConfig):
-        options |= config.options
-        where = str(config.locker_class)
+        where = str(options.pop("locker_class"))
+        options |= options.pop("options")
         found = entry_points(group=ENTRY_POINTS, name=where)
         factory = next(iter(found)).load() if found else _imported(where)
     else:
+        where = _BUILT_IN[config.type]
         factory = _imported(where)
     try:
         locker = factory(name=broker_name, clock=clock, **options)
@@ -50,22 +48,13 @@ def make_locker(config: LockerConfig, broker_name: str, clock: Clock | None = No
     return locker
 
 
-def _options(config: LockerConfig) -> dict[str, Any]:
-    given = {one.name: getattr(config, one.name) for one in fields(config)}
-    return {name: value for name, value in given.items() if name not in _NOT_OF_THE_LOCKER}
-
-
-def _imported(where: str) -> Callable[..., Any]:
+def _imported(where: str) -> Any:
     """``package.module:Name`` or ``package.module.Name``."""
-    module, _, name = where.partition(":") if ":" in where else where.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name)
+        return pkgutil.resolve_name(where)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(
             f"there is no locker {where!r}: {error}; give the name of an entry point of {ENTRY_POINTS}, or"
             " package.module:Class",
             option="locker.locker_class",
         ) from error
-    if not callable(found):
-        raise ConfigurationError(f"{where} is not a class", option="locker.locker_class")
-    return found  # type: ignore[no-any-return]

@@ -41,7 +41,7 @@ class Holder:
 
     def obtains(self) -> bool:
         held = self.locker.do_start(0.0)
-        self._connection = self.locker._connection.run(self._ask) if held else None
+        self._connection = self.locker._run(self._ask) if held else None
         return held
 
     def renews(self) -> bool:
@@ -57,12 +57,12 @@ class Holder:
     def expires(self) -> None:
         """It was silent for too long, and the server has ended its connection."""
         self.clock.advance(SILENT_PERIODS * PERIOD)
-        if self._connection is not None and self.locker._connection.is_open:
+        if self._connection is not None and self.locker._connection is not None:
             self._database.execute(END[self._vendor].format(self._connection))
             self._wait_for_end()
 
     def believes(self) -> bool:
-        return self.locker._connection.is_open and self.clock.monotonic() < self.locker.held_until
+        return self.locker._connection is not None and self.clock.monotonic() < self.locker.held_until
 
     def _ask(self, connection: Connection) -> int:
         connection.cursor.execute(OWN_ID[self._vendor])
@@ -132,7 +132,7 @@ def test_a_check_looks_whether_its_row_is_there(database: Database) -> None:
     assert locker.do_start(0.0)
     assert locker.keep_alive()
     # As ActiveMQ's own lock statement is, where it locks the table: somebody may clear it before.
-    locker._connection.run(
+    locker._run(
         lambda connection: connection.cursor.execute("DELETE FROM " + _lock_table(session))
     )
     assert not locker.keep_alive()
