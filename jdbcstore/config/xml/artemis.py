@@ -49,31 +49,39 @@ _IGNORED = {
 
 def is_artemis(root: Element) -> bool:
     """Whether a file is Artemis's."""
-    return any(element.name in ("database-store", "core") for element in root.all())
+    return any(root.all("database-store", "core"))
 
 
 def read_artemis(document: Document) -> Section:
     """The sections of a ``broker.xml``."""
     section = _read_store(document)
-    settings = [element for element in document.root.all() if element.name == "security-settings"]
-    switches = [element for element in document.root.all() if element.name == "security-enabled"]
+    settings = next(document.root.all("security-settings"), None)
+    switches = document.root.all("security-enabled")
     if settings and not any(switch.text.lower() == "false" for switch in switches):
         # They are not supported, so a broker must not start with them.
-        put(section, "broker.usersFile", this_file(document, settings[0]))
+        put(section, "broker.usersFile", this_file(document, settings))
     return section
 
 
 def _read_store(document: Document) -> Section:
-    stores = [element for element in document.root.all() if element.name == "database-store"]
-    if not stores:
-        return _read_files(document)
+    core = next(document.root.all("core"), document.root)
+    store = next(document.root.all("database-store"), None)
+    if store is None:
+        return _read_files(document, core)
     section: Section = {}
-    for element in stores[0].children:
+    for element in store.children:
         _take(document, element, section)
-    section["locker"] = _read_lease(document, stores[0])
+    section["locker"] = _read_lease(document, store)
     text = f"{_TABLE}; move messages by sending them again, from one broker to the other"
-    document.note(Kind.DANGEROUS, stores[0], text)
-    _take_core(document, section)
+    document.note(Kind.DANGEROUS, store, text)
+    for element in core.children:
+        if element.name == "mask-password" and element.text == "true":
+            problem = "the password is masked, and only Artemis can read it; give JDBCSTORE_PASSWORD"
+            section["password"] = Given(None, document.place(element), problem=problem)
+        elif element.name == "name":
+            section["brokerName"] = document.given(element, element.text)
+        elif element.name != "store":
+            document.ignore(element, OF_BROKER)
     return section
 
 
@@ -110,16 +118,10 @@ def _read_lease(document: Document, store: Element) -> Section:
     return section
 
 
-def _core(document: Document) -> Element:
-    return next((element for element in document.root.all() if element.name == "core"), document.root)
-
-
-def _read_files(document: Document) -> Section:
+def _read_files(document: Document, core: Element) -> Section:
     """A journal and an SQLite database, in the directories of Artemis's journal and of its bindings."""
-    core = _core(document)
-    elements = {element.name: element for element in core.children}
-    directories = {name: _directory(document, elements.get(name), name) for name in _DIRECTORIES}
-    journal, index = directories["journal-directory"], directories["bindings-directory"]
+    given = {one.name: document.text(one, one.text) for one in core.children if one.name in _DIRECTORIES}
+    journal, index = {**_DIRECTORIES, **given}.values()
     place = document.place(core)
     section: Section = {
         "url": Given(sqlite_url(f"{index}/{DATABASE}"), place),
@@ -141,10 +143,6 @@ def _read_files(document: Document) -> Section:
             document.ignore(element, reasons.get(name, OF_BROKER))
     note_old_files(document, core, _FILE, journal)
     return section
-
-
-def _directory(document: Document, element: Element | None, name: str) -> str:
-    return _DIRECTORIES[name] if element is None else document.text(element, element.text)
 
 
 def _take_retention(document: Document, element: Element, section: Section) -> None:
@@ -169,14 +167,3 @@ def _take_retention(document: Document, element: Element, section: Section) -> N
     if "storage-limit" in given:
         limit = document.given(element, given["storage-limit"])
         put(section, "journal.journal_retention_size", limit)
-
-
-def _take_core(document: Document, section: Section) -> None:
-    for element in _core(document).children:
-        if element.name == "mask-password" and element.text == "true":
-            problem = "the password is masked, and only Artemis can read it; give JDBCSTORE_PASSWORD"
-            section["password"] = Given(None, document.place(element), problem=problem)
-        elif element.name == "name":
-            section["brokerName"] = document.given(element, element.text)
-        elif element.name != "store":
-            document.ignore(element, OF_BROKER)

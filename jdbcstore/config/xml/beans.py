@@ -87,11 +87,12 @@ class Element:
     children: list[Element] = field(default_factory=list)
     text: str = ""
 
-    def all(self) -> Iterator[Element]:
-        """This element and all its descendants."""
-        yield self
+    def all(self, *names: str) -> Iterator[Element]:
+        """This element and all its descendants: those of these names, if any are given."""
+        if not names or self.name in names:
+            yield self
         for child in self.children:
-            yield from child.all()
+            yield from child.all(*names)
 
 
 @dataclass(slots=True)
@@ -102,6 +103,10 @@ class Value:
     line: int
     text: str | None = field(default=None, repr=False)  # it may be a password
     elements: list[Element] = field(default_factory=list)
+
+    def all(self, name: str) -> Iterator[Element]:
+        """All elements of a name in the value."""
+        return (found for element in self.elements for found in element.all(name))
 
 
 @dataclass(slots=True)
@@ -280,7 +285,7 @@ class Document:
         if find_field(kind, value.name):
             section[value.name] = self.scalar(value)
         else:
-            self.report(bean, value, reasons, (one.name for one in fields(kind)))
+            self.report(bean, value, reasons, (camel(one.name) for one in fields(kind)))
 
     def report(self, bean: Bean, value: Value, reasons: Mapping[str, str], known: Iterable[str] = ()) -> None:
         """Note why a property has no effect: its reason, or that it is unknown."""
@@ -288,7 +293,7 @@ class Document:
         if reason is not None:
             self.ignore(value, reason)
         else:
-            text = unknown("attribute", value.name, {*map(camel, known), *reasons}, f" of {bean.kind}")
+            text = unknown("attribute", value.name, {*known, *reasons}, f" of {bean.kind}")
             self.note(Kind.UNKNOWN, value, text)
 
     def define_placeholders(self) -> None:
@@ -298,11 +303,9 @@ class Document:
                 text = "imported files are not read; put what the broker refers to into this file"
                 self.ignore(element, text)
             elif element.name == "property-placeholder":
-                self._add_files(element, [element.attributes.get("location", "")])
-            elif element.name == "bean":
-                bean = self.bean(element)
-                if bean.class_name in _CONFIGURERS:
-                    self._configure(bean)
+                self._add_files(element, element.attributes.get("location", ""))
+            elif element.name == "bean" and (bean := self.bean(element)).class_name in _CONFIGURERS:
+                self._configure(bean)
 
     def _configure(self, bean: Bean) -> None:
         mode = bean.values.get("systemPropertiesModeName")
@@ -311,20 +314,18 @@ class Document:
         for name in ("location", "locations"):
             value = bean.values.get(name)
             if value is not None:
-                self._add_files(value, [value.text or ""])
-                for element in (one for outer in value.elements for one in outer.all()):
-                    if element.name == "value":
-                        self._add_files(element, [element.text])
+                self._add_files(value, value.text or "")
+                for element in value.all("value"):
+                    self._add_files(element, element.text)
         inline = bean.values.get("properties")
         if inline is not None:
             # Lines of text, or <props><prop key="a">b</prop></props>.
             self.placeholders.add_lines(inline.text or "")
-            for element in (one for outer in inline.elements for one in outer.all()):
-                if element.name == "prop":
-                    self.placeholders.add({element.attributes.get("key", ""): element.text})
+            for element in inline.all("prop"):
+                self.placeholders.add({element.attributes.get("key", ""): element.text})
 
-    def _add_files(self, at: Located, locations: Iterable[str]) -> None:
-        for location in filter(None, (one.strip() for text in locations for one in text.split(","))):
+    def _add_files(self, at: Located, locations: str) -> None:
+        for location in filter(None, map(str.strip, locations.split(","))):
             try:
                 self.placeholders.add_file(location)
             except Unresolved as error:
@@ -348,8 +349,7 @@ def parse_xml(path: Path, data: bytes) -> Element:
             raise
         text = f"the encoding is not supported: {error}; save the file as UTF-8"
         raise ConfigurationError(text, place=str(path)) from error
-    assert builder.root is not None  # noqa: S101
-    return builder.root
+    return builder.outside.children[0]
 
 
 class _Builder:
@@ -359,9 +359,10 @@ class _Builder:
     """
 
     def __init__(self, path: Path) -> None:
-        self.root: Element | None = None
+        self.outside = Element("", 0, {}, {})
+        """An element around the root."""
         self._path = path
-        self._open: list[Element] = []
+        self._open = [self.outside]
         self.parser = expat.ParserCreate(namespace_separator=" ")
         self.parser.EntityDeclHandler = self._refuse_entity
         self.parser.StartElementHandler = self._start
@@ -375,7 +376,7 @@ class _Builder:
         raise self._error("entities are not read; write their text in their place")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if len(self._open) >= _DEEPEST:
+        if len(self._open) > _DEEPEST:
             raise self._error(f"elements are nested deeper than {_DEEPEST}; name a configuration file")
         found: dict[str, dict[str, str]] = {}
         for key, value in attributes.items():
@@ -383,10 +384,7 @@ class _Builder:
             found.setdefault(space, {})[local] = value
         line = self.parser.CurrentLineNumber
         element = Element(name.rpartition(" ")[2], line, found.get("", {}), found.get(_SPRING_P, {}))
-        if self._open:
-            self._open[-1].children.append(element)
-        else:
-            self.root = element
+        self._open[-1].children.append(element)
         self._open.append(element)
 
     def _end(self, _name: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from jdbcstore.config.fields import snake
 from jdbcstore.config.given import Given, Section
 from jdbcstore.config.reasons import DATA_SOURCE
 from jdbcstore.config.xml.beans import Bean, Document, Value
@@ -88,7 +87,7 @@ def _read(document: Document, bean: Bean) -> Section:
         elif name in _POOL:
             _take_pool_size(document, value, section)
         else:
-            document.report(bean, value, DATA_SOURCE, map(snake, (*_URL, *_LOGIN, *_POOL, *_PARTS)))
+            document.report(bean, value, DATA_SOURCE, (*_URL, *_LOGIN, *_POOL, *_PARTS))
     section.setdefault("url", _built_url(document, bean, parts))
     return section
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from jdbcstore.config.data_source import sqlite_url
-from jdbcstore.config.fields import snake
 from jdbcstore.config.given import Given, Kind, Section
 from jdbcstore.config.reasons import ONLY_JMX
 from jdbcstore.config.routed import DATABASE, JOURNAL
@@ -212,7 +211,7 @@ def take_options(document: Document, bean: Bean, section: Section) -> None:
         if name in taken:
             put(section, taken[name], converted(document, document.scalar(value), value))
         elif name not in (*LOCKING, *PLACES[bean.kind]):
-            document.report(bean, value, reasons, map(snake, (*taken, *PLACES[bean.kind])))
+            document.report(bean, value, reasons, (*taken, *PLACES[bean.kind]))
 
 
 def converted(document: Document, given: Given, at: Located) -> Given:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jdbcstore.config.fields import find_field, snake
+from jdbcstore.config.fields import find_field
 from jdbcstore.config.given import Given, Kind, Section, merge
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.reasons import ADAPTER, PERSISTENCE_ADAPTER
@@ -63,7 +63,7 @@ def _read_jdbc(document: Document, bean: Bean, directory: str | None = None) -> 
         elif name == "useExternalMessageReferences":
             _note_references(document, value)
         elif name not in (*LOCKING, *_DIRECTORIES):
-            document.report(bean, value, PERSISTENCE_ADAPTER, map(snake, _OPTIONS))
+            document.report(bean, value, PERSISTENCE_ADAPTER, _OPTIONS)
     locker = read_locker(document, bean)
     if "url" not in section:
         # ActiveMQ's default: an embedded Derby.
@@ -159,7 +159,7 @@ def _read_filtered(document: Document, bean: Bean, parent: str) -> tuple[Section
         elif name == "persistenceAdapter":
             adapter = document.resolve(value) or adapter
         else:
-            document.report(bean, value, {}, (*_PATTERNS, "per_destination", "persistence_adapter"))
+            document.report(bean, value, {}, (*_PATTERNS, "perDestination", "persistenceAdapter"))
     for name in LOCKING:
         _ignore_locking(document, adapter, name)
     if adapter.kind in FILES:

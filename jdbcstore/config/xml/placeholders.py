@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 _PLACEHOLDER = re.compile(r"\$\{([^${}]*)\}")
-_Lookup = Callable[[str], str | None]
 _LONGEST = 65_536
 _ROUNDS = 20
 
@@ -74,45 +73,43 @@ class Placeholders:
 
     def _value(self, expression: str) -> str:
         name, colon, default = expression.partition(":")
+        sources = [self._properties.get, self._from_environment]
+        if self.environment_wins:
+            sources.reverse()
         # Spring looks for the whole expression first, including the colon.
         for key in (expression, name):
-            for lookup in self._lookups():
+            for lookup in sources:
                 value = lookup(key)
                 if value is not None:
                     return value
+        folder = _folders(self._folder).get(name)
+        if folder is not None:
+            return str(folder)
         if colon:
             return default
         file = f"add it to {self._files[-1]}" if self._files else "define it in a properties file"
         raise Unresolved(f"${{{name}}} is not defined; export {_variable(name)}, or {file}")
 
-    def _lookups(self) -> tuple[_Lookup, ...]:
-        if self.environment_wins:
-            return self._from_environment, self._properties.get, self._folders
-        return self._properties.get, self._from_environment, self._folders
-
     def _from_environment(self, name: str) -> str | None:
         return self._environment.get(name, self._environment.get(_variable(name)))
 
-    def _folders(self, name: str) -> str | None:
-        """The folders that ActiveMQ's start script defines around the XML file, and Java's own."""
-        conf = self._folder.absolute()
-        base = conf.parent if conf.name == "conf" else conf
-        karaf = conf.parent if conf.name == "etc" else base
-        folders = {
-            "basedir": base,
-            "activemq.conf": conf,
-            "activemq.base": base,
-            "activemq.home": base,
-            "activemq.data": base / "data",
-            # Red Hat's A-MQ runs in Karaf, and calls its data folder just ${data}.
-            **dict.fromkeys(("data", "karaf.data"), karaf / "data"),
-            **dict.fromkeys(("karaf.home", "karaf.base"), karaf),
-            "karaf.etc": conf,
-            "user.dir": Path.cwd(),
-            "user.home": Path.home(),
-        }
-        found = folders.get(name)
-        return None if found is None else str(found)
+
+def _folders(conf: Path) -> dict[str, Path]:
+    """The folders that ActiveMQ's start script defines around the XML file's, and Java's own."""
+    conf = conf.absolute()
+    base = conf.parent if conf.name == "conf" else conf
+    karaf = conf.parent if conf.name == "etc" else base
+    return {
+        **dict.fromkeys(("basedir", "activemq.base", "activemq.home"), base),
+        "activemq.conf": conf,
+        "activemq.data": base / "data",
+        # Red Hat's A-MQ runs in Karaf, and calls its data folder just ${data}.
+        **dict.fromkeys(("data", "karaf.data"), karaf / "data"),
+        **dict.fromkeys(("karaf.home", "karaf.base"), karaf),
+        "karaf.etc": conf,
+        "user.dir": Path.cwd(),
+        "user.home": Path.home(),
+    }
 
 
 def _variable(name: str) -> str:

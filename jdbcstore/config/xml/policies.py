@@ -70,7 +70,7 @@ def read_policies(document: Document, value: Value) -> Iterator[Section]:
                 entries = (_read_entry(document, entry) for entry in document.beans(inner))
                 yield from (entry for entry in entries if entry is not None)
             else:
-                document.report(policy_map, inner, {}, ("policy_entries", "default_entry"))
+                document.report(policy_map, inner, {}, ("policyEntries", "defaultEntry"))
 
 
 def _read_entry(document: Document, bean: Bean) -> Section | None:

@@ -257,7 +257,7 @@ def _read_usage(document: Document, value: Value) -> Section:
                 for bean in document.beans(inner):
                     _take_limit(document, bean, section, _LIMITS[inner.name])
             else:
-                document.report(usage, inner, _NO_LIMITS, ("memory_usage", "temp_usage"))
+                document.report(usage, inner, _NO_LIMITS, _LIMITS)
     return section
 
 
