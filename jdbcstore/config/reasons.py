@@ -1,24 +1,40 @@
-"""Attributes of ActiveMQ that jdbcstore ignores, each with the reason that a note gives."""
+"""Attributes of ActiveMQ and Artemis that jdbcstore ignores, each with the reason that a note gives."""
 
 from __future__ import annotations
 
-_THREADS = "jdbcstore manages its own threads"
-_SAME_FILE = "the broker in the same file is used"
-_BATCHES = "the store always writes in batches"
-_PAGES = "the caller chooses the size of each page"
-_IN_LOCKER = "it belongs in the section locker"
-_LOCKED = "a lock is used if there is a section locker"
-_CACHED = "the driver prepares statements as it sees fit"
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
 
 ONLY_JMX = "only ActiveMQ's JMX shows it"
 NO_NETWORKS = "jdbcstore does not connect brokers to networks"
 OF_BROKER = "it configures ActiveMQ's broker, not the store"
 DRIVER_CLASS = "the URL chooses the driver"
 
+_THREADS = "jdbcstore manages its own threads"
+_SAME_FILE = "the broker in the same file is used"
+_BATCHES = "the store always writes in batches"
+_PAGES = "the caller chooses the size of each page"
+_ENCODING = "messages are always encoded as by ActiveMQ 5.12 and later"
+_SQLITE = "the index is an SQLite database, which has its own cache and recovers by itself"
+_SUMS = "each record has a checksum, which is verified when the journal is opened"
+_FREED = "a checkpoint frees the files of the journal, without a search in between"
+_PINNED = "a checkpoint frees every file, so acknowledgements do not keep any"
+_ASYNC = "a send returns when its record is on disk; nothing is deferred"
+_ONE_WRITE = "records are always written with one write and one sync"
+_COUNTS = "it counts messages, and a checkpoint commits by bytes: set max_checkpoint_message_add_size"
+
+
+def by_name(names: Mapping[T, Iterable[str]]) -> dict[str, T]:
+    """A table by name, from the names of each of its values."""
+    return {name: value for value, each in names.items() for name in each}
+
+
 PERSISTENCE_ADAPTER = {
     "changeAutoCommitAllowed": "connections are in autocommit mode, which every driver allows",
     "maxRows": _PAGES,
-    "wireFormat": "messages are always encoded as by ActiveMQ 5.12 and later",
+    "wireFormat": _ENCODING,
     "brokerName": _SAME_FILE,
     "brokerService": _SAME_FILE,
     "usageManager": "the store does not share the memory of a broker",
@@ -30,17 +46,13 @@ PERSISTENCE_ADAPTER = {
     "journal": "a journal is configured by its directory and files",
 }
 
-TOML = {
-    **PERSISTENCE_ADAPTER,
-    "useLock": _LOCKED,
-    "useDatabaseLock": _LOCKED,
-    "lockKeepAlivePeriod": _IN_LOCKER,
-    "lockAcquireSleepInterval": _IN_LOCKER,
-    "stopOnError": _IN_LOCKER,
-    "transactionIsolation": "the store always uses READ COMMITTED",
-    "useExternalMessageReferences": "messages are always kept in MSG",
-    "batchStatements": _BATCHES,
-}
+TOML = PERSISTENCE_ADAPTER | by_name({
+    "a lock is used if there is a section locker": ("useLock", "useDatabaseLock"),
+    "it belongs in the section locker": ("lockKeepAlivePeriod", "lockAcquireSleepInterval", "stopOnError"),
+    "the store always uses READ COMMITTED": ("transactionIsolation",),
+    "messages are always kept in MSG": ("useExternalMessageReferences",),
+    _BATCHES: ("batchStatements",),
+})  # fmt: skip
 """Attributes that someone who knows ActiveMQ may write into jdbcstore.toml."""
 
 ADAPTER = {
@@ -59,57 +71,49 @@ LOCKER = {
     "failIfLocked": "only the shared-file-locker obeys it, as in ActiveMQ",
 }
 
-DATA_SOURCE = {
-    **dict.fromkeys(("driverClassName", "driverClass", "driver"), DRIVER_CLASS),
-    **dict.fromkeys(
-        ("initialSize", "minIdle", "maxIdle", "minimumIdle", "minPoolSize", "initialPoolSize", "maxWait",
-         "maxWaitMillis", "connectionTimeout", "idleTimeout", "maxLifetime", "initialConnections",
-         "timeBetweenEvictionRunsMillis", "minEvictableIdleTimeMillis", "numTestsPerEvictionRun",
-         "removeAbandoned", "removeAbandonedTimeout", "removeAbandonedOnBorrow", "logAbandoned",
-         "poolName", "dataSourceName", "acquireIncrement", "maxIdleTime"),
-        "connections are opened when they are needed, up to pool_size",
+DATA_SOURCE = by_name({
+    DRIVER_CLASS: ("driverClassName", "driverClass", "driver"),
+    "connections are opened when they are needed, up to pool_size": (
+        "initialSize", "minIdle", "maxIdle", "minimumIdle", "minPoolSize", "initialPoolSize", "maxWait",
+        "maxWaitMillis", "connectionTimeout", "idleTimeout", "maxLifetime", "initialConnections",
+        "timeBetweenEvictionRunsMillis", "minEvictableIdleTimeMillis", "numTestsPerEvictionRun",
+        "removeAbandoned", "removeAbandonedTimeout", "removeAbandonedOnBorrow", "logAbandoned",
+        "poolName", "dataSourceName", "acquireIncrement", "maxIdleTime",
     ),
-    **dict.fromkeys(
-        ("validationQuery", "validationQueryTimeout", "testOnBorrow", "testOnReturn", "testWhileIdle",
-         "connectionTestQuery", "preferredTestQuery", "testConnectionOnCheckout"),
-        "a dead connection is detected when it is used, and replaced",
+    "a dead connection is detected when it is used, and replaced": (
+        "validationQuery", "validationQueryTimeout", "testOnBorrow", "testOnReturn", "testWhileIdle",
+        "connectionTestQuery", "preferredTestQuery", "testConnectionOnCheckout",
     ),
-    **dict.fromkeys(
-        ("poolPreparedStatements", "maxOpenPreparedStatements", "cachePrepStmts", "prepStmtCacheSize",
-         "prepStmtCacheSqlLimit", "maxStatements", "useServerPrepStmts"),
-        _CACHED,
+    "the driver prepares statements as it sees fit": (
+        "poolPreparedStatements", "maxOpenPreparedStatements", "cachePrepStmts", "prepStmtCacheSize",
+        "prepStmtCacheSqlLimit", "maxStatements", "useServerPrepStmts",
     ),
-    **dict.fromkeys(
-        ("defaultAutoCommit", "autoCommit", "defaultTransactionIsolation", "transactionIsolation",
-         "defaultReadOnly", "relaxAutoCommit", "accessToUnderlyingConnectionAllowed"),
-        "the store sets commit mode and isolation level of its connections",
+    "the store sets commit mode and isolation level of its connections": (
+        "defaultAutoCommit", "autoCommit", "defaultTransactionIsolation", "transactionIsolation",
+        "defaultReadOnly", "relaxAutoCommit", "accessToUnderlyingConnectionAllowed",
     ),
-    **dict.fromkeys(
-        ("connectionProperties", "connectionInitSqls", "connectionInitSql", "driverProperties",
-         "connectionAttributes", "useUnicode", "characterEncoding", "driverClassLoader", "useSSL"),
-        "it is for the Java driver; put the Python driver's parameters into the URL",
+    "it is for the Java driver; put the Python driver's parameters into the URL": (
+        "connectionProperties", "connectionInitSqls", "connectionInitSql", "driverProperties",
+        "connectionAttributes", "useUnicode", "characterEncoding", "driverClassLoader", "useSSL",
     ),
-}  # fmt: skip
+})  # fmt: skip
 
-POLICY = {
-    **dict.fromkeys(
-        ("advisoryForConsumed", "advisoryForDelivery", "advisoryForDiscardingMessages",
-         "advisoryForFastProducers", "advisoryForSlowConsumers", "advisoryWhenFull",
-         "includeBodyForAdvisory", "sendAdvisoryIfNoConsumers"),
-        "jdbcstore does not send advisory messages",
+POLICY = by_name({
+    "jdbcstore does not send advisory messages": (
+        "advisoryForConsumed", "advisoryForDelivery", "advisoryForDiscardingMessages",
+        "advisoryForFastProducers", "advisoryForSlowConsumers", "advisoryWhenFull",
+        "includeBodyForAdvisory", "sendAdvisoryIfNoConsumers",
     ),
-    **dict.fromkeys(("gcWithNetworkConsumers", "networkBridgeFilterFactory"), NO_NETWORKS),
-    **dict.fromkeys(
-        ("reduceMemoryFootprint", "doOptimzeMessageStorage", "optimizeMessageStoreInFlightLimit",
-         "optimizedDispatch", "useTopicSubscriptionInflightStats"),
-        "it tunes the memory and threads of ActiveMQ",
+    NO_NETWORKS: ("gcWithNetworkConsumers", "networkBridgeFilterFactory"),
+    "it tunes the memory and threads of ActiveMQ": (
+        "reduceMemoryFootprint", "doOptimzeMessageStorage", "optimizeMessageStoreInFlightLimit",
+        "optimizedDispatch", "useTopicSubscriptionInflightStats",
     ),
-    **dict.fromkeys(
-        ("messageGroupMapFactory", "messageGroupMapFactoryType", "messageEvictionStrategy",
-         "slowConsumerStrategy"),
-        "jdbcstore does not have such a strategy",
+    "jdbcstore does not have such a strategy": (
+        "messageGroupMapFactory", "messageGroupMapFactoryType", "messageEvictionStrategy",
+        "slowConsumerStrategy",
     ),
-}  # fmt: skip
+})  # fmt: skip
 
 REDELIVERY = {"preDispatchCheck": "it is for the JMS client, not for the broker"}
 
@@ -117,3 +121,110 @@ REDELIVERY_PLUGIN = {
     "fallbackToDeadLetter": "a message without a redelivery policy always becomes a dead letter",
     "sendToDlqIfMaxRetriesExceeded": "a message that was redelivered too often always becomes a dead letter",
 }
+
+CONNECTOR = by_name({
+    NO_NETWORKS: ("discoveryUri", "auditNetworkProducers"),
+    "STOMP does not inform clients about other brokers": (
+        "updateClusterClients", "rebalanceClusterClients", "updateClusterClientsOnRemove",
+    ),
+    "a slow connection is throttled, without a report": ("enableStatusMonitor",),
+    "it tunes the threads of ActiveMQ": ("disableAsyncDispatch",),
+})  # fmt: skip
+
+USAGE = {
+    "storeUsage": "the database reports when it is full",
+    "jobSchedulerUsage": "jdbcstore does not schedule deliveries",
+    "sendFailIfNoSpace": "set it in a policyEntry",
+    "sendFailIfNoSpaceAfterTimeout": "set it in a policyEntry",
+}
+
+_OF_FILE_STORES = {_SAME_FILE: ("brokerName", "brokerService", "usageManager")}
+FILE_STORES = {
+    "kahaDB": by_name({
+        **_OF_FILE_STORES,
+        _SQLITE: (
+            "indexWriteBatchSize", "indexCacheSize", "enableIndexWriteAsync", "enableIndexDiskSyncs",
+            "enableIndexRecoveryFile", "enableIndexPageCaching", "indexLFUEvictionFactor",
+            "useIndexLFRUEviction", "archiveCorruptedIndex", "forceRecoverIndex",
+        ),
+        _SUMS: ("checksumJournalFiles", "checkForCorruptJournalFiles"),
+        _FREED: ("cleanupInterval", "cleanupOnStop"),
+        _PINNED: ("enableAckCompaction", "compactAcksAfterNoGC", "compactAcksIgnoresStoreGrowth"),
+        _ASYNC: ("concurrentStoreAndDispatchTopics", "maxAsyncJobs"),
+        _COUNTS: ("maxCheckpointMessageAddSize",),
+        "set lockAcquireSleepInterval and failIfLocked of the locker": (
+            "failIfDatabaseIsLocked", "databaseLockedWaitDelay",
+        ),
+        ONLY_JMX: ("enableSubscriptionStatistics",),
+        "the broker counts deliveries in memory": ("rewriteOnRedelivery",),
+        "prepared transactions are decided with jdbcstore xa": (
+            "purgeRecoveredXATransactions", "purgeRecoveredXATransactionStrategy",
+        ),
+        _ENCODING: ("storeOpenWireVersion",),
+        "transactions over several stores are recorded in the stores": ("transactionIdTransformer",),
+        _THREADS: ("scheduledThreadPoolExecutor",),
+    }),
+    "levelDB": by_name({
+        **_OF_FILE_STORES,
+        _SQLITE: (
+            "indexFactory", "indexMaxOpenFiles", "indexBlockRestartInterval", "indexWriteBufferSize",
+            "indexBlockSize", "indexCacheSize", "indexCompression", "autoCompactionRatio",
+        ),
+        _SUMS: ("verifyChecksums", "paranoidChecks"),
+        _ASYNC: ("flushDelay", "asyncBufferSize"),
+        "the journal is not compressed": ("logCompression",),
+        "the journal is in the directory of the store": ("logDirectory",),
+        ONLY_JMX: ("monitorStats",),
+        _THREADS: ("readThreads",),
+        "opening a store never deletes messages; use jdbcstore purge": ("purgeOnStatup",),
+    }),
+    "amqPersistenceAdapter": by_name({
+        **_OF_FILE_STORES,
+        _SQLITE: (
+            "persistentIndex", "indexBinSize", "indexKeySize", "indexPageSize", "indexMaxBinSize",
+            "indexLoadFactor", "referenceStoreAdapter", "maxReferenceFileLength", "recoverReferenceStore",
+            "forceRecoverReferenceStore",
+        ),
+        _ONE_WRITE: ("useNio", "useNIO", "asyncDataManager"),
+        _FREED: ("cleanupInterval",),
+        _COUNTS: ("maxCheckpointMessageAddSize",),
+        _THREADS: ("taskRunnerFactory", "readThreadPoolSize"),
+    }),
+    "mKahaDB": by_name({
+        **_OF_FILE_STORES,
+        "transactions over several stores do not need files": (
+            "journalMaxFileLength", "journalMaxWriteBatchSize", "checkForCorruption",
+            "journalCleanupInterval", "transactionStore", "localTransactionTimeout",
+        ),
+    }),
+    "broker.xml": by_name({
+        _ONE_WRITE: ("journal-type", "journal-max-io", "journal-device-block-size"),
+        "missing directories are always created": ("create-journal-dir", "create-bindings-dir"),
+        _PINNED: ("journal-compact-min-files", "journal-compact-percentage"),
+        _ASYNC: ("journal-sync-transactional", "journal-sync-non-transactional"),
+        "messages are stored whole, in the journal and in the database": (
+            "large-messages-directory", "paging-directory",
+        ),
+        "journal-min-files is the number of files kept ready": ("journal-pool-files",),
+        "a file that cannot be opened is an error at once": ("journal-file-open-timeout",),
+        "each command has its own timeout for the lock": ("journal-lock-acquisition-timeout",),
+        "damaged files are not moved": ("journal-max-attic-files",),
+        "the lock is in the directory of the index": ("node-manager-lock-directory",),
+        "rates are not logged": ("log-journal-write-rate",),
+    }),
+}  # fmt: skip
+"""By the element of the store; for Artemis by the file."""
+
+ARTEMIS_TABLES = (
+    "Artemis's tables have another layout and are not read; jdbcstore creates ActiveMQ Classic's beside them"
+)
+DATABASE_STORE = by_name({
+    ARTEMIS_TABLES: (
+        "bindings-table-name", "message-table-name", "large-message-table-name", "page-store-table-name",
+        "node-manager-store-table-name",
+    ),
+    "a send returns when the database has committed; nothing is deferred": ("jdbc-journal-sync-period",),
+    "each command has its own timeout for the lock": ("jdbc-lock-acquisition-timeout",),
+    _PAGES: ("jdbc-max-page-size-bytes",),
+    DRIVER_CLASS: ("jdbc-driver-class-name", "data-source-class-name"),
+})  # fmt: skip

@@ -8,10 +8,10 @@ from __future__ import annotations
 from jdbcstore.config.data_source import sqlite_url
 from jdbcstore.config.given import Given, Kind, Section
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
-from jdbcstore.config.reasons import DATA_SOURCE, DRIVER_CLASS, OF_BROKER
+from jdbcstore.config.reasons import ARTEMIS_TABLES, DATA_SOURCE, DATABASE_STORE, FILE_STORES, OF_BROKER
 from jdbcstore.config.routed import DATABASE
 from jdbcstore.config.xml.beans import Document, Element, Value
-from jdbcstore.config.xml.file_stores import REASONS, TAKEN, converted, note_old_files, put
+from jdbcstore.config.xml.file_stores import TAKEN, converted, note_old_files, put
 from jdbcstore.config.xml.security import this_file
 
 _FILE = "broker.xml"
@@ -31,20 +31,6 @@ _LEASE = {
     "jdbc-allowed-time-diff": ("maxAllowableDiffFromDBTime", 250),
 }
 """Options of Artemis's lease, with its defaults in milliseconds."""
-_TABLE = (
-    "Artemis's tables have another layout and are not read; jdbcstore creates ActiveMQ Classic's beside them"
-)
-_IGNORED = {
-    **dict.fromkeys(
-        ("bindings-table-name", "message-table-name", "large-message-table-name", "page-store-table-name",
-         "node-manager-store-table-name"),
-        _TABLE,
-    ),
-    "jdbc-journal-sync-period": "a send returns when the database has committed; nothing is deferred",
-    "jdbc-lock-acquisition-timeout": "each command has its own timeout for the lock",
-    "jdbc-max-page-size-bytes": "the caller chooses the size of each page",
-    **dict.fromkeys(("jdbc-driver-class-name", "data-source-class-name"), DRIVER_CLASS),
-}  # fmt: skip
 
 
 def is_artemis(root: Element) -> bool:
@@ -72,7 +58,7 @@ def _read_store(document: Document) -> Section:
     for element in store.children:
         _take(document, element, section)
     section["locker"] = _read_lease(document, store)
-    text = f"{_TABLE}; move messages by sending them again, from one broker to the other"
+    text = f"{ARTEMIS_TABLES}; move messages by sending them again, from one broker to the other"
     document.note(Kind.DANGEROUS, store, text)
     for element in core.children:
         if element.name == "mask-password" and element.text == "true":
@@ -91,8 +77,8 @@ def _take(document: Document, element: Element, section: Section) -> None:
     elif element.name == "data-source-properties":
         for one in element.children:
             _take_property(document, one, section)
-    elif element.name in _IGNORED:
-        document.ignore(element, _IGNORED[element.name])
+    elif element.name in DATABASE_STORE:
+        document.ignore(element, DATABASE_STORE[element.name])
     elif element.name not in _LEASE:
         document.note(Kind.UNKNOWN, element, "unknown element of database-store; correct it or remove it")
 
@@ -131,7 +117,7 @@ def _read_files(document: Document, core: Element) -> Section:
         },
         "journal": {"directory": Given(journal, place)},
     }
-    taken, reasons = TAKEN[_FILE], REASONS[_FILE]
+    taken, reasons = TAKEN[_FILE], FILE_STORES[_FILE]
     for element in core.children:
         name = element.name
         if name in taken:

@@ -3,57 +3,46 @@
 from __future__ import annotations
 
 from jdbcstore.config.given import Given, Section
-from jdbcstore.config.reasons import DATA_SOURCE
+from jdbcstore.config.reasons import DATA_SOURCE, by_name
 from jdbcstore.config.xml.beans import Bean, Document, Value
 
 _URL = ("url", "jdbcUrl", "URL", "jdbcURL")
-_LOGIN = {**dict.fromkeys(("username", "user", "userName"), "user"), "password": "password"}
+_LOGIN = by_name({"user": ("username", "user", "userName"), "password": ("password",)})
 _POOL = ("maxTotal", "maxActive", "maximumPoolSize", "maxPoolSize", "maxConnections")
-_PARTS = {
-    **dict.fromkeys(("serverName", "server", "host", "serverNames"), "server"),
-    **dict.fromkeys(("portNumber", "port", "portNumbers"), "port"),
-    **dict.fromkeys(("databaseName", "database", "serviceName", "SID"), "database"),
-    **dict.fromkeys(("createDatabase", "driverType"), "kind"),
-}
+_PARTS = by_name({
+    "server": ("serverName", "server", "host", "serverNames"),
+    "port": ("portNumber", "port", "portNumbers"),
+    "database": ("databaseName", "database", "serviceName", "SID"),
+    "kind": ("createDatabase", "driverType"),
+})  # fmt: skip
 """Parts of a URL that a bean may have instead of a URL."""
 _WRAPPED = ("targetDataSource", "dataSource", "constructor-arg")
 """Properties in which a bean wraps another: Spring's proxies, Hikari's configuration."""
 
-_URLS = {
-    **dict.fromkeys(
-        ("EmbeddedDataSource", "EmbeddedConnectionPoolDataSource", "EmbeddedXADataSource"),
-        ("jdbc:derby:{database}{create}", 0),
+_URLS = by_name({
+    ("jdbc:derby:{database}{create}", 0): (
+        "EmbeddedDataSource", "EmbeddedConnectionPoolDataSource", "EmbeddedXADataSource",
     ),
-    **dict.fromkeys(
-        ("ClientDataSource", "ClientConnectionPoolDataSource"),
-        ("jdbc:derby://{server}:{port}/{database}", 1527),
+    ("jdbc:derby://{server}:{port}/{database}", 1527): (
+        "ClientDataSource", "ClientConnectionPoolDataSource",
     ),
-    **dict.fromkeys(
-        ("MysqlDataSource", "MysqlConnectionPoolDataSource", "MysqlXADataSource"),
-        ("jdbc:mysql://{server}:{port}/{database}", 3306),
+    ("jdbc:mysql://{server}:{port}/{database}", 3306): (
+        "MysqlDataSource", "MysqlConnectionPoolDataSource", "MysqlXADataSource",
     ),
-    **dict.fromkeys(
-        ("MariaDbDataSource", "MariaDbPoolDataSource"),
-        ("jdbc:mariadb://{server}:{port}/{database}", 3306),
+    ("jdbc:mariadb://{server}:{port}/{database}", 3306): ("MariaDbDataSource", "MariaDbPoolDataSource"),
+    ("jdbc:postgresql://{server}:{port}/{database}", 5432): (
+        "PGPoolingDataSource", "PGSimpleDataSource", "PGConnectionPoolDataSource", "PGXADataSource",
+        "Jdbc3PoolingDataSource",
     ),
-    **dict.fromkeys(
-        ("PGPoolingDataSource", "PGSimpleDataSource", "PGConnectionPoolDataSource", "PGXADataSource",
-         "Jdbc3PoolingDataSource"),
-        ("jdbc:postgresql://{server}:{port}/{database}", 5432),
+    ("jdbc:oracle:{kind}:@{server}:{port}:{database}", 1521): (
+        "OracleDataSource", "OracleConnectionPoolDataSource", "OracleXADataSource",
     ),
-    **dict.fromkeys(
-        ("OracleDataSource", "OracleConnectionPoolDataSource", "OracleXADataSource"),
-        ("jdbc:oracle:{kind}:@{server}:{port}:{database}", 1521),
+    ("jdbc:sqlserver://{server}:{port};databaseName={database}", 1433): (
+        "SQLServerDataSource", "SQLServerConnectionPoolDataSource",
     ),
-    **dict.fromkeys(
-        ("SQLServerDataSource", "SQLServerConnectionPoolDataSource"),
-        ("jdbc:sqlserver://{server}:{port};databaseName={database}", 1433),
-    ),
-    "JtdsDataSource": ("jdbc:jtds:sqlserver://{server}:{port}/{database}", 1433),
-    **dict.fromkeys(
-        ("DB2SimpleDataSource", "DB2DataSource"), ("jdbc:db2://{server}:{port}/{database}", 50000)
-    ),
-}  # fmt: skip
+    ("jdbc:jtds:sqlserver://{server}:{port}/{database}", 1433): ("JtdsDataSource",),
+    ("jdbc:db2://{server}:{port}/{database}", 50000): ("DB2SimpleDataSource", "DB2DataSource"),
+})  # fmt: skip
 """URLs and default ports of DataSource classes that have parts, by the last part of the class's name."""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jdbcstore.config.data_source import sqlite_url
 from jdbcstore.config.given import Given, Kind, Section
-from jdbcstore.config.reasons import ONLY_JMX
+from jdbcstore.config.reasons import FILE_STORES, by_name
 from jdbcstore.config.routed import DATABASE, JOURNAL
 from jdbcstore.config.xml.beans import Bean, Document, Located, Value
 from jdbcstore.config.xml.lockers import LOCKING, read_locker
@@ -58,16 +58,14 @@ TAKEN = {
 """The options that settings become, by the element of the store; for Artemis by the file."""
 _SYNCED = {"true": "always", "false": "never"}
 _VALUES = {
-    "journalDiskSyncStrategy": {"always": "always", "periodic": "periodic", "never": "never"},
+    "journalDiskSyncStrategy": by_name({"always": ["always"], "periodic": ["periodic"], "never": ["never"]}),
     **dict.fromkeys(("enableJournalDiskSyncs", "sync", "syncOnWrite", "journal-datasync"), _SYNCED),
-    "preallocationStrategy": {
-        "sparse_file": "sparse_file",
-        **dict.fromkeys(("zeros", "chunked_zeros", "os_kernel_copy"), "zeros"),
-    },
-    "preallocationScope": {
-        **dict.fromkeys(("entire_journal", "entire_journal_async"), "entire_journal"),
-        "none": "none",
-    },
+    "preallocationStrategy": by_name(
+        {"sparse_file": ["sparse_file"], "zeros": ["zeros", "chunked_zeros", "os_kernel_copy"]}
+    ),
+    "preallocationScope": by_name(
+        {"entire_journal": ["entire_journal", "entire_journal_async"], "none": ["none"]}
+    ),
 }
 """The values of some settings, in lower case, with those of the options."""
 _NANOSECONDS = ("journal-buffer-timeout",)
@@ -79,96 +77,6 @@ PLACES = {
     "broker.xml": ("journal-directory", "bindings-directory", "journal-retention-directory"),
 }
 """Further settings that are obeyed: places."""
-
-_SQLITE = "the index is an SQLite database, which has its own cache and recovers by itself"
-_SUMS = "each record has a checksum, which is verified when the journal is opened"
-_FREED = "a checkpoint frees the files of the journal, without a search in between"
-_PINNED = "a checkpoint frees every file, so acknowledgements do not keep any"
-_ASYNC = "a send returns when its record is on disk; nothing is deferred"
-_WHOLE = "messages are stored whole, in the journal and in the database"
-_ONE_WRITE = "records are always written with one write and one sync"
-_MADE = "missing directories are always created"
-_COUNTS = "it counts messages, and a checkpoint commits by bytes: set max_checkpoint_message_add_size"
-_SHARED = "the broker in the same file is used"
-_THREADS = "jdbcstore manages its own threads"
-_XA = "prepared transactions are decided with jdbcstore xa"
-_LOCK = "set lockAcquireSleepInterval and failIfLocked of the locker"
-
-REASONS: dict[str, dict[str, str]] = {
-    "kahaDB": {
-        **dict.fromkeys(
-            ("indexWriteBatchSize", "indexCacheSize", "enableIndexWriteAsync", "enableIndexDiskSyncs",
-             "enableIndexRecoveryFile", "enableIndexPageCaching", "indexLFUEvictionFactor",
-             "useIndexLFRUEviction", "archiveCorruptedIndex", "forceRecoverIndex"),
-            _SQLITE,
-        ),
-        **dict.fromkeys(("checksumJournalFiles", "checkForCorruptJournalFiles"), _SUMS),
-        **dict.fromkeys(("cleanupInterval", "cleanupOnStop"), _FREED),
-        **dict.fromkeys(
-            ("enableAckCompaction", "compactAcksAfterNoGC", "compactAcksIgnoresStoreGrowth"), _PINNED
-        ),
-        **dict.fromkeys(("concurrentStoreAndDispatchTopics", "maxAsyncJobs"), _ASYNC),
-        "maxCheckpointMessageAddSize": _COUNTS,
-        **dict.fromkeys(("failIfDatabaseIsLocked", "databaseLockedWaitDelay"), _LOCK),
-        "enableSubscriptionStatistics": ONLY_JMX,
-        "rewriteOnRedelivery": "the broker counts deliveries in memory",
-        **dict.fromkeys(("purgeRecoveredXATransactions", "purgeRecoveredXATransactionStrategy"), _XA),
-        "storeOpenWireVersion": "messages are always encoded as by ActiveMQ 5.12 and later",
-        "transactionIdTransformer": "transactions over several stores are recorded in the stores",
-        **dict.fromkeys(("brokerName", "brokerService", "usageManager"), _SHARED),
-        "scheduledThreadPoolExecutor": _THREADS,
-    },
-    "levelDB": {
-        **dict.fromkeys(
-            ("indexFactory", "indexMaxOpenFiles", "indexBlockRestartInterval", "indexWriteBufferSize",
-             "indexBlockSize", "indexCacheSize", "indexCompression", "autoCompactionRatio"),
-            _SQLITE,
-        ),
-        **dict.fromkeys(("verifyChecksums", "paranoidChecks"), _SUMS),
-        **dict.fromkeys(("flushDelay", "asyncBufferSize"), _ASYNC),
-        "logCompression": "the journal is not compressed",
-        "logDirectory": "the journal is in the directory of the store",
-        "monitorStats": ONLY_JMX,
-        "readThreads": _THREADS,
-        "purgeOnStatup": "opening a store never deletes messages; use jdbcstore purge",
-        **dict.fromkeys(("brokerName", "brokerService", "usageManager"), _SHARED),
-    },
-    "amqPersistenceAdapter": {
-        **dict.fromkeys(
-            ("persistentIndex", "indexBinSize", "indexKeySize", "indexPageSize", "indexMaxBinSize",
-             "indexLoadFactor", "referenceStoreAdapter", "maxReferenceFileLength", "recoverReferenceStore",
-             "forceRecoverReferenceStore"),
-            _SQLITE,
-        ),
-        **dict.fromkeys(("useNio", "useNIO", "asyncDataManager"), _ONE_WRITE),
-        "cleanupInterval": _FREED,
-        "maxCheckpointMessageAddSize": _COUNTS,
-        **dict.fromkeys(("taskRunnerFactory", "readThreadPoolSize"), _THREADS),
-        **dict.fromkeys(("brokerName", "brokerService", "usageManager"), _SHARED),
-    },
-    "mKahaDB": {
-        **dict.fromkeys(
-            ("journalMaxFileLength", "journalMaxWriteBatchSize", "checkForCorruption",
-             "journalCleanupInterval", "transactionStore", "localTransactionTimeout"),
-            "transactions over several stores do not need files",
-        ),
-        **dict.fromkeys(("brokerName", "brokerService", "usageManager"), _SHARED),
-    },
-    "broker.xml": {
-        **dict.fromkeys(("journal-type", "journal-max-io", "journal-device-block-size"), _ONE_WRITE),
-        **dict.fromkeys(("create-journal-dir", "create-bindings-dir"), _MADE),
-        **dict.fromkeys(("journal-compact-min-files", "journal-compact-percentage"), _PINNED),
-        **dict.fromkeys(("journal-sync-transactional", "journal-sync-non-transactional"), _ASYNC),
-        **dict.fromkeys(("large-messages-directory", "paging-directory"), _WHOLE),
-        "journal-pool-files": "journal-min-files is the number of files kept ready",
-        "journal-file-open-timeout": "a file that cannot be opened is an error at once",
-        "journal-lock-acquisition-timeout": "each command has its own timeout for the lock",
-        "journal-max-attic-files": "damaged files are not moved",
-        "node-manager-lock-directory": "the lock is in the directory of the index",
-        "log-journal-write-rate": "rates are not logged",
-    },
-}  # fmt: skip
-"""Settings without effect, each with the reason, by the same names."""
 
 OLD_FILES = {
     "kahaDB": ("db.data", "db-*.log"),
@@ -206,7 +114,7 @@ def take_archive(document: Document, bean: Bean, directory: str, section: Sectio
 
 def take_options(document: Document, bean: Bean, section: Section) -> None:
     """Take the attributes that become options, and note the others."""
-    taken, reasons = TAKEN[bean.kind], REASONS[bean.kind]
+    taken, reasons = TAKEN[bean.kind], FILE_STORES[bean.kind]
     for name, value in bean.values.items():
         if name in taken:
             put(section, taken[name], converted(document, document.scalar(value), value))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from jdbcstore.config.fields import find_field
 from jdbcstore.config.given import Given, Kind, Section, merge
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.config.reasons import ADAPTER, PERSISTENCE_ADAPTER
+from jdbcstore.config.reasons import ADAPTER, FILE_STORES, PERSISTENCE_ADAPTER
 from jdbcstore.config.routed import folder_name
 from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.config.xml.data_source import read_data_source
-from jdbcstore.config.xml.file_stores import FILES, REASONS, read_file_store, take_archive, take_options
+from jdbcstore.config.xml.file_stores import FILES, read_file_store, take_archive, take_options
 from jdbcstore.config.xml.lockers import LOCKING, read_locker
 
 _JDBC = "jdbcPersistenceAdapter"
@@ -136,7 +136,7 @@ def _read_several(document: Document, bean: Bean) -> Section:
                 stores.append(store)
                 section = merge(rest, section)
         elif name not in (*LOCKING, "directory"):
-            document.report(bean, value, REASONS[_SEVERAL], (_STORES,))
+            document.report(bean, value, FILE_STORES[_SEVERAL], (_STORES,))
     if not stores:
         text = f"{_SEVERAL} does not have {_STORES}, and so no store; add a {_FILTERED}"
         raise document.error(bean, text)

@@ -13,7 +13,7 @@ from jdbcstore.config.locker import (
     IOExceptionHandlerConfig,
     LeaseLockerIOExceptionHandlerConfig,
 )
-from jdbcstore.config.reasons import NO_NETWORKS, OF_BROKER, ONLY_JMX
+from jdbcstore.config.reasons import CONNECTOR, OF_BROKER, ONLY_JMX, USAGE
 from jdbcstore.config.users import PluginUsers
 from jdbcstore.config.xml.artemis import is_artemis, read_artemis
 from jdbcstore.config.xml.beans import Bean, Document, Value
@@ -37,22 +37,7 @@ _URI_OPTIONS = {
     "needClientAuth": "needClientAuth",
 }
 """Parameters of a connector's URI, after ``transport.`` or ``wireFormat.`` or without a prefix."""
-_CONNECTOR = {
-    **dict.fromkeys(("discoveryUri", "auditNetworkProducers"), NO_NETWORKS),
-    **dict.fromkeys(
-        ("updateClusterClients", "rebalanceClusterClients", "updateClusterClientsOnRemove"),
-        "STOMP does not inform clients about other brokers",
-    ),
-    "enableStatusMonitor": "a slow connection is throttled, without a report",
-    "disableAsyncDispatch": "it tunes the threads of ActiveMQ",
-}
 _LIMITS = {"memoryUsage": "memoryLimit", "tempUsage": "tempLimit"}
-_NO_LIMITS = {
-    "storeUsage": "the database reports when it is full",
-    "jobSchedulerUsage": "jdbcstore does not schedule deliveries",
-    "sendFailIfNoSpace": "set it in a policyEntry",
-    "sendFailIfNoSpaceAfterTimeout": "set it in a policyEntry",
-}
 _NO_KEYSTORE = (
     "Java's key stores are not read; export the certificate and its key as PEM files, and name them in"
     " certificate and private_key of the connector"
@@ -218,7 +203,7 @@ def _read_connectors(document: Document, value: Value) -> Iterator[Section]:
             if name == "name":
                 section["name"] = document.scalar(inner)
             elif name != "uri":
-                document.report(bean, inner, _CONNECTOR)
+                document.report(bean, inner, CONNECTOR)
         yield section
 
 
@@ -257,7 +242,7 @@ def _read_usage(document: Document, value: Value) -> Section:
                 for bean in document.beans(inner):
                     _take_limit(document, bean, section, _LIMITS[inner.name])
             else:
-                document.report(usage, inner, _NO_LIMITS, _LIMITS)
+                document.report(usage, inner, USAGE, _LIMITS)
     return section
 
 

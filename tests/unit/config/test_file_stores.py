@@ -11,13 +11,14 @@ from jdbcstore.config import Configuration, Kind, StoreConfig, load_config
 from jdbcstore.config.broker import BrokerConfig
 from jdbcstore.config.fields import find_field
 from jdbcstore.config.journal import JournalConfig
+from jdbcstore.config.reasons import FILE_STORES
 from jdbcstore.config.routed import folder_name
-from jdbcstore.config.xml.file_stores import PLACES, REASONS, TAKEN
+from jdbcstore.config.xml.file_stores import PLACES, TAKEN
 from jdbcstore.errors import ConfigurationError
 from tests.support import ROOT
 
 PAGE = ROOT / "docs" / "guide" / "file-stores.md"
-KINDS = sorted(REASONS)
+KINDS = sorted(FILE_STORES)
 
 
 def table(kind: str) -> dict[str, str]:
@@ -29,7 +30,7 @@ def table(kind: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_table_is_that_of_the_code(kind: str) -> None:
-    found, taken, reasons = table(kind), TAKEN.get(kind, {}), REASONS[kind]
+    found, taken, reasons = table(kind), TAKEN.get(kind, {}), FILE_STORES[kind]
 
     assert found.keys() == {*taken, *reasons, *PLACES.get(kind, ())}
     assert {name: found[name] for name in reasons} == {
