@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from jdbcstore.config.data_source import PASSWORD_OPTIONS
+from jdbcstore.errors import ConfigurationError
 
 _LOGIN = ("user", *PASSWORD_OPTIONS)
 
@@ -79,3 +81,21 @@ def merge(lower: Section, upper: Section) -> Section:
         both = isinstance(value, Mapping) and isinstance(below, Mapping)
         merged[name] = merge(below, value) if both else value  # type: ignore[arg-type]
     return merged
+
+
+def put(section: Section, path: str, given: Given) -> None:
+    """Add a value at a path, unless there is one."""
+    *inside, name = path.split(".")
+    for one in inside:
+        section = section.setdefault(one, {})  # type: ignore[assignment]
+    section.setdefault(name, given)
+
+
+def parse_toml(data: bytes, place: str) -> dict[str, Any]:
+    """
+    :raises ConfigurationError: it is not TOML
+    """
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"this is not TOML: {error}; correct it", place=place) from error

@@ -6,10 +6,6 @@ from dataclasses import dataclass
 
 from jdbcstore.config.fields import Options, option
 
-SYNCS = ("always", "periodic", "never")
-SCOPES = ("entire_journal", "none")
-STRATEGIES = ("zeros", "sparse_file")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalConfig(Options):
@@ -45,12 +41,12 @@ class JournalConfig(Options):
     """Bytes of a file; KahaDB's ``journalMaxFileLength``."""
     journal_archive_directory: str | None = None
     """The directory that full files are moved to; None reuses them."""
-    preallocation_strategy: str = option("zeros", choices=STRATEGIES)
+    preallocation_strategy: str = option("zeros", choices=("zeros", "sparse_file"))
     """How a file gets its full size: by writing zeros, or by setting its length."""
-    preallocation_scope: str = option("entire_journal", choices=SCOPES)
+    preallocation_scope: str = option("entire_journal", choices=("entire_journal", "none"))
     """Whether files get their full size before they are written."""
 
-    journal_disk_sync_strategy: str = option("always", choices=SYNCS)
+    journal_disk_sync_strategy: str = option("always", choices=("always", "periodic", "never"))
     """When records are synced to disk. ``periodic`` and ``never`` lose the messages acknowledged last to
     their producers when the machine goes down."""
     journal_disk_sync_interval: float = option(1.0, at_least=0, milliseconds=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import Any
 from jdbcstore.config.configuration import Configuration, build
 from jdbcstore.config.data_source import DataSourceConfig
 from jdbcstore.config.fields import types_of, unknown
-from jdbcstore.config.given import Given, Kind, Note, Section, merge
+from jdbcstore.config.given import Given, Kind, Note, Section, merge, parse_toml, put
 from jdbcstore.config.policy import DiscardingDeadLetterStrategy, PolicyEntry
+from jdbcstore.config.reasons import by_name
 from jdbcstore.config.statements import unused_statements
 from jdbcstore.config.store import StoreConfig
 from jdbcstore.errors import ConfigurationError
@@ -33,26 +33,21 @@ _PATHS = (
 _SECTIONS = ("locker", "journal", "broker", "io_exception_handler")
 """Sections whose options may be given in the environment."""
 
-_TUNES = "it tunes the cursors and threads of ActiveMQ, which clients do not notice"
-_AUDITED = "the store recognises duplicates; set its option enable_audit"
-_UNSUPPORTED = "jdbcstore broker does not support it"
 _AUDIT = ("enable_audit", "max_producers_to_audit", "max_audit_depth")
-_OF_POLICY = {
-    **dict.fromkeys(
-        ("store_usage_high_water_mark", "minimum_message_size", "use_cache", "lazy_dispatch",
-         "use_prefetch_extension", "gc_inactive_destinations", "inactive_timeout_before_gc"),
-        (Kind.IGNORED, _TUNES),
+_OF_POLICY = by_name({
+    (Kind.IGNORED, "it tunes the cursors and threads of ActiveMQ, which clients do not notice"): (
+        "store_usage_high_water_mark", "minimum_message_size", "use_cache", "lazy_dispatch",
+        "use_prefetch_extension", "gc_inactive_destinations", "inactive_timeout_before_gc",
     ),
-    "dispatch_policy": (Kind.IGNORED, "each subscriber of a topic gets its messages in order"),
-    **dict.fromkeys(
-        (*_AUDIT, "max_queue_audit_depth", "send_duplicate_from_store_to_dlq"), (Kind.IGNORED, _AUDITED)
+    (Kind.IGNORED, "each subscriber of a topic gets its messages in order"): ("dispatch_policy",),
+    (Kind.IGNORED, "the store recognises duplicates; set its option enable_audit"): (
+        *_AUDIT, "max_queue_audit_depth", "send_duplicate_from_store_to_dlq",
     ),
-    **dict.fromkeys(
-        ("persist_jms_redelivered", "strict_order_dispatch", "consumers_before_dispatch_starts",
-         "time_before_dispatch_starts", "max_destinations"),
-        (Kind.UNSUPPORTED, _UNSUPPORTED),
+    (Kind.UNSUPPORTED, "jdbcstore broker does not support it"): (
+        "persist_jms_redelivered", "strict_order_dispatch", "consumers_before_dispatch_starts",
+        "time_before_dispatch_starts", "max_destinations",
     ),
-}  # fmt: skip
+})  # fmt: skip
 """Options of a policy that ``jdbcstore broker`` does not obey."""
 _DEAD_LETTERS = {
     True: (Kind.UNSUPPORTED, "a message that is rejected on two queues becomes a dead letter twice"),
@@ -112,11 +107,7 @@ def _read_file(path: Path, environment: Mapping[str, str]) -> tuple[Section, lis
         from jdbcstore.config.xml import read_xml
 
         return read_xml(path, data, environment)
-    try:
-        values = tomllib.loads(data.decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"this is not TOML: {error}; correct it", place=str(path)) from error
-    return _toml_section(values, "", str(path), path.parent), []
+    return _toml_section(parse_toml(data, str(path)), "", str(path), path.parent), []
 
 
 def _toml_section(data: dict[str, Any], name: str, place: str, folder: Path) -> Section:
@@ -151,24 +142,20 @@ def _read_environment(environment: Mapping[str, str]) -> tuple[Section, list[Not
             text = unknown("environment variable", variable, known)
             notes.append(Note(Kind.UNKNOWN, "environment", text))
             continue
-        *sections, name = known[variable]
-        target = given
-        for section in sections:
-            target = target.setdefault(section, {})  # type: ignore[assignment]
-        target[name] = Given(value, variable, text=True)
+        put(given, known[variable], Given(value, variable, text=True))
     return given, notes
 
 
-def _variables() -> dict[str, tuple[str, ...]]:
+def _variables() -> dict[str, str]:
     """The path of the option that each variable sets."""
-    paths = [(name,) for kind in (DataSourceConfig, StoreConfig) for name in _scalars(kind)]
-    nested = [
-        (section, name)
+    flat = (name for kind in (DataSourceConfig, StoreConfig) for name in _scalars(kind))
+    nested = (
+        f"{section}.{name}"
         for section in _SECTIONS
         for kind in filter(is_dataclass, types_of(Configuration)[section])
         for name in (*_scalars(kind), *(["type"] if hasattr(kind, "type") else []))
-    ]
-    return {PREFIX + "_".join(path).upper(): path for path in [*paths, ("broker_name",), *nested]}
+    )
+    return {PREFIX + path.replace(".", "_").upper(): path for path in (*flat, "broker_name", *nested)}
 
 
 def _scalars(kind: type) -> list[str]:

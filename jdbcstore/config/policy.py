@@ -9,10 +9,7 @@ from jdbcstore.config.fields import Options, check, option
 from jdbcstore.errors import ConfigurationError, InvalidDestination
 from jdbcstore.message.destination import Destination
 
-QUEUE_CURSORS = ("storeCursor", "fileQueueCursor", "vmQueueCursor")
-DURABLE_CURSORS = ("storeDurableSubscriberCursor", "fileDurableSubscriberCursor", "vmDurableCursor")
-SUBSCRIBER_CURSORS = ("fileCursor", "vmCursor")
-DISPATCH_POLICIES = (
+_DISPATCH_POLICIES = (
     "roundRobinDispatchPolicy",
     "strictOrderDispatchPolicy",
     "simpleDispatchPolicy",
@@ -174,11 +171,16 @@ class PolicyEntry(Options):
     topic: str | None = None
     """The topics, likewise."""
 
-    pending_queue_policy: str = option("storeCursor", choices=QUEUE_CURSORS)
+    pending_queue_policy: str = option(
+        "storeCursor", choices=("storeCursor", "fileQueueCursor", "vmQueueCursor")
+    )
     """The cursor of a queue: where its pending messages are."""
-    pending_durable_subscriber_policy: str = option("storeDurableSubscriberCursor", choices=DURABLE_CURSORS)
+    pending_durable_subscriber_policy: str = option(
+        "storeDurableSubscriberCursor",
+        choices=("storeDurableSubscriberCursor", "fileDurableSubscriberCursor", "vmDurableCursor"),
+    )
     """The cursor of a durable subscription."""
-    pending_subscriber_policy: str = option("fileCursor", choices=SUBSCRIBER_CURSORS)
+    pending_subscriber_policy: str = option("fileCursor", choices=("fileCursor", "vmCursor"))
     """The cursor of any other subscriber of a topic."""
     dead_letter_strategy: DeadLetterStrategy = SharedDeadLetterStrategy()
     """The destination of dead letters."""
@@ -187,7 +189,7 @@ class PolicyEntry(Options):
     ActiveMQ without the redelivery plug-in, of which this is a ``redeliveryPolicy``."""
     subscription_recovery_policy: SubscriptionRecoveryPolicy = NoSubscriptionRecoveryPolicy()
     """The earlier messages that a new subscriber of a topic gets."""
-    dispatch_policy: str = option("roundRobinDispatchPolicy", choices=DISPATCH_POLICIES)
+    dispatch_policy: str = option("roundRobinDispatchPolicy", choices=_DISPATCH_POLICIES)
     """The order in which subscribers of a topic get a message. Not obeyed."""
     pending_message_limit: int | None = option(None, at_least=0)
     """Messages kept for a slow subscriber beyond its prefetch, if they are not stored; None means unlimited.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jdbcstore.config.given import parse_toml
 from jdbcstore.errors import ConfigurationError, InvalidDestination
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.util.files import replace_file
@@ -68,14 +68,12 @@ def read_users(path: Path) -> Mapping[str, UserEntry]:
     :raises ConfigurationError: the file cannot be read, or is not a users file
     """
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        data = parse_toml(path.read_bytes(), str(path))
     except OSError as error:
         raise ConfigurationError(
             f"cannot read the users file {path}: {error.strerror}; create it with jdbcstore passwd",
             option="users_file",
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"this is not TOML: {error}; correct it", place=str(path)) from error
     users = data.pop(_SECTION, {})
     if data or not isinstance(users, dict):
         raise ConfigurationError(
@@ -88,8 +86,7 @@ def _entry(path: Path, name: str, values: Any) -> UserEntry:
     place = f"{path}, [{_SECTION}.{name}]"
     if not isinstance(values, dict) or not isinstance(values.get("password"), str):
         raise ConfigurationError("a user needs a password; set it with jdbcstore passwd", place=place)
-    if values.keys() - {*_KEYS}:
-        wrong = ", ".join(sorted(values.keys() - {*_KEYS}))
+    if wrong := ", ".join(sorted(values.keys() - {*_KEYS})):
         raise ConfigurationError(f"unknown option {wrong} of a user; use {', '.join(_KEYS)}", place=place)
     return UserEntry(
         values["password"],

@@ -6,12 +6,12 @@ The tables of a ``database-store`` are not ActiveMQ Classic's, and are not read.
 from __future__ import annotations
 
 from jdbcstore.config.data_source import sqlite_url
-from jdbcstore.config.given import Given, Kind, Section
+from jdbcstore.config.given import Given, Kind, Section, put
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
 from jdbcstore.config.reasons import ARTEMIS_TABLES, DATA_SOURCE, DATABASE_STORE, FILE_STORES, OF_BROKER
 from jdbcstore.config.routed import DATABASE
 from jdbcstore.config.xml.beans import Document, Element, Value
-from jdbcstore.config.xml.file_stores import TAKEN, converted, note_old_files, put
+from jdbcstore.config.xml.file_stores import TAKEN, converted, note_old_files
 from jdbcstore.config.xml.security import this_file
 
 _FILE = "broker.xml"

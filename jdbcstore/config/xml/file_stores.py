@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from jdbcstore.config.data_source import sqlite_url
-from jdbcstore.config.given import Given, Kind, Section
+from jdbcstore.config.given import Given, Kind, Section, put
 from jdbcstore.config.reasons import FILE_STORES, by_name
 from jdbcstore.config.routed import DATABASE, JOURNAL
 from jdbcstore.config.xml.beans import Bean, Document, Located, Value
@@ -140,14 +140,6 @@ def converted(document: Document, given: Given, at: Located) -> Given:
         except ValueError:
             raise document.error(at, f"{at.name} must be nanoseconds, not {given.value!r}") from None
     return given
-
-
-def put(section: Section, path: str, given: Given) -> None:
-    """Add a value at a path, unless there is one."""
-    *inside, name = path.split(".")
-    for one in inside:
-        section = section.setdefault(one, {})  # type: ignore[assignment]
-    section.setdefault(name, given)
 
 
 def note_old_files(document: Document, at: Located, kind: str, directory: str) -> None:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, get_args
 
-from jdbcstore.config.fields import find_field
+from jdbcstore.config.fields import camel, find_field
 from jdbcstore.config.given import Given, Kind, Section
 from jdbcstore.config.policy import (
-    DISPATCH_POLICIES,
-    DURABLE_CURSORS,
-    QUEUE_CURSORS,
-    SUBSCRIBER_CURSORS,
     DeadLetterStrategy,
     PolicyEntry,
     RedeliveryPolicy,
@@ -25,11 +21,9 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import DestinationMap
 
 _CHOICES = {
-    "pendingQueuePolicy": QUEUE_CURSORS,
-    "pendingDurableSubscriberPolicy": DURABLE_CURSORS,
-    "pendingSubscriberPolicy": SUBSCRIBER_CURSORS,
-    "dispatchPolicy": DISPATCH_POLICIES,
+    camel(one.name): choices for one in fields(PolicyEntry) if (choices := one.metadata.get("choices"))
 }
+"""The cursors and dispatch policies that an entry may name, by attribute."""
 _CLASSES = {
     "VMPendingQueueMessageStoragePolicy": "vmQueueCursor",
     "FilePendingQueueMessageStoragePolicy": "fileQueueCursor",
