@@ -6,7 +6,7 @@ import logging
 import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -197,11 +197,11 @@ class _Builder:
             if known is None:
                 known_names = [one.name for one in fields(kind)]
                 raise ConfigurationError(unknown("option", name, known_names), place=_place(value))
-            values[known.name] = self._value(kind, known.name, name, value, path + known.name)
+            values[known.name] = self._value(kind, known, name, value, path + known.name)
         return values
 
-    def _value(self, kind: type, option: str, name: str, value: Any, path: str) -> Any:
-        wanted = types_of(kind)[option]
+    def _value(self, kind: type, option: Field[Any], name: str, value: Any, path: str) -> Any:
+        wanted = types_of(kind)[option.name]
         sections = [one for one in wanted if is_dataclass(one)]
         if isinstance(value, Given):
             if tuple in wanted and value.value == []:
@@ -210,7 +210,7 @@ class _Builder:
                 raise ConfigurationError(f"{name} must be a section, not a value", place=value.place)
             return self._scalar(kind, option, name, value, path)
         if isinstance(value, list) and tuple in wanted:
-            element: type = typing.get_args(typing.get_type_hints(kind)[option])[0]
+            element: type = typing.get_args(typing.get_type_hints(kind)[option.name])[0]
             return tuple(self.make(element, one, f"{path}[{i}].") for i, one in enumerate(value))
         if isinstance(value, dict) and Mapping in wanted:
             return {key: self._statement(one, f"{path}.{property_name(key)}") for key, one in value.items()}
@@ -233,19 +233,17 @@ class _Builder:
         self.sources[f"{path}.type"] = given.place
         return by_type[given.value], rest
 
-    def _scalar(self, kind: type, option: str, name: str, given: Given, path: str) -> Any:
+    def _scalar(self, kind: type, option: Field[Any], name: str, given: Given, path: str) -> Any:
         self.sources[path] = given.place
         if given.problem is not None:
-            problem = ConfigurationError(given.problem, option=option, place=given.place)
+            problem = ConfigurationError(given.problem, option=option.name, place=given.place)
             if kind is not DataSourceConfig:
                 raise problem
             self.problems[path] = problem
             return None
-        known = find_field(kind, option)
-        assert known is not None  # noqa: S101
         units = given.activemq_units or is_camel(name)
         try:
-            return convert(kind, known, given.value, activemq_units=units, text=given.text)
+            return convert(kind, option, given.value, activemq_units=units, text=given.text)
         except ConfigurationError as error:
             error.place = given.place
             raise

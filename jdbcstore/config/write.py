@@ -15,7 +15,7 @@ from jdbcstore.config.given import Kind, Note
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
-    from tomlkit.items import Table
+    from tomlkit.items import AoT, Table
 
 _WIDTH = 100
 _HEADINGS = {
@@ -67,9 +67,7 @@ def to_toml(configuration: Configuration, origin: str) -> str:
     """
     import tomlkit
 
-    writer = _Writer(tomlkit, configuration, origin)
-    writer.write()
-    return tomlkit.dumps(writer.document)
+    return tomlkit.dumps(_Writer(tomlkit, configuration, origin).document)
 
 
 class _Writer:
@@ -81,71 +79,55 @@ class _Writer:
         self._origin = origin
         self._sources = configuration.sources
         self.document: TOMLDocument = toml.document()
-
-    def write(self) -> None:
-        configuration = self._configuration
-        self._comment(f"Converted from {self._origin} by jdbcstore config convert.")
-        self._put_fields(self.document, configuration.data_source, "", "JDBCSTORE_PASSWORD")
-        if "broker_name" in self._sources:
-            self._put(self.document, "broker_name", configuration.broker_name, "broker_name")
-        self._put_fields(self.document, configuration.store, "", "")
-        for name in ("locker", "journal", "io_exception_handler"):
-            part = getattr(configuration, name)
-            if part is not None:
-                self.document.add(name, self._table(part, f"{name}."))
-        if self._is_given("broker."):
-            self.document.add("broker", self._table(configuration.broker, "broker."))
-        for name in ("stores", "policies"):
-            self._put_list(self.document, name, getattr(configuration, name), name)
+        self._comment(f"Converted from {origin} by jdbcstore config convert.")
+        # In TOML, what is not in a section comes first.
+        self._put_fields(self.document, configuration.data_source, "")
+        self._put_fields(self.document, configuration, "", "broker_name")
+        self._put_fields(self.document, configuration.store, "")
+        sections = ("locker", "journal", "io_exception_handler", "broker", "stores", "policies")
+        self._put_fields(self.document, configuration, "", *sections)
         self._add_notes(configuration.notes)
 
     def _table(self, part: Any, path: str) -> Table:
         table: Table = self._toml.table()
         if hasattr(part, "type"):
             self._put(table, "type", part.type, f"{path}type")
-        store = re.match(r"stores\[(\d+)\]", path)
-        variable = f"STORE_{int(store[1]) + 1}_PASSWORD" if store else "LOCKER_PASSWORD"
-        self._put_fields(table, part, path, variable)
+        self._put_fields(table, part, path)
         return table
 
-    def _put_fields(self, table: TOMLDocument | Table, part: Any, path: str, variable: str) -> None:
-        """The options of a dataclass; ``variable`` is to hold its password."""
+    def _put_fields(self, table: TOMLDocument | Table, part: Any, path: str, *names: str) -> None:
+        """The options of a dataclass: those of these names, or all."""
         # Without these sections there is no such part: they are written even if all options have defaults.
         absent = {one.name for one in fields(part) if one.default is None}
-        for name in (one.name for one in fields(part)):
+        for name in names or (one.name for one in fields(part)):
             value, inner = getattr(part, name), f"{path}{name}"
             if name == "password":
                 if value is not None or inner in self._configuration.problems:
                     advice = "; export it, or give a password_file or password_keyring instead"
-                    self._put(table, "password_env", variable, inner, advice)
+                    self._put(table, "password_env", _password_variable(path), inner, advice)
             elif name == "url" and value is not None:
                 masked = mask_url(value)
-                self._put(
-                    table, name, masked, inner, "" if masked == value else "; replace *** with the secret"
-                )
-            elif isinstance(value, Mapping):
-                self._put_statements(table, name, value)
-            elif isinstance(value, tuple):
-                self._put_list(table, name, value, inner)
+                advice = "" if masked == value else "; replace *** with the secret"
+                self._put(table, name, masked, inner, advice)
+            elif isinstance(value, Mapping | tuple):
+                if value:
+                    table.add(name, self._several(value, inner))
             elif is_dataclass(value) and (name in absent or self._is_given(f"{inner}.")):
                 table.add(name, self._table(value, f"{inner}."))
             elif inner in self._sources and value is not None:
                 self._put(table, name, value, inner)
 
-    def _put_list(self, table: TOMLDocument | Table, name: str, parts: tuple[Any, ...], path: str) -> None:
-        """An array with a section for each part."""
-        if parts:
-            sections = self._toml.aot()
-            for number, part in enumerate(parts):
-                sections.append(self._table(part, f"{path}[{number}]."))
-            table.add(name, sections)
-
-    def _put_statements(self, table: TOMLDocument | Table, name: str, statements: Mapping[str, Any]) -> None:
-        if statements:
-            inner = self._toml.table()
-            for key, value in statements.items():
-                self._put(inner, key, list(value) if isinstance(value, tuple) else value, f"{name}.{key}")
-            table.add(name, inner)
+    def _several(self, values: Mapping[str, Any] | tuple[Any, ...], path: str) -> Table | AoT:
+        """A section of statements, or an array of sections."""
+        if isinstance(values, tuple):
+            array: AoT = self._toml.aot()
+            for number, part in enumerate(values):
+                array.append(self._table(part, f"{path}[{number}]."))
+            return array
+        table: Table = self._toml.table()
+        for key, value in values.items():
+            self._put(table, key, list(value) if isinstance(value, tuple) else value, f"{path}.{key}")
+        return table
 
     def _put(self, table: TOMLDocument | Table, name: str, value: Any, path: str, advice: str = "") -> None:
         item = self._toml.item(value)
@@ -169,6 +151,13 @@ class _Writer:
     def _comment(self, text: str) -> None:
         for line in textwrap.wrap(_plain(text), _WIDTH, subsequent_indent="  "):
             self.document.add(self._toml.comment(line))
+
+
+def _password_variable(path: str) -> str:
+    if not path:
+        return "JDBCSTORE_PASSWORD"
+    store = re.match(r"stores\[(\d+)\]", path)
+    return f"STORE_{int(store[1]) + 1}_PASSWORD" if store else "LOCKER_PASSWORD"
 
 
 def _plain(text: str) -> str:

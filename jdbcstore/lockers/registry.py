@@ -27,8 +27,9 @@ def make_locker(config: LockerConfig, broker_name: str, clock: Clock | None = No
     """
     options = {one.name: getattr(config, one.name) for one in fields(config)}
     if isinstance(config, CustomLockerConfig):
-        where = str(options.pop("locker_class"))
-        options |= options.pop("options")
+        where = str(config.locker_class)
+        del options["locker_class"], options["options"]
+        options |= config.options
         found = entry_points(group=ENTRY_POINTS, name=where)
         factory = next(iter(found)).load() if found else _imported(where)
     else:

@@ -132,9 +132,7 @@ def test_a_check_looks_whether_its_row_is_there(database: Database) -> None:
     assert locker.do_start(0.0)
     assert locker.keep_alive()
     # As ActiveMQ's own lock statement is, where it locks the table: somebody may clear it before.
-    locker._run(
-        lambda connection: connection.cursor.execute("DELETE FROM " + _lock_table(session))
-    )
+    locker._run(lambda connection: connection.cursor.execute("DELETE FROM " + _lock_table(session)))
     assert not locker.keep_alive()
     locker.do_stop()
     session.close()

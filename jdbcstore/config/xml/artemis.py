@@ -121,8 +121,7 @@ def _read_files(document: Document, core: Element) -> Section:
     for element in core.children:
         name = element.name
         if name in taken:
-            given = converted(document, document.given(element, element.text), element)
-            put(section, taken[name], given)
+            put(section, taken[name], converted(document, document.given(element, element.text), element))
         elif name == "journal-retention-directory":
             _take_retention(document, element, section)
         elif name not in _DIRECTORIES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 _PLACEHOLDER = re.compile(r"\$\{([^${}]*)\}")
@@ -73,7 +73,7 @@ class Placeholders:
 
     def _value(self, expression: str) -> str:
         name, colon, default = expression.partition(":")
-        sources = [self._properties.get, self._from_environment]
+        sources: list[Callable[[str], str | None]] = [self._properties.get, self._from_environment]
         if self.environment_wins:
             sources.reverse()
         # Spring looks for the whole expression first, including the colon.
