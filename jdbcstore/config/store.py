@@ -162,7 +162,7 @@ def length_of(column_type: str | None) -> int:
 
 
 def _check_type(option_name: str, text: str) -> None:
-    """The type is written into CREATE TABLE, so it must not contain anything else."""
+    # It is written into CREATE TABLE, so it must not contain anything else.
     if not _TYPE.fullmatch(text):
         raise ConfigurationError(
             f"{option_name} must be a column type such as VARCHAR(128) or NUMBER(19, 0), of letters, digits,"

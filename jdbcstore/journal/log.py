@@ -244,20 +244,16 @@ class Journal:
         self._thread.join(timeout)
         if not self._thread.is_alive():
             return
-        doubtful, queued = self._queue.abandon()
-        if not (doubtful or queued):
-            return
-        if doubtful:
-            self._failed(
-                doubtful, OutcomeUnknown("the journal was closed while this was being written: look for it")
-            )
-        if queued:
-            self._failed(queued, StoreClosed("the journal was closed before this was written"))
-        raise StoreClosed(
-            f"the journal was closed after {timeout} seconds with {len(doubtful)} entries in doubt and"
-            f" {len(queued)} unwritten; their callers were notified",
-            unwritten=len(queued) + len(doubtful),
+        doubtful, queued = self._abandon(
+            OutcomeUnknown("the journal was closed while this was being written: look for it"),
+            StoreClosed("the journal was closed before this was written"),
         )
+        if doubtful or queued:
+            raise StoreClosed(
+                f"the journal was closed after {timeout} seconds with {doubtful} entries in doubt and"
+                f" {queued} unwritten; their callers were notified",
+                unwritten=doubtful + queued,
+            )
 
     def _run(self) -> None:
         try:
@@ -333,15 +329,17 @@ class Journal:
         return failure
 
     def _stop(self, error: BaseException) -> None:
-        """Fail every entry after an unexpected error, and accept no more."""
-        doubtful, queued = self._queue.abandon()
         doubt = OutcomeUnknown("the journal stopped while this was being written: look for it")
         doubt.__cause__ = error
-        failure = self._fail(doubt)
-        if doubtful:
-            self._failed(doubtful, doubt)
-        if queued:
-            self._failed(queued, failure)
+        self._abandon(doubt, self._fail(doubt))
+
+    def _abandon(self, doubt: StoreError, failure: StoreError) -> tuple[int, int]:
+        """Fail every entry in flight and queued, and accept no more; how many they were."""
+        in_flight, queued = self._queue.abandon()
+        for entries, error in ((in_flight, doubt), (queued, failure)):
+            if entries:
+                self._failed(entries, error)
+        return len(in_flight), len(queued)
 
 
 class _Queue:

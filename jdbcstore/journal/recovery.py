@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -65,9 +64,7 @@ class SegmentReader:
     def __enter__(self) -> SegmentReader:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._file)
 
     def records(self, up_to: int | None = None, *, bodies: bool = True) -> Iterator[Record]:

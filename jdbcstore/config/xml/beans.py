@@ -149,7 +149,6 @@ class Document:
         return f"{self.path}:{at.line}" + (f", {name}" if name else "")
 
     def note(self, kind: Kind, at: Located, text: str, name: str | None = None) -> None:
-        """Add a note."""
         self.notes.append(Note(kind, self.place(at, name), text))
 
     def ignore(self, at: Located, text: str, name: str | None = None) -> None:
@@ -246,6 +245,11 @@ class Document:
             return Given(self.placeholders.fill(text), self.place(at), text=True, activemq_units=True)
         except Unresolved as error:
             return Given(None, self.place(at), problem=str(error))
+
+    def no_database(self, at: Located, why: str) -> Given:
+        """In place of the URL of a database; an error if no other source names one."""
+        problem = f"{why}; name a database with --url or JDBCSTORE_URL"
+        return Given(None, self.place(at, ""), problem=problem)
 
     def text(self, at: Located, text: str | None) -> str:
         """A string with its placeholders resolved; "" for None.

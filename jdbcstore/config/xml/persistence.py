@@ -28,22 +28,18 @@ _OPTIONS = (
 _DIRECTORIES = ("dataDirectory", "dataDirectoryFile", "directory")
 _OF_DATABASE = ("url", "user", "password")
 _PATTERNS = ("queue", "topic")
-_LOCKER_OF_ALL = f"the locker of {_SEVERAL} is for all its stores"
 
 
 def read_persistence(document: Document, bean: Bean) -> Section:
     """The sections of a persistence adapter, in any of its forms."""
-    if bean.kind == _JDBC:
-        return _read_jdbc(document, bean)
-    if bean.kind in _FACTORIES:
-        return _read_factory(document, bean)
-    if bean.kind == _JOURNAL:
-        return _read_journaled(document, bean)
-    if bean.kind in FILES:
-        return read_file_store(document, bean)
-    if bean.kind == _SEVERAL:
-        return _read_several(document, bean)
-    return _read_other(document, bean)
+    readers = {
+        _JDBC: _read_jdbc,
+        **dict.fromkeys(_FACTORIES, _read_factory),
+        _JOURNAL: _read_journaled,
+        **dict.fromkeys(FILES, read_file_store),
+        _SEVERAL: _read_several,
+    }
+    return readers.get(bean.kind, _read_other)(document, bean)
 
 
 def _read_jdbc(document: Document, bean: Bean, directory: str | None = None) -> Section:
@@ -109,11 +105,8 @@ def _read_journaled(document: Document, bean: Bean) -> Section:
 
 
 def _read_other(document: Document, bean: Bean) -> Section:
-    problem = (
-        f"{bean.kind} does not keep messages in a database, and jdbcstore cannot read it; name a database"
-        " with --url or JDBCSTORE_URL"
-    )
-    section: Section = {"url": Given(None, document.place(bean, ""), problem=problem)}
+    why = f"{bean.kind} does not keep messages in a database, and jdbcstore cannot read it"
+    section: Section = {"url": document.no_database(bean, why)}
     locker = read_locker(document, bean) if "locker" in bean.values else None
     for name, value in bean.values.items():
         if locker is None or name not in LOCKING:
@@ -160,11 +153,11 @@ def _read_filtered(document: Document, bean: Bean, parent: str) -> tuple[Section
             adapter = document.resolve(value) or adapter
         else:
             document.report(bean, value, {}, (*_PATTERNS, "perDestination", "persistenceAdapter"))
-    for name in LOCKING:
-        _ignore_locking(document, adapter, name)
+    for name in (*LOCKING, *(("failIfLocked", "disableLocking") if adapter.kind in FILES else ())):
+        locking = adapter.values.pop(name, None)
+        if locking is not None:
+            document.ignore(locking, f"the locker of {_SEVERAL} is for all its stores")
     if adapter.kind in FILES:
-        _ignore_locking(document, adapter, "failIfLocked")
-        _ignore_locking(document, adapter, "disableLocking")
         label = "" if document.flag(bean, "perDestination") else _label(store)
         found = _read_files(document, adapter, _folder(document, adapter, parent, label))
     else:
@@ -172,8 +165,9 @@ def _read_filtered(document: Document, bean: Bean, parent: str) -> tuple[Section
         found = read_persistence(document, adapter)
         login = {name: found.pop(name) for name in _OF_DATABASE if name in found}
         found = {**found, "data_source": login}
-    own = {name: value for name, value in found.items() if name in ("directory", "data_source", "journal")}
-    return {**store, **own}, {name: value for name, value in found.items() if name not in own}
+    for name in {"directory", "data_source", "journal"} & found.keys():
+        store[name] = found.pop(name)
+    return store, found
 
 
 def _take_pattern(document: Document, value: Value, store: Section) -> None:
@@ -207,12 +201,6 @@ def _read_files(document: Document, adapter: Bean, folder: Given) -> Section:
         text = f"the index of a store of {_SEVERAL} is in the directory of the store"
         document.ignore(adapter.values["indexDirectory"], text)
     return section
-
-
-def _ignore_locking(document: Document, adapter: Bean, name: str) -> None:
-    value = adapter.values.pop(name, None)
-    if value is not None:
-        document.ignore(value, _LOCKER_OF_ALL)
 
 
 def _directory(document: Document, bean: Bean) -> str:

@@ -133,13 +133,11 @@ def _take_own(document: Document, value: Value, section: Section) -> bool:
 
 def _no_database(document: Document, broker: Bean) -> Given:
     at: Bean | Value = broker
+    why = "this broker does not have a persistenceAdapter, and keeps its messages in files"
     if document.flag(broker, "persistent") is False:
         at = broker.values["persistent"]
-        problem = "this broker keeps its messages in memory, because persistent is false"
-    else:
-        problem = "this broker does not have a persistenceAdapter, and keeps its messages in files"
-    problem = f"{problem}; name a database with --url or JDBCSTORE_URL"
-    return Given(None, document.place(at, ""), problem=problem)
+        why = "this broker keeps its messages in memory, because persistent is false"
+    return document.no_database(at, why)
 
 
 def _find_broker(document: Document) -> Bean:
