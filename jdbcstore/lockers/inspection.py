@@ -31,9 +31,9 @@ class OtherLocks:
     The connection should limit its waits for row locks.
     """
 
-    def __init__(self, session: Session, sql: LockStatements, clock: Clock) -> None:
+    def __init__(self, session: Session, clock: Clock) -> None:
         self._session = session
-        self._sql = sql
+        self._sql = session.lock_statements
         self._clock = clock
 
     def holder(self, connection: Connection, own: AbstractLocker | None = None) -> str | None:
@@ -131,20 +131,20 @@ def look(session: Session, clock: Clock) -> LockView:
 
     :raises StoreUnavailable: the database does not answer
     """
-    sql = session.lock_statements
     with contextlib.closing(session.connect()) as connection, session.translated():
         connection.limit_lock_wait(_LOCK_WAIT)
-        view = _look(sql, connection, clock, with_epoch=session.has_own_tables)
+        view = _look(session, connection, clock)
         if view.is_leased:
             return view
-        other = OtherLocks(session, sql, clock).holder(connection)
+        other = OtherLocks(session, clock).holder(connection)
         return view if other is None else replace(view, holder=other, expires_ms=None)
 
 
-def _look(sql: LockStatements, connection: Connection, clock: Clock, *, with_epoch: bool) -> LockView:
+def _look(session: Session, connection: Connection, clock: Clock) -> LockView:
+    sql = session.lock_statements
     holder, expires, now_ms = _row(sql, connection)
     skew = None if now_ms is None else clock.now_ms() - now_ms
-    found = connection.fetch(sql.find_epoch, epoch_row=EPOCH_ROW) if with_epoch else []
+    found = connection.fetch(sql.find_epoch, epoch_row=EPOCH_ROW) if session.has_own_tables else []
     return LockView(holder, expires, now_ms, skew, int(found[0][0]) if found else None)
 
 
@@ -166,7 +166,7 @@ def release(session: Session, clock: Clock, *, force: bool = False) -> LockView:
     """
     sql = session.lock_statements
     with contextlib.closing(session.connect()) as connection, session.translated():
-        was = _look(sql, connection, clock, with_epoch=session.has_own_tables)
+        was = _look(session, connection, clock)
         if was.holder is None:
             return was
         if was.is_leased and not force:

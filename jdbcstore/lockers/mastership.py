@@ -184,7 +184,7 @@ class Mastership:
         """The locker of the store."""
         self._clock = clock
         self._sql = session.lock_statements
-        self._others = OtherLocks(session, self._sql, clock)
+        self._others = OtherLocks(session, clock)
         self._other: str | None = None
         """The holder of a lock of another kind."""
         self._keeper: Keeper | None = None
