@@ -165,8 +165,9 @@ def _read_filtered(document: Document, bean: Bean, parent: str) -> tuple[Section
         found = read_persistence(document, adapter)
         login = {name: found.pop(name) for name in _OF_DATABASE if name in found}
         found = {**found, "data_source": login}
-    for name in {"directory", "data_source", "journal"} & found.keys():
-        store[name] = found.pop(name)
+    for name in ("directory", "data_source", "journal"):
+        if name in found:
+            store[name] = found.pop(name)
     return store, found
 
 
