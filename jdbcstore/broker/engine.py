@@ -23,7 +23,7 @@ from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.dead_letters import DeadLetters, renamed
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.store_io.outbox import Outbox, StoreLine
-from jdbcstore.broker.store_io.transaction import Transactions
+from jdbcstore.broker.store_io.transaction import EngineTransaction, Transactions
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.temporary import TemporaryDestinations
 from jdbcstore.broker.topics.registry import DurableRegistry
@@ -34,7 +34,6 @@ from jdbcstore.errors import InvalidDestination, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.message.patterns import DestinationMap, DestinationPattern, is_wildcard
-from jdbcstore.message.selector import Selector
 from jdbcstore.util.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
@@ -105,6 +104,7 @@ class Engine:
         self._options = options = options or EngineOptions()
         self._loop = loop = BrokerLoop(clock or SystemClock(), self._on_defect)
         self._resources = resources = Resources(
+            loop=loop,
             memory=MemoryUsage(options.memory_limit),
             files=MemoryUsage(options.temp_limit, high_water_mark=100, name="temp_limit"),
             folder=options.folder,
@@ -113,9 +113,9 @@ class Engine:
         self._outbox = outbox = Outbox(loop, store, line)
         self._transactions = Transactions(loop, outbox, resources.notices, options.memory_limit)
         self._gates = self._transactions.gates
-        self._dead_letters = DeadLetters(loop, outbox, self.destination, audited=options.audited)
+        self._dead_letters = DeadLetters(loop, outbox, self.destination, options.audited)
         self._durables = DurableRegistry(
-            loop, resources, outbox, self._dead_letters, self.policies.of, self._topics
+            resources, outbox, self._dead_letters, self.policies.of, self._topics
         )
         self._last_sequence = 0
         """The last sequence in the store when the engine started."""
@@ -168,24 +168,13 @@ class Engine:
 
     def _make_destination(self, destination: Destination, *, is_empty: bool) -> Queue | Topic:
         """A new queue or topic; ``is_empty`` if the store holds nothing of it."""
-        loop, resources, outbox = self._loop, self._resources, self._outbox
-        policy = self.policies.of(destination)
+        common = (self._resources, self._outbox, self.destination, destination, self.policies.of(destination))
         if destination.is_topic:
-            topic = Topic(loop, resources, outbox, self.destination, destination, policy)
+            topic = Topic(*common)
             self._durables.introduce(topic)
             return topic
-        return Queue(
-            loop,
-            resources,
-            outbox,
-            self._dead_letters,
-            self.destination,
-            destination,
-            policy,
-            last_sequence=self._last_sequence,
-            concurrent=self._options.concurrent_store_and_dispatch_queues,
-            is_empty=is_empty,
-        )
+        concurrent = self._options.concurrent_store_and_dispatch_queues
+        return Queue(*common, self._dead_letters, self._last_sequence, concurrent, is_empty)
 
     def _topics(self) -> list[Topic]:
         return [found for found in self._destinations.values() if isinstance(found, Topic)]
@@ -255,7 +244,8 @@ class Engine:
         return commit if room.done() else self._loop.all_done([commit, room])
 
     def begin(self, connection_id: str) -> BrokerTransaction:
-        return self._transactions.begin(lambda message: self._route(message, connection_id), connection_id)
+        route = partial(self._route, connection_id=connection_id)
+        return EngineTransaction(self._transactions, route, connection_id)
 
     def _route(self, message: Message, connection_id: str) -> list[tuple[Queue | Topic, Message]]:
         """Each destination of a message, and the message as it gets it."""
@@ -293,7 +283,9 @@ class Engine:
         policy, memory = self.policies.of(request.destination.members[0]), self._resources.memory
         if not request.destination.is_composite and not is_wildcard(request.destination):
             memory = self.destination(request.destination).memory
-        return TopicSubscriber(self._loop, self._resources, request, consumer, policy, memory)
+        return TopicSubscriber(
+            self._resources, request, consumer, policy.topic_prefetch, policy, memory
+        )
 
     async def _subscribe_durably(
         self, request: SubscriptionRequest, consumer: Consumer, future: Future[Subscription]
@@ -310,23 +302,11 @@ class Engine:
         for member in request.destination.members:
             if not is_wildcard(member):
                 self.destination(member)
-        policy, loop, resources = self.policies.of(request.destination), self._loop, self._resources
-        usual = policy.queue_browser_prefetch if request.browser else policy.queue_prefetch
-        prefetch = usual if request.prefetch is None else request.prefetch
-        selector = None if request.selector is None else Selector(request.selector)
+        policy, resources = self.policies.of(request.destination), self._resources
         if not request.browser:
-            return BaseSubscription(loop, resources, request, consumer, prefetch, selector)
-        return Browser(
-            loop,
-            resources,
-            self._store,
-            request,
-            consumer,
-            prefetch,
-            selector,
-            policy.max_browse_page_size,
-            self._last_sequence,
-        )
+            return BaseSubscription(resources, request, consumer, policy.queue_prefetch)
+        prefetch, size = policy.queue_browser_prefetch, policy.max_browse_page_size
+        return Browser(resources, request, consumer, prefetch, self._store, size, self._last_sequence)
 
     def _hand_over(self, subscription: BaseSubscription, future: Future[Subscription]) -> None:
         """Complete a ``subscribe``, and add the subscription to its destinations.

@@ -14,7 +14,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
-from jdbcstore.abc import Transaction
+from jdbcstore.abc import MessageReference, Transaction
 from jdbcstore.broker.api import Promise
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.notices import Notices
@@ -22,6 +22,7 @@ from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import DestinationFull
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
+from jdbcstore.util.futures import StoreFuture
 
 log = logging.getLogger(__name__)
 
@@ -123,8 +124,9 @@ class MemoryUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Memory and temporary files of one broker, shared by all its destinations."""
+    """Event loop, memory and temporary files of one broker, shared by all its destinations."""
 
+    loop: BrokerLoop
     memory: MemoryUsage
     files: MemoryUsage
     """The bytes in temporary files."""
@@ -205,14 +207,29 @@ class Source(Protocol):
         """A consumer has sent the message on and does not need it in memory."""
 
 
-class PendingWrite(Protocol):
+@dataclass(eq=False, repr=False)
+class PendingWrite:
     """The write of an entry that was dispatched before it is known to be stored."""
 
     done: Future[None]
     """Never fails; then ``stored`` and ``sequence`` of the entry are set."""
+    _under_way: StoreFuture[MessageReference] | None = None
+    _is_withdrawn: bool = False
 
     def withdraw(self) -> bool:
         """Cancel the write; False if it has begun."""
+        if self._under_way is not None and not self._under_way.cancel():
+            return False
+        self._is_withdrawn = True
+        return True
+
+    def start(self, write: Callable[[], StoreFuture[MessageReference]]) -> StoreFuture[MessageReference]:
+        if self._is_withdrawn:
+            withdrawn: StoreFuture[MessageReference] = StoreFuture()
+            withdrawn.cancel()
+            return withdrawn
+        self._under_way = write()
+        return self._under_way
 
 
 class Entry:
@@ -293,15 +310,13 @@ class Entry:
         return f"<Entry {self.sequence} of {self.source.destination}>"
 
 
+@dataclass(eq=False, repr=False)
 class TransientSource:
     """A :class:`Source` of entries that are gone once they are acknowledged, rejected or given back."""
 
-    __slots__ = ("_loop", "destination", "memory")
-
-    def __init__(self, loop: BrokerLoop, destination: Destination, memory: MemoryUsage) -> None:
-        self._loop = loop
-        self.destination = destination
-        self.memory = memory
+    _loop: BrokerLoop
+    destination: Destination
+    memory: MemoryUsage
 
     def delivered(self, entry: Entry) -> None:
         entry.unload(self.memory)
@@ -416,33 +431,25 @@ class _BlockedSend:
     is_dropped: bool = False
 
 
+@dataclass(eq=False, repr=False)
 class FlowControl:
     """Sends blocked until a cursor has room for their messages, in order.
 
     ``on_room`` is called when there may be room again; its callee then calls :meth:`take`.
     """
 
-    def __init__(
-        self,
-        loop: BrokerLoop,
-        resources: Resources,
-        destination: Destination,
-        policy: PolicyEntry,
-        memory: MemoryUsage,
-        is_full: Callable[[], bool],
-        on_room: Callable[[], None],
-        who_is_full: Callable[[], str] = str,
-    ) -> None:
-        self._loop = loop
-        self._flows, self._files = resources.flows, resources.files
-        self._who_is_full = who_is_full
-        self._destination = destination
-        self._policy = policy
-        self._memory = memory
-        self._is_full = is_full
-        self._on_room = on_room
-        self._blocked: deque[_BlockedSend] = deque()
-        self._warned = float("-inf")
+    _resources: Resources
+    _destination: Destination
+    _policy: PolicyEntry
+    _memory: MemoryUsage
+    _is_full: Callable[[], bool]
+    _on_room: Callable[[], None]
+    _who_is_full: Callable[[], str] = str
+    _blocked: deque[_BlockedSend] = field(default_factory=deque)
+    _warned: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        self._loop, self._files = self._resources.loop, self._resources.files
 
     @property
     def must_wait(self) -> bool:
@@ -460,7 +467,7 @@ class FlowControl:
         if timeout:
             blocked.refusal = self._loop.call_later(timeout, self._refuse, blocked)
         self._blocked.append(blocked)
-        self._flows.setdefault(connection_id, {})[self] = None
+        self._resources.flows.setdefault(connection_id, {})[self] = None
         self._when_room(self._on_room)
         self._warn()
         return promise

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from asyncio import Future
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, cast
 
 from jdbcstore.broker.api import Consumer, Delivery, SubscriptionRequest
-from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import Entry, Resources, Source
-from jdbcstore.errors import CorruptMessage
+from jdbcstore.errors import CorruptMessage, SpillFailed
 from jdbcstore.message.message import Message
 from jdbcstore.message.selector import Selector
 
@@ -30,27 +30,26 @@ class Dispatching(Protocol):
         """The subscription is closed. Called before its entries are given back."""
 
 
+@dataclass(eq=False, repr=False)
 class BaseSubscription:
     """A :class:`jdbcstore.broker.api.Subscription` to any number of sources, with one prefetch limit.
 
     A source reads :attr:`room` and calls :meth:`deliver`. ``on_close`` is called once, last of all.
+
+    :raises InvalidSelector: that of the request is invalid
     """
 
-    def __init__(
-        self,
-        loop: BrokerLoop,
-        resources: Resources,
-        request: SubscriptionRequest,
-        consumer: Consumer,
-        prefetch: int,
-        selector: Selector | None = None,
-    ) -> None:
-        self._loop = loop
-        self._resources = resources
-        self.request = request
-        self.consumer = consumer
-        self.prefetch = max(prefetch, 1)
-        self._selector = selector
+    _resources: Resources
+    request: SubscriptionRequest
+    consumer: Consumer
+    prefetch: int
+    """The limit, unless the request has one."""
+
+    def __post_init__(self) -> None:
+        self._loop = self._resources.loop
+        request = self.request
+        self.prefetch = max(self.prefetch if request.prefetch is None else request.prefetch, 1)
+        self._selector = Selector(request.selector) if request.selector else None
         self.queues: list[Dispatching] = []
         self.held: dict[Entry, None] = {}
         """The unacknowledged entries, in the order of delivery."""
@@ -60,8 +59,8 @@ class BaseSubscription:
         """Whether the subscriber knows the subscription: nothing is delivered before."""
         self.paused = False
         self.closed = False
-        self.unloads_messages = not consumer.keeps_messages
-        self.on_close: Callable[[BaseSubscription], None] = _nothing
+        self.unloads_messages = not self.consumer.keeps_messages
+        self.on_close: Callable[[BaseSubscription], None] = lambda _: None
 
     @property
     def room(self) -> int:
@@ -114,13 +113,10 @@ class BaseSubscription:
     def _settle(
         self, deliveries: Sequence[Delivery], settle: Callable[[Source, list[Entry]], Future[None]]
     ) -> Future[None]:
-        entries = []
-        for entry in cast("Sequence[Entry]", deliveries):
-            # Others are no longer with this consumer, or in a transaction.
-            if entry.holder is self and entry.transaction is None:
-                entry.holder = None
-                del self.held[entry]
-                entries.append(entry)
+        entries = self._own(deliveries)
+        for entry in entries:
+            entry.holder = None
+            del self.held[entry]
         done = [settle(source, mine) for source, mine in by_source(entries)]
         if entries:
             self.on_room()
@@ -128,12 +124,15 @@ class BaseSubscription:
 
     def lend(self, deliveries: Sequence[Delivery], transaction: object) -> list[Entry]:
         """Add unacknowledged entries to a transaction; returns the ones that this consumer still holds."""
-        entries = []
-        for entry in cast("Sequence[Entry]", deliveries):
-            if entry.holder is self and entry.transaction is None:
-                entry.transaction = transaction
-                entries.append(entry)
+        entries = self._own(deliveries)
+        for entry in entries:
+            entry.transaction = transaction
         return entries
+
+    def _own(self, deliveries: Sequence[Delivery]) -> list[Entry]:
+        """Those that are with this consumer, and in no transaction."""
+        entries = cast("Sequence[Entry]", deliveries)
+        return [entry for entry in entries if entry.holder is self and entry.transaction is None]
 
     def begin(self) -> None:
         """Start delivering: the subscriber has the subscription."""
@@ -179,9 +178,9 @@ class BaseSubscription:
             self.close()
             self.consumer.end(error)
 
-
-def _nothing(_subscription: BaseSubscription) -> None:
-    return None
+    def on_lost(self, error: SpillFailed) -> None:
+        """A temporary file with waiting messages cannot be read back."""
+        self._loop.call_soon(self.end, error)  # not in the middle of a dispatch
 
 
 def by_source(entries: Iterable[Entry]) -> list[tuple[Source, list[Entry]]]:

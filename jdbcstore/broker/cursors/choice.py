@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from typing import Any
 
 from jdbcstore.abc import Cursor, Page
 from jdbcstore.broker.cursors.backlog import MemoryCursor
 from jdbcstore.broker.cursors.file import FileCursor
 from jdbcstore.broker.cursors.store import InFlight, LoadedCursor, StoreCursor
-from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, Source, lanes_of
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import SpillFailed
@@ -23,48 +22,37 @@ def memory_or_file(
     resources: Resources,
     memory: MemoryUsage,
     lanes: int = 1,
-    *,
-    on_lost: Callable[[SpillFailed], None] | None = None,
-    may_read: Callable[[], bool] | None = None,
+    **options: Any,
 ) -> MemoryCursor | FileCursor:
-    """In memory for ActiveMQ's ``vm...Cursor``; else in memory up to the limit, and then in files."""
+    """In memory for ActiveMQ's ``vm...Cursor``; else in memory up to the limit, and then in files.
+
+    :param options: further fields of :class:`FileCursor`
+    """
     if kind.startswith("vm"):
         return MemoryCursor(memory, lanes)
-    return FileCursor(
-        name,
-        source_of,
-        memory,
-        lanes=lanes,
-        folder=resources.folder,
-        files=resources.files,
-        on_lost=on_lost,
-        may_read=may_read,
-    )
+    folder, files = resources.folder, resources.files
+    return FileCursor(name, source_of, memory, lanes=lanes, folder=folder, files=files, **options)
 
 
 def cursor_of_stored(
     kind: str,
     name: str,
     source: Source,
-    loop: BrokerLoop,
     resources: Resources,
     recover: Callable[[int, Cursor], Page],
     in_flight: InFlight,
     make_entry: Callable[[Message], Entry],
     on_ready: Callable[[], None],
-    *,
     memory: MemoryUsage,
     policy: PolicyEntry,
     on_lost: Callable[[SpillFailed], None],
+    *,
     is_empty: bool = False,
 ) -> StoreCursor:
     """A window on the store for ActiveMQ's ``store...Cursor``; else everything, in memory or in files."""
-    make: Callable[..., StoreCursor] = StoreCursor
-    if not kind.startswith("store"):
-        cursor = memory_or_file(
-            kind, name, lambda _: source, resources, memory, lanes_of(policy), on_lost=on_lost
-        )
-        make = partial(LoadedCursor, cursor)
-    return make(
-        loop, recover, in_flight, make_entry, on_ready, memory=memory, policy=policy, is_empty=is_empty
-    )
+    values = (resources.loop, recover, in_flight, make_entry, on_ready, memory, policy, is_empty)
+    if kind.startswith("store"):
+        return StoreCursor(*values)
+    lanes = lanes_of(policy)
+    cursor = memory_or_file(kind, name, lambda _: source, resources, memory, lanes, on_lost=on_lost)
+    return LoadedCursor(*values, cursor)

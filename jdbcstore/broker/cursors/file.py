@@ -8,11 +8,12 @@ import tempfile
 import zlib
 from collections import deque
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from struct import Struct
 from typing import IO
 
-from jdbcstore.broker.memory import Entry, MemoryUsage, Source
+from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage, Source
 from jdbcstore.errors import SpillFailed
 from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
@@ -197,98 +198,95 @@ class Spill:
         return SpillFailed(str(self._folder or tempfile.gettempdir()), what)
 
 
+@dataclass(eq=False, repr=False)
 class FileCursor:
     """A :class:`jdbcstore.broker.cursors.backlog.MessageCursor`. Nothing of it survives its process.
 
     While the disk is full, entries stay in memory, the error is logged, and the cursor is full. Entries that
     cannot be read back are lost from here, which is logged and reported to ``on_lost``; if they are stored,
     the store still has them.
-
-    :param name: the name of the messages in the log
-    :param source_of: the source of an entry with this message
-    :param memory: entries stay in memory until this is high; those read back are added beyond that
-    :param files: the bytes in the files of all cursors; while that is full, so is this, if it has any files
-    :param may_read: whether more may be read into memory; if not, ``head`` has to be called again later
-    :param folder: None is the system's folder for temporary files
     """
 
-    def __init__(
-        self,
-        name: str,
-        source_of: Callable[[Message], Source],
-        memory: MemoryUsage,
-        *,
-        lanes: int = 1,
-        folder: Path | None = None,
-        on_lost: Callable[[SpillFailed], None] | None = None,
-        may_read: Callable[[], bool] | None = None,
-        files: MemoryUsage | None = None,
-    ) -> None:
-        self._name = name
-        self._files = files or MemoryUsage(_ENDLESS)
+    name: str
+    """The name of the messages in the log."""
+    source_of: Callable[[Message], Source]
+    """The source of an entry with this message."""
+    memory: MemoryUsage
+    """Entries stay in memory until this is high; those read back are added beyond that."""
+    _: KW_ONLY
+    lanes: int = 1
+    folder: Path | None = None
+    """The folder of temporary files; None is the system's."""
+    files: MemoryUsage = field(default_factory=lambda: MemoryUsage(_ENDLESS))
+    """The bytes in the files of all cursors; while that is full, so is this, if it has any files."""
+    on_lost: Callable[[SpillFailed], None] = lambda _: None
+    may_read: Callable[[], bool] = lambda: True
+    """Whether more may be read into memory; if not, ``head`` has to be called again later."""
+
+    def __post_init__(self) -> None:
+        self._in_memory = Lanes(self.lanes)
+        self._spills: dict[int, Spill] = {}
+        """By lane: the entries behind those in memory."""
         self._in_files = 0
         self._log_at = _LARGE
-        self._may_read = may_read
-        self._source_of = source_of
-        self._memory = memory
-        self._folder = folder
-        self._on_lost = on_lost
-        self._lanes = [_Lane() for _ in range(lanes)]
         self._failed = False
-        self.count = 0
+
+    @property
+    def count(self) -> int:
         """Entries in memory and in files."""
-        self.count_in_memory = 0
+        return self._in_memory.count + sum(map(len, self._spills.values()))
+
+    @property
+    def count_in_memory(self) -> int:
+        return self._in_memory.count
 
     def push(self, entry: Entry) -> None:
         """As in :class:`jdbcstore.broker.cursors.backlog.MessageCursor`.
 
         :raises InvalidMessage: the message cannot be encoded
         """
-        lane = self._lanes[entry.message.priority if len(self._lanes) > 1 else 0]
-        if lane.spill is None and not self._memory.is_high:
-            self._hold(lane, entry)
-        else:
-            record = _record(entry)
-            lane.spill = lane.spill or Spill(self._folder)
-            self._try(lane.spill.append, record)
-            self._count_files()
-        self.count += 1
+        lane = self._in_memory.lane_of(entry)
+        if lane not in self._spills and not self.memory.is_high:
+            self._hold(entry)
+            return
+        record = _record(entry)
+        if lane not in self._spills:
+            self._spills[lane] = Spill(self.folder)
+        self._try(self._spills[lane].append, record)
+        self._count_files()
 
     def head(self) -> Entry | None:
-        lane = self._first_lane()
-        return None if lane is None else lane.memory[0]
+        head = self._in_memory.head()
+        if self._spills:
+            lane_of_head = -1 if head is None else self._in_memory.lane_of(head)
+            for lane in sorted(self._spills, reverse=True):
+                if lane <= lane_of_head:
+                    return head
+                if not self.may_read():
+                    return None
+                self._read_back(lane)
+                found = self._in_memory.head()
+                if found is not head:
+                    return found
+        return head
 
     def pop(self) -> Entry:
-        lane = self._first_lane()
-        if lane is None:
-            raise IndexError("no entry is waiting")
-        entry = lane.memory.popleft()
-        self.count -= 1
-        self.count_in_memory -= 1
-        return entry
+        return self._in_memory.pop()
 
     def waiting(self) -> list[Entry]:
-        return [entry for lane in reversed(self._lanes) for entry in lane.memory]
+        return list(self._in_memory)
 
     def take_expired(self, now_ms: int) -> list[Entry]:
         """Remove those in memory whose expiration has passed; the others follow when they are read back."""
-        expired: list[Entry] = []
-        for lane in self._lanes:
-            gone = [entry for entry in lane.memory if 0 < entry.message.expiration_ms < now_ms]
-            if gone:
-                expired += gone
-                lane.memory = deque(entry for entry in lane.memory if entry not in gone)
-        self.count -= len(expired)
-        self.count_in_memory -= len(expired)
-        return expired
+        return self._in_memory.take_expired(now_ms)
 
     @property
     def is_full(self) -> bool:
         """Whether the limit of files is reached, or the disk still fails: a write is tried again."""
-        if self._in_files and self._files.is_full:
+        if self._in_files and self.files.is_full:
             return True
         if self._failed:
-            stuck = [lane.spill for lane in self._lanes if lane.spill is not None and lane.spill.is_stuck]
+            stuck = [spill for spill in self._spills.values() if spill.is_stuck]
             for spill in stuck:
                 self._try(spill.flush)
             self._failed = any(spill.is_stuck for spill in stuck)
@@ -299,87 +297,56 @@ class FileCursor:
             write(*records)
         except SpillFailed as error:
             if not self._failed:
-                log.error("%s waits in memory, and producers wait too: %s", self._name, error)
+                log.error("%s waits in memory, and producers wait too: %s", self.name, error)
             self._failed = True
 
     @property
     def is_empty(self) -> bool:
-        return not self.count
+        return not self._in_memory.count and not self._spills
 
     def close(self) -> None:
-        held = self.waiting()
-        for lane in self._lanes:
-            lane.clear()
+        for spill in self._spills.values():
+            spill.close()
+        self._spills.clear()
         self._count_files()
-        self._memory.release(held)
-        self.count = self.count_in_memory = 0
+        self.memory.release(self._in_memory)
+        self._in_memory.clear()
         self._failed = False
 
-    def _first_lane(self) -> _Lane | None:
-        """The lane with the head, read into memory."""
-        if not self.count:
-            return None
-        for lane in reversed(self._lanes):
-            if lane.spill is not None and not lane.memory:
-                if self._may_read is not None and not self._may_read():
-                    return None
-                self._read_back(lane, lane.spill)
-            if lane.memory:
-                return lane
-        return None
-
-    def _read_back(self, lane: _Lane, spill: Spill) -> None:
+    def _read_back(self, lane: int) -> None:
+        spill = self._spills[lane]
         try:
             for record in spill.read(_PAGE_BYTES):
-                self._hold(lane, _entry(record, self._source_of))
+                self._hold(_entry(record, self.source_of))
         except SpillFailed as error:
-            self.count -= len(spill)
-            log.error("%d messages of %s are lost: %s", len(spill), self._name, error)
+            log.error("%d messages of %s are lost: %s", len(spill), self.name, error)
             spill.close()
-            if self._on_lost is not None:
-                self._on_lost(error)
+            self.on_lost(error)
         if not spill:
             spill.close()
-            lane.spill = None
+            self._spills.pop(lane, None)
         self._count_files()
 
     def _count_files(self) -> None:
-        size = sum(lane.spill.size for lane in self._lanes if lane.spill is not None)
+        size = sum(spill.size for spill in self._spills.values())
         before, self._in_files = self._in_files, size
         if size > before:
-            self._files.increase(size - before)
+            self.files.increase(size - before)
         else:
-            self._files.decrease(before - size)
+            self.files.decrease(before - size)
         if size >= self._log_at:
             self._log_at *= 2
             log.warning(
                 "%d MiB of %s wait in files: they come faster than they are consumed",
-                *(size >> 20, self._name),
-                extra={"limit": self._files.reached, "bytes": size},
+                *(size >> 20, self.name),
+                extra={"limit": self.files.reached, "bytes": size},
             )
         elif not size:
             self._log_at = _LARGE
 
-    def _hold(self, lane: _Lane, entry: Entry) -> None:
-        lane.memory.append(entry)
-        self.count_in_memory += 1
-        self._memory.hold(entry)
-
-
-class _Lane:
-    """The entries of one priority: first those in memory, then those in files."""
-
-    __slots__ = ("memory", "spill")
-
-    def __init__(self) -> None:
-        self.memory: deque[Entry] = deque()
-        self.spill: Spill | None = None
-
-    def clear(self) -> None:
-        self.memory.clear()
-        if self.spill is not None:
-            self.spill.close()
-            self.spill = None
+    def _hold(self, entry: Entry) -> None:
+        self._in_memory.append(entry)
+        self.memory.hold(entry)
 
 
 def _record(entry: Entry) -> bytes:

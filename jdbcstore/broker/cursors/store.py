@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import InitVar, dataclass
 from functools import partial
-from typing import Any
 
 from jdbcstore.abc import Cursor, Page
 from jdbcstore.broker.cursors.backlog import MessageCursor
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage, lanes_of
+from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage, lanes_of, size_of
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import StoreClosed
 from jdbcstore.message.message import Message
@@ -33,6 +33,8 @@ _LEAST_BYTES = 256 * 1024
 """The size of a page without free memory, unless the limit is small; at least one message."""
 _UNKNOWN = 8
 """Messages of a page whose size cannot be estimated yet."""
+_PAGE_BYTES = 1024 * 1024
+"""The size of a page that is not for consumers."""
 _NONE = -1
 _NOTHING_LEFT = 1 << 63
 
@@ -62,6 +64,36 @@ class PageSize:
     def expect(self, size: int) -> None:
         """A message of this size will have to be read."""
         self._largest = max(self._largest, size)
+
+
+class AllPages:
+    """The pages of everything stored, of at most so many messages and about one MiB each.
+
+    :param read: calls a blocking function in a thread
+    """
+
+    def __init__(
+        self,
+        read: Callable[[Callable[[], Page]], Awaitable[Page]],
+        recover: Callable[[int, Cursor | None], Page],
+        most: int,
+    ) -> None:
+        self._read, self._recover, self._most = read, recover, most
+        self._sizes = PageSize()
+        self._after: Cursor | None = None
+        self._at_end = False
+
+    def __aiter__(self) -> AllPages:
+        return self
+
+    async def __anext__(self) -> Page:
+        if self._at_end:
+            raise StopAsyncIteration
+        limit = self._sizes.most(self._most, _PAGE_BYTES)
+        page = await self._read(partial(self._recover, limit, self._after))
+        self._sizes.saw(max(map(size_of, page), default=0))
+        self._after, self._at_end = page.cursor, page.at_end
+        return page
 
 
 class InFlight:
@@ -117,39 +149,30 @@ class InFlight:
         self._reading -= 1
 
 
+@dataclass(eq=False, repr=False)
 class StoreCursor:
-    """A :class:`~jdbcstore.broker.cursors.backlog.MessageCursor` whose memory is bounded by the page size.
+    """A :class:`~jdbcstore.broker.cursors.backlog.MessageCursor` whose memory is bounded by the page size."""
 
-    :param recover: reads a page of at most so many messages after a position, in a thread
-    :param in_flight: messages that pages must not bring again
-    :param on_ready: called when there is a head again
-    """
+    _loop: BrokerLoop
+    _recover: Callable[[int, Cursor], Page]
+    """Reads a page of at most so many messages after a position, in a thread."""
+    _in_flight: InFlight
+    """Messages that pages must not bring again."""
+    _make_entry: Callable[[Message], Entry]
+    _on_ready: Callable[[], None]
+    """Called when there is a head again."""
+    _memory: MemoryUsage
+    _policy: PolicyEntry
+    is_empty_at_first: InitVar[bool]
 
-    def __init__(
-        self,
-        loop: BrokerLoop,
-        recover: Callable[[int, Cursor], Page],
-        in_flight: InFlight,
-        make_entry: Callable[[Message], Entry],
-        on_ready: Callable[[], None],
-        *,
-        memory: MemoryUsage,
-        policy: PolicyEntry,
-        is_empty: bool = False,
-    ) -> None:
-        lanes = lanes_of(policy)
-        self._loop = loop
-        self._recover = recover
-        self._in_flight = in_flight
-        self._make_entry = make_entry
-        self._on_ready = on_ready
-        self._memory = memory
-        self._page_size = policy.max_page_size
+    def __post_init__(self, is_empty_at_first: bool) -> None:
+        self._page_size = self._policy.max_page_size
+        lanes = lanes_of(self._policy)
         self._window = Lanes(lanes)
         self._positions = [-1] * lanes
         """By lane: the sequence up to which everything has been in the window."""
         self._top = lanes - 1
-        self._unread = _NONE if is_empty else self._top
+        self._unread = _NONE if is_empty_at_first else self._top
         """The highest lane with stored messages that have not been in the window."""
         self._reading = False
         self._reads = 0
@@ -162,7 +185,7 @@ class StoreCursor:
         """By lane: the lowest sequence that was popped and then left to the store."""
         self._corrupt: set[int | None] = set()
         """The sequences of damaged messages that were logged."""
-        self._least_bytes = min(_LEAST_BYTES, memory.limit // 8)
+        self._least_bytes = min(_LEAST_BYTES, self._memory.limit // 8)
         self._pages = PageSize()
         self._is_wanted = False
         """Whether a consumer has found no entry here."""
@@ -380,6 +403,7 @@ def _last_lane(before: Cursor, behind: Cursor) -> int:
     return next(lane for lane, (old, new) in enumerate(positions) if new > old)
 
 
+@dataclass(eq=False, repr=False)
 class LoadedCursor(StoreCursor):
     """A cursor that holds everything stored in another cursor: in memory, or in files.
 
@@ -387,9 +411,7 @@ class LoadedCursor(StoreCursor):
     on what is pushed.
     """
 
-    def __init__(self, cursor: MessageCursor, *values: Any, **options: Any) -> None:
-        super().__init__(*values, **options)
-        self._cursor = cursor
+    _cursor: MessageCursor
 
     def head(self) -> Entry | None:
         head = self._cursor.head()

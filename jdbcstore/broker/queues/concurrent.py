@@ -9,61 +9,29 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
 from functools import partial
 
 from jdbcstore.abc import MessageReference, MessageStore
 from jdbcstore.broker.loop import BrokerLoop, settle
-from jdbcstore.broker.memory import Entry, MemoryUsage, Source
+from jdbcstore.broker.memory import Entry, MemoryUsage, PendingWrite, Source
 from jdbcstore.broker.queues.dispatcher import Dispatcher
 from jdbcstore.broker.store_io.outbox import StoreLine
 from jdbcstore.errors import OutcomeUnknown
 from jdbcstore.message.message import Message
-from jdbcstore.util.futures import StoreFuture
 
 
-class _Write:
-    """A :class:`jdbcstore.broker.memory.PendingWrite`."""
-
-    def __init__(self, done: Future[None]) -> None:
-        self.done = done
-        self.under_way: StoreFuture[MessageReference] | None = None
-        self.is_withdrawn = False
-
-    def withdraw(self) -> bool:
-        if self.under_way is not None and not self.under_way.cancel():
-            return False
-        self.is_withdrawn = True
-        return True
-
-    def start(self, write: Callable[[], StoreFuture[MessageReference]]) -> StoreFuture[MessageReference]:
-        if self.is_withdrawn:
-            withdrawn: StoreFuture[MessageReference] = StoreFuture()
-            withdrawn.cancel()
-            return withdrawn
-        self.under_way = write()
-        return self.under_way
-
-
+@dataclass(eq=False, repr=False)
 class ConcurrentSends:
     """The concurrent sends to one queue."""
 
-    def __init__(
-        self,
-        loop: BrokerLoop,
-        line: StoreLine,
-        source: Source,
-        store: MessageStore,
-        memory: MemoryUsage,
-        dispatcher: Dispatcher,
-        resync: Callable[[], None],
-    ) -> None:
-        self._loop = loop
-        self._line = line
-        self._source = source
-        self._store = store
-        self._memory = memory
-        self._dispatcher = dispatcher
-        self._resync = resync
+    _loop: BrokerLoop
+    _line: StoreLine
+    _source: Source
+    _store: MessageStore
+    _memory: MemoryUsage
+    _dispatcher: Dispatcher
+    _resync: Callable[[], None]
 
     def send(self, message: Message, promise: Future[None]) -> bool:
         """Dispatch and write a message; False if it has to wait its turn."""
@@ -71,7 +39,7 @@ class ConcurrentSends:
         subscription = self._dispatcher.taker_of_next(entry)
         if subscription is None:
             return False
-        writing = entry.writing = _Write(self._loop.create_future())
+        writing = entry.writing = PendingWrite(self._loop.create_future())
         self._memory.increase(entry.size)
         self._line.submit(
             partial(writing.start, partial(self._store.add_message_async, message)),
@@ -85,7 +53,7 @@ class ConcurrentSends:
     def _written(
         self,
         entry: Entry,
-        writing: _Write,
+        writing: PendingWrite,
         promise: Future[None],
         reference: MessageReference | None,
         error: BaseException | None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from asyncio import Future
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jdbcstore.abc import MessageReference, Transaction
@@ -32,14 +33,10 @@ log = logging.getLogger(__name__)
 CAUSE = "dlqDeliveryFailureCause"
 ORIGINAL_EXPIRATION = "originalExpiration"
 ORIGINAL_DELIVERY_MODE = "originalDeliveryMode"
+_REJECTED = "Rejected by its consumer"
 
 _Keeping = SharedDeadLetterStrategy | IndividualDeadLetterStrategy
 _Staged = list[tuple[Target, Message, bool]]
-
-
-def expired(message: Message) -> str:
-    """The delivery failure cause of an expired message, as ActiveMQ writes it."""
-    return f"java.lang.Throwable: Message Expired. Expiration:{message.expiration_ms}"
 
 
 def dead_letter_queue(
@@ -78,38 +75,35 @@ def renamed(message_id: MessageId | None) -> MessageId | None:
     return None if message_id is None else MessageId(None, 0, 0, str(message_id))
 
 
+@dataclass(eq=False, repr=False)
 class DeadLetters:
-    """Moves entries of any source to the dead letter queue of its policy.
+    """Moves entries of any source to the dead letter queue of its policy."""
 
-    :param find: the queue or topic of a name
-    :param audited: the store drops a message id that it has seen before, in whatever destination
-    """
-
-    def __init__(
-        self, loop: BrokerLoop, outbox: Outbox, find: Callable[[Destination], Target], *, audited: bool
-    ) -> None:
-        self._loop = loop
-        self._outbox = outbox
-        self._find = find
-        self._audited = audited
+    _loop: BrokerLoop
+    _outbox: Outbox
+    _find: Callable[[Destination], Target]
+    """The queue or topic of a name."""
+    _audited: bool
+    """Whether the store drops a message id that it has seen before, in whatever destination."""
 
     def move(
         self,
         source: Source,
         strategy: DeadLetterStrategy,
         entries: Sequence[Entry],
-        cause: Callable[[Message], str],
         *,
-        is_expiry: bool = False,
-        subscriber: str | None = None,
+        expired: bool,
+        subscriber: str | None,
     ) -> Future[None]:
         """Move entries that no consumer holds; completes when that is durable.
 
         If it fails, the source retains the entries.
+
+        :param expired: whether they have expired; else their consumers have rejected them
         """
         written = self._outbox.store.transaction()
         try:
-            staged = self._stage(written, source, strategy, entries, cause, is_expiry, subscriber)
+            staged = self._stage(written, source, strategy, entries, expired, subscriber)
             is_written = source.stage_acknowledgement(written, entries)
         except CorruptMessage as error:
             # It stays stored, and is tried again after a restart.
@@ -144,28 +138,26 @@ class DeadLetters:
         source: Source,
         strategy: DeadLetterStrategy,
         entries: Sequence[Entry],
-        cause: Callable[[Message], str],
-        is_expiry: bool,
+        expired: bool,
         subscriber: str | None,
     ) -> _Staged:
         queue = dead_letter_queue(strategy, source.destination, subscriber)
         if isinstance(strategy, DiscardingDeadLetterStrategy) or queue is None:
             return []
+        if expired and not strategy.process_expired:
+            return []
+        if is_dead_letter_queue(strategy, source.destination):
+            return []
         target, staged = self._find(queue), []
         for entry in entries:
-            if self._is_kept(strategy, source, entry, is_expiry):
-                dead = self._dead_letter(strategy, entry.message, queue, cause(entry.message))
+            if entry.message.persistent or strategy.process_non_persistent:
+                dead = self._dead_letter(strategy, entry.message, queue, expired)
                 staged.append((target, dead, target.stage(written, dead)))
         return staged
 
-    def _is_kept(self, strategy: _Keeping, source: Source, entry: Entry, is_expiry: bool) -> bool:
-        if is_expiry and not strategy.process_expired:
-            return False
-        if not entry.message.persistent and not strategy.process_non_persistent:
-            return False
-        return not is_dead_letter_queue(strategy, source.destination)
-
-    def _dead_letter(self, strategy: _Keeping, message: Message, queue: Destination, cause: str) -> Message:
+    def _dead_letter(
+        self, strategy: _Keeping, message: Message, queue: Destination, expired: bool
+    ) -> Message:
         properties: dict[str, Any] = dict(message.properties)
         expiration_ms = 0
         if strategy.expiration:
@@ -174,7 +166,9 @@ class DeadLetters:
             properties.setdefault(ORIGINAL_EXPIRATION, message.expiration_ms)
         if not message.persistent:
             properties[ORIGINAL_DELIVERY_MODE] = "NON_PERSISTENT"
-        properties[CAUSE] = cause
+        # As ActiveMQ writes it.
+        cause = f"Message Expired. Expiration:{message.expiration_ms}" if expired else _REJECTED
+        properties[CAUSE] = f"java.lang.Throwable: {cause}"
         return message.replace(
             destination=queue,
             original_destination=message.destination,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
-from jdbcstore.broker.cursors.backlog import Backlog, MessageCursor
+from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.store import InFlight, StoreCursor
 from jdbcstore.broker.memory import Entry, Lanes
 from jdbcstore.broker.subscription import BaseSubscription
@@ -15,7 +16,7 @@ from jdbcstore.util.clock import Clock
 class Consumers:
     """The consumers of a queue: round robin by priority among those with room; an exclusive one gets all."""
 
-    def __init__(self, *, use_priority: bool = True, all_exclusive: bool = False) -> None:
+    def __init__(self, use_priority: bool, all_exclusive: bool) -> None:
         self._use_priority = use_priority
         self._all_exclusive = all_exclusive
         self._members: dict[BaseSubscription, int] = {}
@@ -117,11 +118,7 @@ class Consumers:
 
     def _choose_exclusive(self) -> None:
         """The first subscribed one of the highest priority."""
-        candidates = [
-            subscription
-            for subscription in self._members
-            if self._all_exclusive or subscription.request.exclusive
-        ]
+        candidates = [one for one in self._members if self._all_exclusive or one.request.exclusive]
         chosen = max(candidates, key=self._members.__getitem__, default=None)
         if chosen is not self._exclusive:
             self._exclusive = chosen
@@ -129,6 +126,7 @@ class Consumers:
                 self.wake(subscription)
 
 
+@dataclass(eq=False, repr=False)
 class Dispatcher:
     """The waiting messages of a queue: backlogs of stored and of transient ones, and those passed over.
 
@@ -137,27 +135,18 @@ class Dispatcher:
     not stored, or has come back from a consumer, which the store does not know.
     """
 
-    def __init__(
-        self,
-        stored: MessageCursor,
-        transient: MessageCursor,
-        in_flight: InFlight,
-        consumers: Consumers,
-        clock: Clock,
-        on_expired: Callable[[Sequence[Entry]], None],
-        *,
-        lanes: int,
-        most_blocked: int,
-    ) -> None:
-        self.stored = Backlog(stored, lanes)
-        self.transient = Backlog(transient, lanes)
-        self._in_flight = in_flight
-        self._consumers = consumers
-        self._clock = clock
-        self._on_expired = on_expired
-        self._most_blocked = most_blocked
+    stored: Backlog
+    transient: Backlog
+    _in_flight: InFlight
+    _consumers: Consumers
+    _clock: Clock
+    _on_expired: Callable[[Sequence[Entry]], None]
+    _blocked: Lanes
+    _most_blocked: int
+
+    def __post_init__(self) -> None:
+        stored = self.stored.cursor
         self._store_cursor = stored if isinstance(stored, StoreCursor) else None
-        self._blocked = Lanes(lanes)
         self._unwanted: deque[Entry] = deque()
         self._transient_turn = False
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from asyncio import Future, Task, TimerHandle
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from jdbcstore.abc import Cursor, MessageStore, Page
-from jdbcstore.broker.cursors.store import InFlight, PageSize, StoreCursor
+from jdbcstore.abc import MessageStore, Page
+from jdbcstore.broker.cursors.store import AllPages, InFlight, StoreCursor
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import Entry, size_of
+from jdbcstore.broker.memory import Entry
 from jdbcstore.broker.queues.dispatcher import Dispatcher
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import StoreError
@@ -17,31 +18,20 @@ from jdbcstore.message.message import Message
 
 log = logging.getLogger(__name__)
 
-_PAGE_BYTES = 1024 * 1024
-"""The size of a page; at least one message."""
 
-
+@dataclass(eq=False, repr=False)
 class ExpirySweep:
     """A search every ``expire_messages_period``: first in memory, then in the store, page by page."""
 
-    def __init__(
-        self,
-        loop: BrokerLoop,
-        policy: PolicyEntry,
-        dispatcher: Dispatcher,
-        in_flight: InFlight,
-        store: MessageStore | None,
-        take: Callable[[Message], Entry],
-        on_expired: Callable[[Sequence[Entry]], Future[None]],
-    ) -> None:
-        self._loop = loop
-        self._policy = policy
-        self._dispatcher = dispatcher
-        self._in_flight = in_flight
-        self._store = store
-        self._take = take
-        self._on_expired = on_expired
-        self._pages = PageSize()
+    _loop: BrokerLoop
+    _policy: PolicyEntry
+    _dispatcher: Dispatcher
+    _in_flight: InFlight
+    _store: MessageStore | None
+    _take: Callable[[Message], Entry]
+    _on_expired: Callable[[Sequence[Entry]], Future[None]]
+
+    def __post_init__(self) -> None:
         self._timer: TimerHandle | None = None
         self._task: Task[None] | None = None
         self._wait()
@@ -70,22 +60,16 @@ class ExpirySweep:
             await self._on_expired(expired)
         if self._store is None or self._dispatcher.is_empty:
             return
-        after: Cursor | None = None
-        while True:
-            page = await self._read(self._store, after)
-            self._pages.saw(max(map(size_of, page), default=0))
+        most = self._policy.max_expire_page_size
+        async for page in AllPages(self._read, self._store.recover_expired, most):
             found = self._found(page)
             if found:
                 await self._on_expired(found)
-            if page.at_end:
-                return
-            after = page.cursor
 
-    async def _read(self, store: MessageStore, after: Cursor | None) -> Page:
-        limit = self._pages.most(self._policy.max_expire_page_size, _PAGE_BYTES)
+    async def _read(self, read: Callable[[], Page]) -> Page:
         self._in_flight.begin_reading()
         try:
-            return await self._loop.run(lambda: store.recover_expired(limit, after))
+            return await self._loop.run(read)
         finally:
             self._in_flight.end_reading()
 

@@ -10,22 +10,23 @@ from __future__ import annotations
 import logging
 from asyncio import Future
 from collections.abc import Callable, Sequence
+from dataclasses import InitVar, dataclass
 from itertools import count
 
 from jdbcstore.abc import MessageReference, MessageStore, Transaction
 from jdbcstore.broker.api import Promise
-from jdbcstore.broker.cursors.backlog import MemoryCursor, MessageCursor
+from jdbcstore.broker.cursors.backlog import Backlog, MemoryCursor, MessageCursor
 from jdbcstore.broker.cursors.choice import cursor_of_stored, memory_or_file
 from jdbcstore.broker.cursors.store import InFlight, StoreCursor
-from jdbcstore.broker.loop import BrokerLoop, settle
-from jdbcstore.broker.memory import Entry, FlowControl, Resources, lanes_of
+from jdbcstore.broker.loop import settle
+from jdbcstore.broker.memory import Entry, FlowControl, Lanes, Resources, lanes_of
 from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.concurrent import ConcurrentSends, when_written
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.dispatcher import Consumers, Dispatcher
 from jdbcstore.broker.queues.expiry import ExpirySweep
 from jdbcstore.broker.queues.redelivery import MAX_DELAYED, Rejections
-from jdbcstore.broker.store_io.outbox import AcknowledgementBatch, Outbox, PendingSend
+from jdbcstore.broker.store_io.outbox import Acknowledgements, Outbox, PendingSend
 from jdbcstore.broker.store_io.transaction import Target
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.config.policy import PolicyEntry
@@ -37,66 +38,56 @@ from jdbcstore.util.futures import StoreFuture
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class Queue:
     """One queue of the broker: a target of sends, and a :class:`~jdbcstore.broker.memory.Source` of entries.
 
     Messages keep the order in which their producers sent them, within a priority if the policy is
     prioritized; stored and transient messages are ordered separately. Every method is called on the loop.
-
-    :param find: the destination of a name now: one that was idle and is closed passes late messages on to it
-    :param last_sequence: the last sequence in the store when the broker started: messages up to it may have
-        been delivered before, and are marked as redelivered
-    :param concurrent: whether messages are dispatched while they are being written
-    :param is_empty: whether the store is known to hold nothing of this queue
     """
 
-    def __init__(
-        self,
-        loop: BrokerLoop,
-        resources: Resources,
-        outbox: Outbox,
-        dead_letters: DeadLetters,
-        find: Callable[[Destination], Target],
-        destination: Destination,
-        policy: PolicyEntry,
-        *,
-        last_sequence: int,
-        concurrent: bool = False,
-        is_empty: bool = False,
-    ) -> None:
+    _resources: Resources
+    _outbox: Outbox
+    _find: Callable[[Destination], Target]
+    """The destination of a name now: one that was idle and is closed passes late messages on to it."""
+    destination: Destination
+    policy: PolicyEntry
+    dead_letters: InitVar[DeadLetters]
+    _last_sequence: int
+    """The last sequence in the store when the broker started: messages up to it may have been delivered
+    before, and are marked as redelivered."""
+    is_concurrent: InitVar[bool]
+    """Whether messages are dispatched while they are being written."""
+    is_empty: InitVar[bool]
+    """Whether the store is known to hold nothing of this queue."""
+
+    def __post_init__(self, dead_letters: DeadLetters, is_concurrent: bool, is_empty: bool) -> None:
+        loop, destination, policy = self._resources.loop, self.destination, self.policy
         self._loop = loop
-        self._resources = resources
-        self._outbox = outbox
-        self._find = find
-        self.destination = destination
-        self.policy = policy
-        self._last_sequence = last_sequence
-        self.memory = resources.memory_of(policy)
+        self.memory = memory = self._resources.memory_of(policy)
         self.store: MessageStore | None = None
         if not destination.is_temporary:
-            self.store = outbox.store.queue(destination, prioritized=policy.prioritized_messages)
-        self._in_flight = InFlight()
-        stored, transient = self._make_stored(is_empty), self._make_transient()
-        self.consumers = Consumers(
-            use_priority=policy.use_consumer_priority, all_exclusive=policy.all_consumers_exclusive_by_default
-        )
-        self._rejections = Rejections(loop, dead_letters, self, self.store, self.memory, policy)
+            self.store = self._outbox.store.queue(destination, prioritized=policy.prioritized_messages)
+        line, in_flight = self._outbox.line, InFlight()
+        self._in_flight = in_flight
+        lanes, stored, transient = lanes_of(policy), self._make_stored(is_empty), self._make_transient()
+        self.consumers = Consumers(policy.use_consumer_priority, policy.all_consumers_exclusive_by_default)
+        self._rejections = Rejections(loop, dead_letters, self, self.store, memory, policy)
         self._dispatcher = Dispatcher(
-            stored,
-            transient,
-            self._in_flight,
+            Backlog(stored, lanes),
+            Backlog(transient, lanes),
+            in_flight,
             self.consumers,
             loop.clock,
             self._rejections.expire,
-            lanes=lanes_of(policy),
-            most_blocked=5 * policy.max_page_size,
+            Lanes(lanes),
+            5 * policy.max_page_size,
         )
-        self._stored_flow = self._make_flow(stored)
-        self._transient_flow = self._make_flow(transient)
+        self._stored_flow, self._transient_flow = self._make_flow(stored), self._make_flow(transient)
         self._concurrent: ConcurrentSends | None = None
-        if concurrent and self.store is not None:
+        if is_concurrent and self.store is not None:
             self._concurrent = ConcurrentSends(
-                loop, outbox.line, self, self.store, self.memory, self._dispatcher, self.resync
+                loop, line, self, self.store, memory, self._dispatcher, self.resync
             )
         self._ahead = 0
         """Messages being written that have to be dispatched before any that comes now."""
@@ -104,13 +95,13 @@ class Queue:
             loop,
             policy,
             self._dispatcher,
-            self._in_flight,
+            in_flight,
             self.store,
             self._take_stored,
             self._rejections.move_expired,
         )
-        self._acknowledgements = AcknowledgementBatch(
-            loop, outbox.line, self._write_acknowledgements, self._in_flight.removed, self._not_acknowledged
+        self._acknowledgements = Acknowledgements(
+            loop, line, memory, in_flight, self._write_acknowledgements, self.give_back
         )
         self._numbers = count(1)
         """The order of transient messages."""
@@ -126,15 +117,14 @@ class Queue:
             self.policy.pending_queue_policy,
             f"stored messages of {self.destination}",
             self,
-            self._loop,
             self._resources,
             self.store.recover,
             self._in_flight,
             self._entry_of,
             self._wake,
-            memory=self.memory,
-            policy=self.policy,
-            on_lost=self._on_lost,
+            self.memory,
+            self.policy,
+            self._on_lost,
             is_empty=is_empty,
         )
 
@@ -152,7 +142,6 @@ class Queue:
 
     def _make_flow(self, cursor: MessageCursor) -> FlowControl:
         return FlowControl(
-            self._loop,
             self._resources,
             self.destination,
             self.policy,
@@ -281,7 +270,7 @@ class Queue:
 
     # Consuming
 
-    def transient_messages(self) -> list[Message]:
+    def _transient_messages(self) -> list[Message]:
         """The messages in memory that are not stored, in order, for browsers."""
         held = [
             entry.message
@@ -294,7 +283,7 @@ class Queue:
     def add(self, subscription: BaseSubscription) -> None:
         """Start to serve a consumer or a browser."""
         if isinstance(subscription, Browser):
-            subscription.browse(self)
+            subscription.browse(self.destination, self.store, self._transient_messages)
             return
         subscription.queues.append(self)
         self.consumers.add(subscription)
@@ -339,24 +328,12 @@ class Queue:
             late = [entry for entry in entries if entry.writing and not entry.writing.withdraw()]
             if late:
                 written = self._loop.all_done([entry.writing.done for entry in late if entry.writing])
-                return self._loop.after(written, lambda: self._acknowledge(entries))
-        return self._acknowledge(entries)
-
-    def _acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        stored = [entry for entry in entries if entry.stored and entry.writing is None]
-        self.memory.decrease(sum([entry.size for entry in entries]))
-        if not stored:
-            return self._loop.done()
-        self._loop.schedule(self)
-        return self._acknowledgements.add(stored)
+                return self._loop.after(written, lambda: self._acknowledgements.add(entries))
+        return self._acknowledgements.add(entries)
 
     def _write_acknowledgements(self, entries: list[Entry]) -> StoreFuture[None]:
         assert self.store is not None  # noqa: S101 - stored entries are of a store
         return self.store.acknowledge_async(*[entry.sequence for entry in entries])
-
-    def _not_acknowledged(self, entries: Sequence[Entry]) -> None:
-        self.memory.increase(sum([entry.size for entry in entries]))
-        self.give_back(entries)
 
     def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
         """Add the acknowledgement to a store transaction; False if none of the entries is stored."""
@@ -367,8 +344,7 @@ class Queue:
 
     def acknowledged(self, entries: Sequence[Entry]) -> None:
         """The staged acknowledgement has been committed."""
-        self.memory.decrease(sum([entry.size for entry in entries]))
-        self._in_flight.removed([entry for entry in entries if entry.stored])
+        self._acknowledgements.committed(entries)
 
     def retain(self, entries: Sequence[Entry]) -> None:
         """Deliver entries again that could not be dead-lettered."""
@@ -388,9 +364,7 @@ class Queue:
     # Once per turn of the loop
 
     def turn(self) -> None:
-        """Write acknowledgements, admit blocked producers, and dispatch."""
-        if self._acknowledgements.entries:
-            self._acknowledgements.turn()
+        """Admit blocked producers, and dispatch."""
         self._admit_blocked()
         if len(self._rejections.delayed) < MAX_DELAYED:
             self._dispatcher.run()
@@ -400,7 +374,7 @@ class Queue:
         was_used, self._was_used = self._was_used, False
         holds = self.memory.used or len(self.consumers) or not self._dispatcher.is_empty
         blocks = self._stored_flow.is_blocking or self._transient_flow.is_blocking
-        pending = self._ahead or blocks or self._acknowledgements.entries or self._rejections.delayed
+        pending = self._ahead or blocks or self._acknowledgements.pending or self._rejections.delayed
         return not (was_used or holds or pending)
 
     def close(self) -> None:

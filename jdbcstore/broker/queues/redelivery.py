@@ -6,13 +6,13 @@ import logging
 import random
 from asyncio import Future, TimerHandle
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from jdbcstore.abc import MessageStore
 from jdbcstore.broker.loop import BrokerLoop, pass_on, settle
 from jdbcstore.broker.memory import Entry, MemoryUsage, Source
-from jdbcstore.broker.queues.dead_letters import DeadLetters, expired, is_dead_letter_queue
+from jdbcstore.broker.queues.dead_letters import DeadLetters, is_dead_letter_queue
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from jdbcstore.errors import CorruptMessage, MessageNotFound
 from jdbcstore.message.message import Message
@@ -23,7 +23,6 @@ MAX_DELAYED = 10_000
 """Delayed entries of a queue beyond which it dispatches nothing more."""
 _MAX_STEPS = 64
 """Steps of the exponential back-off, so that no delay overflows."""
-_REJECTED = "java.lang.Throwable: Rejected by its consumer"
 _BEFORE_ANOTHER_TRY = 1.0
 
 
@@ -44,32 +43,20 @@ def delay_before(policy: RedeliveryPolicy, count: int) -> float:
     return delay
 
 
+@dataclass(eq=False, repr=False)
 class Rejections:
-    """Rejected and expired entries of one source: a queue, or a topic's messages for a durable subscription.
+    """Rejected and expired entries of one source: a queue, or a topic's messages for a durable subscription."""
 
-    :param subscriber: ``client id:name`` of the durable subscription
-    """
-
-    def __init__(
-        self,
-        loop: BrokerLoop,
-        dead_letters: DeadLetters,
-        source: Source,
-        store: MessageStore | None,
-        memory: MemoryUsage,
-        policy: PolicyEntry,
-        subscriber: str | None = None,
-    ) -> None:
-        self._loop = loop
-        self._dead_letters = dead_letters
-        self._source = source
-        self._store = store
-        self._memory = memory
-        self._policy = policy
-        self._subscriber = subscriber
-        self._give_back = loop.guarded(source.give_back)
-        self.delayed: dict[Entry, TimerHandle] = {}
-        """Entries that wait until they are delivered again."""
+    _loop: BrokerLoop
+    _dead_letters: DeadLetters
+    _source: Source
+    _store: MessageStore | None
+    _memory: MemoryUsage
+    _policy: PolicyEntry
+    _subscriber: str | None = None
+    """``client id:name`` of the durable subscription."""
+    delayed: dict[Entry, TimerHandle] = field(default_factory=dict)
+    """Entries that wait until they are delivered again."""
 
     def reject(self, entries: Sequence[Entry]) -> Future[None]:
         """Redeliver or dead-letter them, as the policy says; completes when that is durable."""
@@ -85,22 +72,17 @@ class Rejections:
             else:
                 entry.redeliver()
                 self._delay(entry, delay_before(policy, count))
-        return self.reload(dead, self._move_rejected) if dead else self._loop.done()
+        return self.reload(dead, self._move_dead) if dead else self._loop.done()
 
-    def _move_rejected(self, entries: Sequence[Entry]) -> Future[None]:
-        return self._move(entries, lambda _: _REJECTED, is_expiry=False)
+    def _move_dead(self, entries: Sequence[Entry], *, expired: bool = False) -> Future[None]:
+        strategy = self._policy.dead_letter_strategy
+        return self._dead_letters.move(
+            self._source, strategy, entries, expired=expired, subscriber=self._subscriber
+        )
 
     def move_expired(self, entries: Sequence[Entry]) -> Future[None]:
         """Move expired entries to the dead letter queue; completes when that is durable."""
-        return self._move(entries, expired, is_expiry=True)
-
-    def _move(
-        self, entries: Sequence[Entry], cause: Callable[[Message], str], *, is_expiry: bool
-    ) -> Future[None]:
-        strategy = self._policy.dead_letter_strategy
-        return self._dead_letters.move(
-            self._source, strategy, entries, cause, is_expiry=is_expiry, subscriber=self._subscriber
-        )
+        return self._move_dead(entries, expired=True)
 
     def expire(self, entries: Sequence[Entry]) -> None:
         """As :meth:`move_expired`, without a caller that waits."""
@@ -116,7 +98,7 @@ class Rejections:
 
     def _end_delay(self, entry: Entry) -> None:
         if self.delayed.pop(entry, None) is not None:
-            self._give_back([entry])
+            self._loop.guarded(self._source.give_back)([entry])
 
     def clear(self) -> list[Entry]:
         """Cancel all delays; returns the entries that were delayed."""

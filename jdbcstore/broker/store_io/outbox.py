@@ -9,13 +9,15 @@ from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent import futures
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple, Protocol, cast
 
 from jdbcstore.abc import MessageReference, Outcome, Store
 from jdbcstore.broker.loop import BrokerLoop, settle
-from jdbcstore.broker.memory import Entry, size_of
+from jdbcstore.broker.cursors.store import InFlight
+from jdbcstore.broker.memory import Entry, MemoryUsage, size_of
 from jdbcstore.errors import OutcomeUnknown, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
@@ -122,19 +124,19 @@ class _Commit(NamedTuple):
     submit: Callable[[], None]
 
 
+@dataclass(eq=False, repr=False)
 class Outbox:
     """Sends of one turn of the loop, written together, in their order and that of commits.
 
     Each send of a batch fails alone.
     """
 
-    def __init__(self, loop: BrokerLoop, store: Store, line: StoreLine) -> None:
-        self._loop = loop
-        self.store = store
-        self.line = line
-        self._waiting: deque[PendingSend | _Commit] = deque()
-        self.committing = 0
-        """Transactions whose commit is under way."""
+    _loop: BrokerLoop
+    store: Store
+    line: StoreLine
+    committing: int = 0
+    """Transactions whose commit is under way."""
+    _waiting: deque[PendingSend | _Commit] = field(default_factory=deque)
 
     def add(self, send: PendingSend) -> None:
         if not self._waiting:
@@ -196,40 +198,43 @@ class Outbox:
                 settle(send.promise, outcome)
 
 
-class AcknowledgementBatch:
-    """Acknowledgements of one source, collected over a turn of the loop and written together.
+@dataclass(eq=False, repr=False)
+class Acknowledgements:
+    """Acknowledgements of one source: those of a turn of the loop are written together.
 
-    :param write: begins the write of these entries
-    :param on_written: called with the entries that the store has removed
-    :param on_failed: called with the entries of a failed write, to be delivered again
+    Acknowledged entries use no memory. If their write fails, they do again, and are given back.
     """
 
-    def __init__(
-        self,
-        loop: BrokerLoop,
-        line: StoreLine,
-        write: Callable[[list[Entry]], StoreFuture[Any]],
-        on_written: Callable[[Sequence[Entry]], None],
-        on_failed: Callable[[Sequence[Entry]], None],
-    ) -> None:
-        self._loop = loop
-        self._line = line
-        self._write = write
-        self._on_written = on_written
-        self._on_failed = on_failed
-        self.entries: list[Entry] = []
-        self._promises: list[Future[None]] = []
+    _loop: BrokerLoop
+    _line: StoreLine
+    _memory: MemoryUsage
+    _in_flight: InFlight
+    _write: Callable[[list[Entry]], StoreFuture[Any]]
+    """Begins the write of stored entries."""
+    _give_back: Callable[[Sequence[Entry]], None]
+    pending: list[Entry] = field(default_factory=list)
+    _promises: list[Future[None]] = field(default_factory=list)
 
-    def add(self, entries: list[Entry]) -> Future[None]:
-        """Acknowledge stored entries; completes once that is durable. :meth:`turn` has to be called then."""
+    def add(self, entries: Sequence[Entry]) -> Future[None]:
+        """Acknowledge entries; completes once that is durable."""
+        if not self.add_unawaited(entries):
+            return self._loop.done()
         promise: Future[None] = self._loop.create_future()
-        self.entries.extend(entries)
         self._promises.append(promise)
         return promise
 
+    def add_unawaited(self, entries: Sequence[Entry]) -> bool:
+        """Acknowledge entries; returns whether there is anything to write."""
+        self._memory.release(entries)
+        stored = [entry for entry in entries if entry.stored and entry.writing is None]
+        if stored:
+            self.pending.extend(stored)
+            self._loop.schedule(self)
+        return bool(stored)
+
     def turn(self) -> None:
         """Write the collected acknowledgements."""
-        entries, self.entries = self.entries, []
+        entries, self.pending = self.pending, []
         promises, self._promises = self._promises, []
         self._line.submit(partial(self._write, entries), 0, partial(self._written, entries, promises))
 
@@ -237,10 +242,16 @@ class AcknowledgementBatch:
         self, entries: list[Entry], promises: list[Future[None]], _: None, error: BaseException | None
     ) -> None:
         if error is None:
-            self._on_written(entries)
+            self._in_flight.removed(entries)
         else:
             for entry in entries:
                 entry.redeliver()
-            self._on_failed(entries)
+                self._memory.hold(entry)
+            self._give_back(entries)
         for promise in promises:
             settle(promise, error)
+
+    def committed(self, entries: Sequence[Entry]) -> None:
+        """A transaction with these acknowledgements has been committed."""
+        self._memory.release(entries)
+        self._in_flight.removed([entry for entry in entries if entry.stored])

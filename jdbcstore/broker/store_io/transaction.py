@@ -161,9 +161,6 @@ class Transactions:
         self._by_connection: dict[str, int] = {}
         self.used = 0
 
-    def begin(self, route: Route, connection_id: str) -> EngineTransaction:
-        return EngineTransaction(self, route, connection_id)
-
     def increase(self, connection_id: str, size: int) -> None:
         """Count this many more bytes.
 

@@ -10,24 +10,23 @@ from __future__ import annotations
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import InitVar, dataclass
 from functools import partial
 from itertools import count
 from typing import Protocol, cast
 
 from jdbcstore.abc import Cursor, DurableSubscription, Page, Reference, TopicMessageStore, Transaction
-from jdbcstore.broker.api import Consumer, SubscriptionRequest
 from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.choice import cursor_of_stored, memory_or_file
 from jdbcstore.broker.cursors.store import InFlight
-from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, SharedMessage, Source, lanes_of
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.redelivery import Rejections
-from jdbcstore.broker.store_io.outbox import AcknowledgementBatch, StoreLine
+from jdbcstore.broker.store_io.outbox import Acknowledgements, StoreLine
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.subscriber import is_local
 from jdbcstore.config.policy import PolicyEntry
-from jdbcstore.errors import CorruptMessage, InvalidSelector, SpillFailed
+from jdbcstore.errors import CorruptMessage, InvalidSelector
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.message.patterns import DestinationPattern
@@ -151,32 +150,23 @@ class Durable:
         except CorruptMessage:
             return False
 
-    def is_for(self, request: SubscriptionRequest) -> bool:
-        """Whether a request has the same destination and selector."""
-        return self.destination == request.destination and self.selector == (request.selector or None)
+    def is_like(self, other: Durable) -> bool:
+        """Whether the other has the same destination and selector."""
+        return (self.destination, self.selector) == (other.destination, other.selector)
 
 
 MakeFeed = Callable[[StoredTopic, TopicMessageStore, "DurableSubscriber", TopicState], "DurableFeed"]
 
 
+@dataclass(eq=False, repr=False)
 class DurableSubscriber(BaseSubscription):
     """The consumer of a durable subscription, with a feed for each topic, served in turns."""
 
-    def __init__(
-        self,
-        loop: BrokerLoop,
-        resources: Resources,
-        make_feed: MakeFeed,
-        request: SubscriptionRequest,
-        consumer: Consumer,
-        policy: PolicyEntry,
-        durable: Durable,
-        selector: Selector | None,
-    ) -> None:
-        prefetch = policy.durable_topic_prefetch if request.prefetch is None else request.prefetch
-        super().__init__(loop, resources, request, consumer, prefetch, selector)
-        self._make_feed = make_feed
-        self.durable = durable
+    _make_feed: MakeFeed
+    durable: Durable
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._feeds: list[DurableFeed] = []
         self._ready: deque[DurableFeed] = deque()
         """Feeds that may have messages, the next one first."""
@@ -234,11 +224,6 @@ class DurableSubscriber(BaseSubscription):
                 feed.memory.when_room(self.on_room)
                 self._resources.notices.held_up(feed.memory.reached, self.request, feed.destination)
 
-    def on_lost(self, error: SpillFailed) -> None:
-        """A temporary file with waiting messages cannot be read back."""
-        # Not in the middle of a dispatch.
-        self._loop.call_soon(self.end, error)
-
     def close(self) -> None:
         if self.closed:
             return
@@ -250,69 +235,61 @@ class DurableSubscriber(BaseSubscription):
         self.durable.is_in_use = False
 
 
+@dataclass(eq=False, repr=False)
 class DurableFeed:
     """One topic's messages for a :class:`DurableSubscriber`; a :class:`jdbcstore.broker.memory.Source`.
 
     Stored messages come through a window on the store, or wait in memory or in files; transient ones wait in
     the :class:`TopicState`. Expired messages, and those that the selector does not match, are acknowledged
     for the consumer, in batches.
-
-    :param last_sequence: the last sequence in the store when the broker started: messages up to it may have
-        been delivered before, and are marked as redelivered
     """
 
-    def __init__(
-        self,
-        loop: BrokerLoop,
-        resources: Resources,
-        line: StoreLine,
-        dead_letters: DeadLetters,
-        last_sequence: int,
-        topic: StoredTopic,
-        store: TopicMessageStore,
-        subscriber: DurableSubscriber,
-        state: TopicState,
-    ) -> None:
+    resources: InitVar[Resources]
+    line: InitVar[StoreLine]
+    dead_letters: InitVar[DeadLetters]
+    _last_sequence: int
+    """The last sequence in the store when the broker started: messages up to it may have been delivered
+    before, and are marked as redelivered."""
+    _topic: StoredTopic
+    _store: TopicMessageStore
+    _subscriber: DurableSubscriber
+    _state: TopicState
+    is_ready: bool = False
+    """Whether the subscriber is to ask it for messages."""
+    is_held_up: bool = False
+    """Whether it has messages, but no memory for them now."""
+
+    def __post_init__(self, resources: Resources, line: StoreLine, dead_letters: DeadLetters) -> None:
+        loop, topic, state = resources.loop, self._topic, self._state
+        policy, in_flight = topic.policy, state.in_flight
         self._loop = loop
-        self._topic = topic
-        self.destination = topic.destination
-        self.memory = topic.memory
-        self._store = store
-        self._subscriber = subscriber
-        self._key = subscriber.durable.key
-        self._state = state
-        self._last_sequence = last_sequence
+        self.destination, self.memory = topic.destination, topic.memory
+        self._key = state.durable.key
         self._subscription: DurableSubscription | None = None
-        policy = topic.policy
         self._cursor = cursor_of_stored(
             policy.pending_durable_subscriber_policy,
             f"{state.durable.name} of {self.destination}",
             self,
-            loop,
             resources,
             self._recover,
-            state.in_flight,
+            in_flight,
             self._entry_of,
             self._wake,
-            memory=topic.memory,
-            policy=policy,
-            on_lost=subscriber.on_lost,
+            self.memory,
+            policy,
+            self._subscriber.on_lost,
         )
         self._stored = Backlog(self._cursor, lanes_of(policy))
         self._transient = state.transient(topic, resources)
         self._transient_turn = False
         self._returned: dict[Entry, None] = {}
         """Stored entries that were given back and wait again."""
-        self._acknowledgements = AcknowledgementBatch(
-            loop, line, self._write_acknowledgements, state.in_flight.removed, self._not_acknowledged
+        self._acknowledgements = Acknowledgements(
+            loop, line, self.memory, in_flight, self._write_acknowledgements, self.give_back
         )
         self._rejections = Rejections(
-            loop, dead_letters, self, store, topic.memory, policy, subscriber=":".join(self._key)
+            loop, dead_letters, self, self._store, self.memory, policy, subscriber=":".join(self._key)
         )
-        self.is_ready = False
-        """Whether the subscriber is to ask it for messages."""
-        self.is_held_up = False
-        """Whether it has messages, but no memory for them now."""
 
     def _recover(self, limit: int, after: Cursor) -> Page:
         """In a thread."""
@@ -375,7 +352,7 @@ class DurableFeed:
             elif self._subscriber.wants(entry.message):
                 found = entry
             else:
-                self._pass_over(entry)
+                self._acknowledgements.add_unawaited([entry])
         if expired:
             self._rejections.expire(expired)
         return found
@@ -399,33 +376,12 @@ class DurableFeed:
                 return self._stored
         return self._transient
 
-    def _pass_over(self, entry: Entry) -> None:
-        self.memory.release([entry])
-        if entry.stored:
-            self._acknowledgements.entries.append(entry)
-            self._loop.schedule(self)
-
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        self.memory.release(entries)
-        stored = [entry for entry in entries if entry.stored]
-        if not stored:
-            return self._loop.done()
-        self._loop.schedule(self)
-        return self._acknowledgements.add(stored)
-
-    def turn(self) -> None:
-        """Write the acknowledgements of this turn of the loop."""
-        if self._acknowledgements.entries:
-            self._acknowledgements.turn()
+        return self._acknowledgements.add(entries)
 
     def _write_acknowledgements(self, entries: list[Entry]) -> StoreFuture[None]:
         assert self._subscription is not None  # noqa: S101 - stored entries come from it
         return self._subscription.acknowledge_async(*self._references(entries))
-
-    def _not_acknowledged(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            self.memory.hold(entry)
-        self.give_back(entries)
 
     def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
         stored = self._references([entry for entry in entries if entry.stored])
@@ -439,8 +395,7 @@ class DurableFeed:
         return [entry.message if prioritized else entry.sequence for entry in entries]
 
     def acknowledged(self, entries: Sequence[Entry]) -> None:
-        self.memory.release(entries)
-        self._state.in_flight.removed([entry for entry in entries if entry.stored])
+        self._acknowledgements.committed(entries)
 
     def reject(self, entries: Sequence[Entry]) -> Future[None]:
         """Redeliver or dead-letter entries, as a queue does."""
@@ -455,12 +410,11 @@ class DurableFeed:
     def give_back(self, entries: Sequence[Entry]) -> None:
         """Let entries wait again, here or for the next consumer."""
         stored = [entry for entry in entries if entry.stored]
+        self._transient.give_back([entry for entry in entries if not entry.stored])
         if not self._subscriber.closed:
             self._take_back(stored)
-            self._transient.give_back([entry for entry in entries if not entry.stored])
             self._wake()
             return
-        self._transient.give_back([entry for entry in entries if not entry.stored])
         self.memory.release(stored)
         next_feed = self._state.feed
         if next_feed is None or next_feed is self:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from jdbcstore.abc import SubscriptionInfo, TopicMessageStore
 from jdbcstore.broker.api import Consumer, SubscriptionRequest
-from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import Resources
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.store_io.outbox import Outbox
@@ -17,33 +17,24 @@ from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import InvalidDestination, SubscriptionInUse, SubscriptionNotFound
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.selector import Selector
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class DurableRegistry:
-    """The durable subscriptions of one broker.
+    """The durable subscriptions of one broker."""
 
-    :param policy_of: the policy entry of a destination
-    :param topics: the topics that exist now
-    """
+    _resources: Resources
+    _outbox: Outbox
+    _dead_letters: DeadLetters
+    _policy_of: Callable[[Destination], PolicyEntry]
+    """The policy entry of a destination."""
+    _topics: Callable[[], Iterable[Topic]]
+    """The topics that exist now."""
 
-    def __init__(
-        self,
-        loop: BrokerLoop,
-        resources: Resources,
-        outbox: Outbox,
-        dead_letters: DeadLetters,
-        policy_of: Callable[[Destination], PolicyEntry],
-        topics: Callable[[], Iterable[Topic]],
-    ) -> None:
-        self._loop = loop
-        self._resources = resources
-        self._outbox = outbox
-        self._make_feed = partial(DurableFeed, loop, resources, outbox.line, dead_letters)
-        self._policy_of = policy_of
-        self._topics = topics
+    def __post_init__(self) -> None:
+        self._loop = self._resources.loop
         self._last_sequence = 0
         self._by_key: dict[Key, Durable] = {}
 
@@ -120,28 +111,24 @@ class DurableRegistry:
         :raises SubscriptionInUse: it has a consumer
         """
         key = _key_of(request)
-        selector = Selector(request.selector) if request.selector else None
+        wanted = Durable(key, request.destination, request.selector or None)
+        if wanted.defect is not None:
+            raise wanted.defect
         durable = self._by_key.get(key)
         if durable is not None and durable.is_in_use:
             raise SubscriptionInUse(
                 f"Durable consumer is in use for client: {key[0]} and subscriptionName: {key[1]}"
             )
-        if durable is None or not durable.is_certain or not durable.is_for(request):
-            durable = await self._create(durable, request, key)
+        if durable is None or not durable.is_certain or not durable.is_like(wanted):
+            await self._create(wanted, durable, request.retroactive)
+            durable = wanted
         durable.is_in_use = True
-        return DurableSubscriber(
-            self._loop,
-            self._resources,
-            partial(self._make_feed, self._last_sequence),
-            request,
-            consumer,
-            self._policy_of(request.destination),
-            durable,
-            selector,
-        )
+        broker = (self._resources, self._outbox.line, self._dead_letters, self._last_sequence)
+        prefetch = self._policy_of(request.destination).durable_topic_prefetch
+        return DurableSubscriber(self._resources, request, consumer, prefetch, partial(DurableFeed, *broker), durable)
 
-    async def _create(self, former: Durable | None, request: SubscriptionRequest, key: Key) -> Durable:
-        durable = Durable(key, request.destination, request.selector or None)
+    async def _create(self, durable: Durable, former: Durable | None, retroactive: bool) -> None:
+        key = durable.key
         durable.is_in_use = True
         # Topics that are created meanwhile get their rows from introduce().
         self._by_key[key] = durable
@@ -157,7 +144,7 @@ class DurableRegistry:
         def write() -> None:
             self._delete_rows(key, unwanted)
             for destination in wanted:
-                self._write_row(durable, destination, request.retroactive)
+                self._write_row(durable, destination, retroactive)
 
         try:
             await self._loop.run(write)
@@ -169,7 +156,6 @@ class DurableRegistry:
             self._forget(former)
         for topic in topics:
             topic.durables[key] = durable.topics[topic.destination]
-        return durable
 
     def _forget(self, durable: Durable) -> None:
         for topic in self._topics():

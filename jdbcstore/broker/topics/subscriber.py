@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
 
-from jdbcstore.broker.api import Consumer, SubscriptionRequest
+from jdbcstore.broker.api import SubscriptionRequest
 from jdbcstore.broker.cursors.choice import memory_or_file
-from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, SharedMessage, TransientSource
+from jdbcstore.broker.memory import Entry, MemoryUsage, SharedMessage, TransientSource
 from jdbcstore.broker.notices import name_of
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.config.policy import PolicyEntry
-from jdbcstore.errors import SpillFailed
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
-from jdbcstore.message.selector import Selector
 
 log = logging.getLogger(__name__)
 
@@ -29,47 +27,40 @@ def is_local(message: Message, request: SubscriptionRequest) -> bool:
     return producer is not None and producer.connection_id == request.connection_id
 
 
+@dataclass(eq=False, repr=False)
 class TopicSubscriber(BaseSubscription):
     """A non-durable subscriber of one or more topics.
 
     Messages for which its consumer has room are delivered at once; others wait in a cursor of its own, in
     memory or in files. Nothing of it outlives the subscription.
-
-    :param memory: the memory of its topic if it has only one, else the broker's
     """
 
-    def __init__(
-        self,
-        loop: BrokerLoop,
-        resources: Resources,
-        request: SubscriptionRequest,
-        consumer: Consumer,
-        policy: PolicyEntry,
-        memory: MemoryUsage,
-    ) -> None:
-        prefetch = policy.topic_prefetch if request.prefetch is None else request.prefetch
-        selector = Selector(request.selector) if request.selector else None
-        super().__init__(loop, resources, request, consumer, prefetch, selector)
-        self.memory = memory
+    _policy: PolicyEntry
+    memory: MemoryUsage
+    """The memory of its topic if it has only one, else the broker's."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.discarded = 0
         """Messages dropped because too many were pending."""
-        self._max_pending = policy.pending_message_limit
+        self._max_pending = self._policy.pending_message_limit
         self._sources: dict[Destination, TopicSource] = {}
         self._numbers = count(1)
+        destination = self.request.destination
         self._cursor = memory_or_file(
-            "vmCursor" if request.destination.is_temporary else policy.pending_subscriber_policy,
-            f"the messages of {request.destination} for {name_of(request)}",
+            "vmCursor" if destination.is_temporary else self._policy.pending_subscriber_policy,
+            f"the messages of {destination} for {name_of(self.request)}",
             self._source_of,
-            resources,
-            memory,
-            on_lost=self._on_lost,
+            self._resources,
+            self.memory,
+            on_lost=self.on_lost,
         )
         self.pending = 0
         """Messages in the cursor."""
 
     def join(self, topic: Destination, on_leave: Callable[[TopicSubscriber], None]) -> TopicSource:
         """Subscribe to one more topic; ``on_leave`` is called when the subscription closes."""
-        source = self._sources[topic] = TopicSource(self._loop, self, topic, on_leave)
+        source = self._sources[topic] = TopicSource(self._loop, topic, self.memory, self, on_leave)
         return source
 
     def offer(self, shared: SharedMessage, source: TopicSource) -> None:
@@ -153,26 +144,13 @@ class TopicSubscriber(BaseSubscription):
         assert message.destination is not None  # noqa: S101 - a topic's message has one
         return self._sources[message.destination]
 
-    def _on_lost(self, error: SpillFailed) -> None:
-        # Not in the middle of a dispatch.
-        self._loop.call_soon(self.end, error)
 
-
+@dataclass(eq=False, repr=False)
 class TopicSource(TransientSource):
     """One topic's messages for one subscriber."""
 
-    __slots__ = ("_subscriber", "on_leave")
-
-    def __init__(
-        self,
-        loop: BrokerLoop,
-        subscriber: TopicSubscriber,
-        destination: Destination,
-        on_leave: Callable[[TopicSubscriber], None],
-    ) -> None:
-        super().__init__(loop, destination, subscriber.memory)
-        self._subscriber = subscriber
-        self.on_leave = on_leave
+    _subscriber: TopicSubscriber
+    on_leave: Callable[[TopicSubscriber], None]
 
     @property
     def subscriber(self) -> str:

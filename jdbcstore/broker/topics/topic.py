@@ -5,11 +5,13 @@ from __future__ import annotations
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from math import inf
 
 from jdbcstore.abc import MessageReference, TopicMessageStore, Transaction
 from jdbcstore.broker.api import Promise
-from jdbcstore.broker.loop import BrokerLoop, settle
+from jdbcstore.broker.loop import settle
 from jdbcstore.broker.memory import FlowControl, Resources, SharedMessage
 from jdbcstore.broker.store_io.outbox import Outbox, PendingSend
 from jdbcstore.broker.store_io.transaction import Target
@@ -36,16 +38,12 @@ class Retained:
     Once they fill half of the memory, or it is nearly full, the oldest are dropped.
     """
 
-    __slots__ = ("_clock", "_duration_ms", "_kept", "_most_bytes", "_most_messages", "_size")
-
     def __init__(self, policy: SubscriptionRecoveryPolicy, clock: Clock) -> None:
         self._clock = clock
         self._kept: deque[tuple[int, SharedMessage]] = deque()
         """The time of arrival in milliseconds, and the message."""
         self._size = 0
-        self._most_messages: int | None = None
-        self._most_bytes: int | None = None
-        self._duration_ms: float | None = None
+        self._most_messages = self._most_bytes = self._duration_ms = inf
         match policy:
             case NoSubscriptionRecoveryPolicy():
                 self._most_messages = 0
@@ -82,17 +80,11 @@ class Retained:
             self._drop_oldest()
 
     def _drop(self) -> None:
-        kept = self._kept
-        if self._most_messages is not None:
-            while len(kept) > self._most_messages:
-                self._drop_oldest()
-        elif self._most_bytes is not None:
-            while self._size > self._most_bytes:
-                self._drop_oldest()
-        elif self._duration_ms is not None:
-            oldest = self._clock.now_ms() - self._duration_ms
-            while kept and kept[0][0] < oldest:
-                self._drop_oldest()
+        kept, since = self._kept, self._clock.now_ms() - self._duration_ms
+        while kept and (
+            len(kept) > self._most_messages or self._size > self._most_bytes or kept[0][0] < since
+        ):
+            self._drop_oldest()
 
     def _drop_oldest(self) -> None:
         _, shared = self._kept.popleft()
@@ -100,34 +92,28 @@ class Retained:
         shared.release()
 
 
+@dataclass(eq=False, repr=False)
 class Topic:
     """One topic of the broker: a :class:`~jdbcstore.broker.store_io.transaction.Target` of sends.
 
     Every method is called on the loop. A message is stored if it is persistent and there is a durable
     subscription; then it is delivered once it is committed, and what its producer sends next waits for it.
-
-    :param find: the destination of a name now: one that was idle and is closed passes late messages on to it
     """
 
-    def __init__(
-        self,
-        loop: BrokerLoop,
-        resources: Resources,
-        outbox: Outbox,
-        find: Callable[[Destination], Target],
-        destination: Destination,
-        policy: PolicyEntry,
-    ) -> None:
+    _resources: Resources
+    _outbox: Outbox
+    _find: Callable[[Destination], Target]
+    """The destination of a name now: one that was idle and is closed passes late messages on to it."""
+    destination: Destination
+    policy: PolicyEntry
+
+    def __post_init__(self) -> None:
+        loop, destination, policy = self._resources.loop, self.destination, self.policy
         self._loop = loop
-        self._resources = resources
-        self._outbox = outbox
-        self._find = find
-        self.destination = destination
-        self.policy = policy
-        self.memory = resources.memory_of(policy)
+        self.memory = self._resources.memory_of(policy)
         self.store: TopicMessageStore | None = None
         if not destination.is_temporary:
-            self.store = outbox.store.topic(destination, prioritized=policy.prioritized_messages)
+            self.store = self._outbox.store.topic(destination, prioritized=policy.prioritized_messages)
         self._was_used = True
         """Since :meth:`is_idle` was called last."""
         self._is_closed = False
@@ -145,8 +131,7 @@ class Topic:
         """Transient messages, each waiting until so many writes submitted before it have completed."""
         self._receiver = _OutboxReceiver(self)
         self._flow = FlowControl(
-            loop,
-            resources,
+            self._resources,
             destination,
             policy,
             self.memory,
@@ -379,11 +364,7 @@ class _OutboxReceiver:
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
-        self.resync = topic.resync
-
-    @property
-    def destination(self) -> Destination:
-        return self._topic.destination
+        self.destination, self.resync = topic.destination, topic.resync
 
     def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:
         self._topic.arrive(message, reference, connection_id)
