@@ -283,9 +283,7 @@ class Engine:
         policy, memory = self.policies.of(request.destination.members[0]), self._resources.memory
         if not request.destination.is_composite and not is_wildcard(request.destination):
             memory = self.destination(request.destination).memory
-        return TopicSubscriber(
-            self._resources, request, consumer, policy.topic_prefetch, policy, memory
-        )
+        return TopicSubscriber(self._resources, request, consumer, policy.topic_prefetch, policy, memory)
 
     async def _subscribe_durably(
         self, request: SubscriptionRequest, consumer: Consumer, future: Future[Subscription]

@@ -46,6 +46,7 @@ FLOORS = (
     ("broker.queues",),
     ("broker.topics",),
     ("broker.engine",),
+    ("broker.transport",),
     ("broker.stomp",),
     ("broker.process",),
     ("tools",),

@@ -13,8 +13,9 @@ import jdbcstore
 from jdbcstore.abc import Progress, Store
 from jdbcstore.broker.api import Broker
 from jdbcstore.broker.security import Principal, Security
-from jdbcstore.broker.stomp.connector import Connector
-from jdbcstore.broker.stomp.service import Service
+from jdbcstore.broker.stomp.session import Session
+from jdbcstore.broker.transport.connector import Connector
+from jdbcstore.broker.transport.service import Service
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import BrokerConfig
 from jdbcstore.errors import NotAuthorized, NotMaster, StoreClosed, StoreUnavailable
@@ -147,7 +148,7 @@ class SlaveConnectors:
 
     def __init__(self, config: BrokerConfig) -> None:
         service = Service(cast("Broker", _NoBroker()), _RefuseAll())
-        self._connectors = [Connector(service, one) for one in config.serving]
+        self._connectors = [Connector(service, one, Session) for one in config.serving]
 
     async def start(self) -> None:
         """Listen. An address in use is skipped: the master, on the same machine, may have it."""

@@ -45,7 +45,7 @@ def delay_before(policy: RedeliveryPolicy, count: int) -> float:
 
 @dataclass(eq=False, repr=False)
 class Rejections:
-    """Rejected and expired entries of one source: a queue, or a topic's messages for a durable subscription."""
+    """Rejected and expired entries of one source: a queue, or a topic for one durable subscription."""
 
     _loop: BrokerLoop
     _dead_letters: DeadLetters

@@ -8,12 +8,13 @@ import logging
 from asyncio import Future
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from jdbcstore.broker.api import Delivery, Subscription, SubscriptionRequest
 from jdbcstore.broker.stomp.frames import Frame, Version, required, whole_number
 from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames
+from jdbcstore.broker.transport.connection import ClientConnection
 from jdbcstore.errors import CorruptMessage, ProtocolError
 from jdbcstore.message.destination import Destination
 
@@ -84,51 +85,25 @@ def _flag(headers: Mapping[str, str], name: str) -> bool:
     return headers.get(name, "").strip().lower() == "true"
 
 
-class Output(Protocol):
-    """The connection, as its consumers see it."""
-
-    @property
-    def paused(self) -> bool:
-        """Whether the client does not read its socket."""
-
-    def write(self, data: bytes) -> None: ...
-
-
+@dataclass(eq=False, repr=False)
 class StompConsumer:
-    """One subscription of a client: the broker's :class:`~jdbcstore.broker.api.Consumer`.
+    """One subscription of a client: the broker's :class:`~jdbcstore.broker.api.Consumer`."""
 
-    :param ack_prefix: the first part of the keys that the client acknowledges by, in version 1.2
-    :param on_written: has :meth:`flushed` called once the output has been passed to the transport
-    :param on_end: called when the broker has ended the subscription
-    """
+    _output: ClientConnection
+    request: SubscriptionRequest
+    mode: AckMode
+    subscription_id: str | None
+    _frames: MessageFrames
+    _version: Version
+    ack_prefix: str
+    """The first part of the keys that the client acknowledges by, in version 1.2."""
+    _on_written: Callable[[StompConsumer], None]
+    """Has :meth:`flushed` called once the output has been passed to the transport."""
+    _on_end: Callable[[StompConsumer, Exception], None]
+    """Called when the broker has ended the subscription."""
 
-    __slots__ = (
-        "_auto", "_frames", "_in_transaction", "_line", "_numbers", "_on_end", "_on_written", "_output",
-        "_pending", "_subscription", "_version", "ack_prefix", "mode", "request", "subscription_id",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        output: Output,
-        request: SubscriptionRequest,
-        mode: AckMode,
-        subscription_id: str | None,
-        frames: MessageFrames,
-        version: Version,
-        ack_prefix: str,
-        on_written: Callable[[StompConsumer], None],
-        on_end: Callable[[StompConsumer, Exception], None],
-    ) -> None:
-        self.request = request
-        self.mode = mode
-        self.subscription_id = subscription_id
-        self.ack_prefix = ack_prefix
-        self._output = output
-        self._frames = frames
-        self._version = version
-        self._on_written = on_written
-        self._on_end = on_end
-        self._line = frames.line("subscription", subscription_id)
+    def __post_init__(self) -> None:
+        self._line = self._frames.line("subscription", self.subscription_id)
         self._numbers = itertools.count(1)
         self._subscription: Subscription | None = None
         self._pending: OrderedDict[str, Delivery] = OrderedDict()

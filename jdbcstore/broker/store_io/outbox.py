@@ -15,8 +15,8 @@ from itertools import repeat
 from typing import Any, NamedTuple, Protocol, cast
 
 from jdbcstore.abc import MessageReference, Outcome, Store
-from jdbcstore.broker.loop import BrokerLoop, settle
 from jdbcstore.broker.cursors.store import InFlight
+from jdbcstore.broker.loop import BrokerLoop, settle
 from jdbcstore.broker.memory import Entry, MemoryUsage, size_of
 from jdbcstore.errors import OutcomeUnknown, StoreError
 from jdbcstore.message.destination import Destination

@@ -288,7 +288,7 @@ class DurableFeed:
             loop, line, self.memory, in_flight, self._write_acknowledgements, self.give_back
         )
         self._rejections = Rejections(
-            loop, dead_letters, self, self._store, self.memory, policy, subscriber=":".join(self._key)
+            loop, dead_letters, self, self._store, self.memory, policy, ":".join(self._key)
         )
 
     def _recover(self, limit: int, after: Cursor) -> Page:

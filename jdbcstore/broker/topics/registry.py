@@ -124,8 +124,9 @@ class DurableRegistry:
             durable = wanted
         durable.is_in_use = True
         broker = (self._resources, self._outbox.line, self._dead_letters, self._last_sequence)
+        make_feed = partial(DurableFeed, *broker)
         prefetch = self._policy_of(request.destination).durable_topic_prefetch
-        return DurableSubscriber(self._resources, request, consumer, prefetch, partial(DurableFeed, *broker), durable)
+        return DurableSubscriber(self._resources, request, consumer, prefetch, make_feed, durable)
 
     async def _create(self, durable: Durable, former: Durable | None, retroactive: bool) -> None:
         key = durable.key

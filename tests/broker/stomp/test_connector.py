@@ -17,8 +17,8 @@ import stomp
 from jdbcstore import Store
 from jdbcstore.broker.notices import BoundedLog
 from jdbcstore.broker.security import Principal, Security
-from jdbcstore.broker.stomp.connection import Connection
 from jdbcstore.broker.stomp.frames import Version
+from jdbcstore.broker.transport.connection import ClientConnection
 from jdbcstore.errors import NotAuthorized, ReplySuppressed, StoreError
 from jdbcstore.message.destination import Destination
 from tests.support import ROOT
@@ -124,7 +124,7 @@ def test_a_client_that_is_silent_is_dropped_and_told_of_life(store: Store) -> No
 
 def output_of(served: Served) -> int:
     """Bytes that clients have not taken."""
-    connections = [one for one in served.connector._connections if isinstance(one, Connection)]
+    connections = [one for one in served.connector._connections if isinstance(one, ClientConnection)]
     return sum(one._transport.get_write_buffer_size() for one in connections)
 
 

@@ -10,7 +10,7 @@ import struct
 import pytest
 
 from jdbcstore import Store
-from jdbcstore.broker.stomp.connection import Connection
+from jdbcstore.broker.transport.connection import ClientConnection
 from tests.support.broker.stomp.serving import Client, Served, talking
 
 pytestmark = pytest.mark.backends("memory")
@@ -214,7 +214,7 @@ def test_a_client_that_is_gone_when_it_is_to_be_told_the_end(
 
         def end() -> None:
             client.socket.close()  # with a reset, which the loop cannot see before this returns
-            assert isinstance(connection, Connection)
+            assert isinstance(connection, ClientConnection)
             gone = select.poll()
             gone.register(connection._transport.get_extra_info("socket"), 0)
             assert gone.poll(60_000)

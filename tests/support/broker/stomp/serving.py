@@ -13,9 +13,10 @@ from typing import Any, Self, TypeVar
 from jdbcstore import Store
 from jdbcstore.broker.engine import Engine, Policies
 from jdbcstore.broker.security import AllowAll, Security
-from jdbcstore.broker.stomp.connector import Connector
 from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits, Version, encode
-from jdbcstore.broker.stomp.service import Service
+from jdbcstore.broker.stomp.session import Session
+from jdbcstore.broker.transport.connector import Connector
+from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import ConnectorConfig
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import StoreError
@@ -87,7 +88,7 @@ class Served:
         if self._on_store_error is not None:
             more["on_store_error"] = self._on_store_error
         self.service = Service(self.engine, self._security, **more)
-        self.connector = Connector(self.service, self._config)
+        self.connector = Connector(self.service, self._config, Session)
         await self.connector.start()
 
     async def _stop(self) -> None:

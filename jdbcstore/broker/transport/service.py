@@ -1,4 +1,4 @@
-"""State shared by all STOMP connections of a broker: client ids, limits on memory, throttled logs."""
+"""State shared by all connections of a broker: client ids, limits on memory, throttled logs."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def reply_with(error: StoreError) -> None:
 
 
 class Service:
-    """The broker, its security and the limits that the connections of all its STOMP connectors share.
+    """The broker, its security and the limits that the connections of all its connectors share.
 
     :param server: the header ``server`` of CONNECTED; None is jdbcstore with its version
     :param populate_user_id: whether messages carry the sender's login in JMSXUserID

@@ -1,4 +1,4 @@
-"""An address that STOMP clients connect to, over TCP or TLS."""
+"""An address that clients of one protocol connect to, over TCP or TLS."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import ssl
 from asyncio import BaseTransport, Transport
 from typing import cast
 
-from jdbcstore.broker.stomp.connection import Connection, name_of
-from jdbcstore.broker.stomp.service import Service
+from jdbcstore.broker.transport.connection import ClientConnection, name_of
+from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import Address, ConnectorConfig
 from jdbcstore.errors import ConfigurationError
 
@@ -27,13 +27,14 @@ class Connector:
     clients which only connect cannot lock out others.
     """
 
-    def __init__(self, service: Service, config: ConnectorConfig) -> None:
+    def __init__(self, service: Service, config: ConnectorConfig, protocol: type[ClientConnection]) -> None:
         self._service = service
         self._config = config
+        self._protocol = protocol
         self._address = config.address
         self._server: asyncio.Server | None = None
-        self._connections: set[Connection | _Handshake] = set()
-        self._not_logged_in: dict[Connection | _Handshake, None] = {}
+        self._connections: set[ClientConnection | _Handshake] = set()
+        self._not_logged_in: dict[ClientConnection | _Handshake, None] = {}
         """Connections that have not logged in, the oldest first."""
         self._all_closed = asyncio.Event()
 
@@ -67,7 +68,7 @@ class Connector:
             accepted, *self._address, backlog=_BACKLOG
         )
         self._address = Address(self._address.host, self._server.sockets[0].getsockname()[1])
-        log.info("listening for STOMP clients at %s", self._address)
+        log.info("listening for %s clients at %s", self._protocol.protocol, self._address)
 
     def abort(self) -> None:
         """Accept no more connections, and close all at once, without another reply."""
@@ -91,10 +92,10 @@ class Connector:
         except TimeoutError:
             self.abort()
 
-    def make_connection(self) -> Connection:
-        return Connection(self._service, self._config, self)
+    def make_connection(self) -> ClientConnection:
+        return self._protocol(self._service, self._config, self)
 
-    def opened(self, connection: Connection | _Handshake) -> None:
+    def opened(self, connection: ClientConnection | _Handshake) -> None:
         if connection in self._connections:
             return  # counted since its TLS handshake
         limit = self._config.maximum_connections
@@ -115,16 +116,16 @@ class Connector:
         self._connections.add(connection)
         self._not_logged_in[connection] = None
 
-    def handshake_done(self, handshake: _Handshake, connection: Connection) -> None:
+    def handshake_done(self, handshake: _Handshake, connection: ClientConnection) -> None:
         """A TLS handshake has succeeded: the connection takes its place."""
         self._connections.remove(handshake)
         self._connections.add(connection)
         self._not_logged_in = {connection if one is handshake else one: None for one in self._not_logged_in}
 
-    def logged_in(self, connection: Connection) -> None:
+    def logged_in(self, connection: ClientConnection) -> None:
         self._not_logged_in.pop(connection, None)
 
-    def closed(self, connection: Connection | _Handshake) -> None:
+    def closed(self, connection: ClientConnection | _Handshake) -> None:
         self._not_logged_in.pop(connection, None)
         self._connections.discard(connection)
         if not self._connections:
@@ -201,7 +202,7 @@ class _EarlyData(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._read.append(bytes(self._buffer[:nbytes]))
 
-    def pass_on(self, connection: Connection) -> None:
+    def pass_on(self, connection: ClientConnection) -> None:
         for data in self._read:
             connection.get_buffer(len(data))[: len(data)] = data
             connection.buffer_updated(len(data))
