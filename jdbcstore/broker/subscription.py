@@ -113,10 +113,13 @@ class BaseSubscription:
     def _settle(
         self, deliveries: Sequence[Delivery], settle: Callable[[Source, list[Entry]], Future[None]]
     ) -> Future[None]:
-        entries = self._own(deliveries)
-        for entry in entries:
-            entry.holder = None
-            del self.held[entry]
+        entries = []
+        for entry in cast("Sequence[Entry]", deliveries):
+            # Others are no longer with this consumer, or in a transaction.
+            if entry.holder is self and entry.transaction is None:
+                entry.holder = None
+                del self.held[entry]
+                entries.append(entry)
         done = [settle(source, mine) for source, mine in by_source(entries)]
         if entries:
             self.on_room()
@@ -124,15 +127,12 @@ class BaseSubscription:
 
     def lend(self, deliveries: Sequence[Delivery], transaction: object) -> list[Entry]:
         """Add unacknowledged entries to a transaction; returns the ones that this consumer still holds."""
-        entries = self._own(deliveries)
-        for entry in entries:
-            entry.transaction = transaction
+        entries = []
+        for entry in cast("Sequence[Entry]", deliveries):
+            if entry.holder is self and entry.transaction is None:
+                entry.transaction = transaction
+                entries.append(entry)
         return entries
-
-    def _own(self, deliveries: Sequence[Delivery]) -> list[Entry]:
-        """Those that are with this consumer, and in no transaction."""
-        entries = cast("Sequence[Entry]", deliveries)
-        return [entry for entry in entries if entry.holder is self and entry.transaction is None]
 
     def begin(self) -> None:
         """Start delivering: the subscriber has the subscription."""
