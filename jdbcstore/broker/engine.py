@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from jdbcstore.abc import Store
 from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, SubscriptionRequest
@@ -123,8 +124,6 @@ class Engine:
         self._subscriptions: dict[BaseSubscription, list[DestinationPattern]] = {}
         """Each subscription with its wildcards."""
         self._temporary = TemporaryDestinations()
-        self._tasks: set[asyncio.Task[None]] = set()
-        """References to running tasks: the loop has only weak ones."""
         self._idle_timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
@@ -261,40 +260,39 @@ class Engine:
     # Subscribing
 
     def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> Future[Subscription]:
-        future: Future[Subscription] = self._loop.create_future()
         members = request.destination.members
         try:
             if len({member.is_topic for member in members}) > 1:
                 raise InvalidDestination(f"{request.destination} has queues and topics; subscribe to each")
             self._temporary.own(members, request.connection_id)
-            if request.subscription_name is not None and members[0].is_topic:
-                task = self._loop.create_task(self._subscribe_durably(request, consumer, future))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-            elif members[0].is_topic:
-                self._hand_over(self._subscribed_to_topics(request, consumer), future)
-            else:
-                self._hand_over(self._subscribed_to_queues(request, consumer), future)
-        except Exception as error:
-            future.set_exception(error)
-        return future
+        except StoreError as error:
+            return self._loop.failed(error)
+        subscribed = self._loop.create_task(self._subscribe(request, consumer))
+        # The first of its callbacks: nothing is delivered before the others have run.
+        subscribed.add_done_callback(self._begin_soon)
+        return subscribed
+
+    async def _subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> Subscription:
+        subscription: BaseSubscription
+        if not request.destination.members[0].is_topic:
+            subscription = self._subscribed_to_queues(request, consumer)
+        elif request.subscription_name is None:
+            subscription = self._subscribed_to_topics(request, consumer)
+        else:
+            subscription = await self._durables.subscribe(request, consumer)
+        subscription.on_close = self._forget
+        self._add(subscription)
+        return subscription
+
+    def _begin_soon(self, subscribed: Future[Subscription]) -> None:
+        if not subscribed.cancelled() and subscribed.exception() is None:
+            self._loop.call_soon(cast(BaseSubscription, subscribed.result()).begin)
 
     def _subscribed_to_topics(self, request: SubscriptionRequest, consumer: Consumer) -> BaseSubscription:
         policy, memory = self.policies.of(request.destination.members[0]), self._resources.memory
         if not request.destination.is_composite and not is_wildcard(request.destination):
             memory = self.destination(request.destination).memory
         return TopicSubscriber(self._resources, request, consumer, policy.topic_prefetch, policy, memory)
-
-    async def _subscribe_durably(
-        self, request: SubscriptionRequest, consumer: Consumer, future: Future[Subscription]
-    ) -> None:
-        try:
-            subscription = await self._durables.subscribe(request, consumer)
-        except Exception as error:
-            if not future.done():
-                future.set_exception(error)
-        else:
-            self._hand_over(subscription, future)
 
     def _subscribed_to_queues(self, request: SubscriptionRequest, consumer: Consumer) -> BaseSubscription:
         for member in request.destination.members:
@@ -306,26 +304,7 @@ class Engine:
         prefetch, size = policy.queue_browser_prefetch, policy.max_browse_page_size
         return Browser(resources, request, consumer, prefetch, self._store, size, self._last_sequence)
 
-    def _hand_over(self, subscription: BaseSubscription, future: Future[Subscription]) -> None:
-        """Complete a ``subscribe``, and add the subscription to its destinations.
-
-        Nothing is delivered before the callbacks of the future have run.
-        """
-
-        def complete() -> None:
-            if future.cancelled():
-                subscription.close()
-            else:
-                self._add(subscription)
-                future.set_result(subscription)
-                self._loop.call_soon(subscription.begin)
-
-        subscription.on_close = self._forget
-        self._loop.call_soon(complete)
-
     def _add(self, subscription: BaseSubscription) -> None:
-        if subscription.closed:
-            return
         members = subscription.request.destination.members
         patterns = [DestinationPattern(member) for member in members if is_wildcard(member)]
         self._subscriptions[subscription] = patterns

@@ -7,7 +7,7 @@ from asyncio import Future
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from jdbcstore.broker.api import Promise
 from jdbcstore.util.clock import Clock
@@ -80,9 +80,9 @@ class BrokerLoop:
         future.set_result(None)
         return future
 
-    def failed(self, error: BaseException) -> Future[None]:
+    def failed(self, error: BaseException) -> Future[Any]:
         """A failed future."""
-        future: Future[None] = self.create_future()
+        future: Future[Any] = self.create_future()
         future.set_exception(error)
         return future
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from jdbcstore.config.users import TEMPORARY, PluginUsers, UserEntry, read_users
 from jdbcstore.errors import ConfigurationError, NotAuthorized
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.patterns import ANY_DESCENDANT, DestinationPattern
+from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -308,17 +308,7 @@ def _patterns(destinations: Iterable[Destination] | None) -> list[DestinationPat
 
 def _is_covered(destination: Destination, patterns: list[DestinationPattern] | None) -> bool:
     """Whether each member, including every name that its wildcards match, is matched by one pattern."""
-    return patterns is None or all(_is_member_covered(one, patterns) for one in destination.members)
-
-
-def _is_member_covered(destination: Destination, patterns: list[DestinationPattern]) -> bool:
-    *elements, last = destination.name.split(".")
-    if last != ANY_DESCENDANT:
-        return any(pattern.matches(destination) for pattern in patterns)
-    endless = [one for one in patterns if one.destination.name.split(".")[-1] == ANY_DESCENDANT]
-    if not elements:
-        return any(
-            one.destination.name == ANY_DESCENDANT and one.destination.kind is destination.kind
-            for one in endless
-        )
-    return any(one.matches(Destination(destination.kind, ".".join(elements))) for one in endless)
+    if patterns is None:
+        return True
+    members = map(DestinationPattern, destination.members)
+    return all(any(pattern.covers(member) for pattern in patterns) for member in members)

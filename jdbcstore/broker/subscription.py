@@ -83,13 +83,7 @@ class BaseSubscription:
 
     def wants(self, message: Message) -> bool:
         """Whether the selector matches, if there is one."""
-        if self._selector is None:
-            return True
-        try:
-            return self._selector.matches(message)
-        except CorruptMessage as error:
-            log.warning("no selector matches a message whose properties are damaged: %s", error)
-            return False
+        return self._selector is None or matches(self._selector, message)
 
     def deliver(self, entry: Entry) -> None:
         """Pass a message to the consumer, which must have room."""
@@ -181,6 +175,15 @@ class BaseSubscription:
     def on_lost(self, error: SpillFailed) -> None:
         """A temporary file with waiting messages cannot be read back."""
         self._loop.call_soon(self.end, error)  # not in the middle of a dispatch
+
+
+def matches(selector: Selector, message: Message) -> bool:
+    """Whether a selector matches; none matches a message whose properties are damaged."""
+    try:
+        return selector.matches(message)
+    except CorruptMessage as error:
+        log.warning("no selector matches a message whose properties are damaged: %s", error)
+        return False
 
 
 def by_source(entries: Iterable[Entry]) -> list[tuple[Source, list[Entry]]]:

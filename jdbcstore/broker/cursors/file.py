@@ -17,13 +17,10 @@ from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage, Source
 from jdbcstore.errors import SpillFailed
 from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
+from jdbcstore.util.files import write_all
 
 log = logging.getLogger(__name__)
 
-SEGMENT_BYTES = 32 << 20
-"""The size of one file; its disk space is freed when all of it has been read."""
-BUFFER_BYTES = 32 << 10
-"""Records kept in memory before they are written."""
 _LARGE = 64 << 20
 """The size of files that is logged; then again whenever it has doubled."""
 _ENDLESS = 1 << 62
@@ -37,39 +34,31 @@ _STORED, _REDELIVERED, _NUMBERED = 1, 2, 4
 class _Segment:
     """An unnamed file, which ends with its process."""
 
-    __slots__ = ("file", "read", "written")
-
     def __init__(self, folder: Path | None) -> None:
         self.file: IO[bytes] = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
         self.read = 0
         self.written = 0
 
     def write(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:  # after an error, the next write begins at the same place
-            done = os.pwrite(self.file.fileno(), view, self.written + len(data) - len(view))
-            view = view[done:]
-        self.written += len(data)
+        # After an error, the next write begins at the same place.
+        self.written = write_all(self.file.fileno(), data, self.written)
 
 
+@dataclass(eq=False, repr=False)
 class Spill:
     """A queue of byte strings in temporary files, as long as the disk allows. Not thread-safe.
 
     Records that cannot be written stay in memory until they can, or are read.
-
-    :param folder: None is the system's folder for temporary files
     """
 
-    def __init__(
-        self,
-        folder: Path | None = None,
-        *,
-        segment_bytes: int = SEGMENT_BYTES,
-        buffer_bytes: int = BUFFER_BYTES,
-    ) -> None:
-        self._folder = folder
-        self._segment_bytes = segment_bytes
-        self._buffer_bytes = buffer_bytes
+    folder: Path | None = None
+    """None is the system's folder for temporary files."""
+    segment_bytes: int = 32 << 20
+    """The size of one file; its disk space is freed when all of it has been read."""
+    buffer_bytes: int = 32 << 10
+    """Records kept in memory before they are written."""
+
+    def __post_init__(self) -> None:
         self._segments: deque[_Segment] = deque()
         self._buffer: deque[bytes] = deque()
         self._buffered = 0
@@ -133,7 +122,7 @@ class Spill:
         for record in self._buffer:
             records += (_frame.pack(len(record), zlib.crc32(record)), record)
             size += len(record)
-            if size >= self._buffer_bytes:
+            if size >= self.buffer_bytes:
                 break
         try:
             self._segment().write(b"".join(records))
@@ -147,14 +136,14 @@ class Spill:
 
     def _segment(self) -> _Segment:
         """The segment to write to."""
-        if not self._segments or self._segments[-1].written >= self._segment_bytes:
-            self._segments.append(_Segment(self._folder))
+        if not self._segments or self._segments[-1].written >= self.segment_bytes:
+            self._segments.append(_Segment(self.folder))
         return self._segments[-1]
 
     @property
     def is_stuck(self) -> bool:
         """Whether a full buffer is in memory because it cannot be written."""
-        return self._buffered >= self._buffer_bytes
+        return self._buffered >= self.buffer_bytes
 
     @property
     def file_bytes(self) -> int:
@@ -195,7 +184,7 @@ class Spill:
             raise self._failed(f"cannot be read: {error.strerror}") from error
 
     def _failed(self, what: str) -> SpillFailed:
-        return SpillFailed(str(self._folder or tempfile.gettempdir()), what)
+        return SpillFailed(str(self.folder or tempfile.gettempdir()), what)
 
 
 @dataclass(eq=False, repr=False)

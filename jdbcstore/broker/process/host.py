@@ -194,7 +194,7 @@ class BrokerHost:
         if store is None:
             return None
         master = self._master = MasterBroker(
-            store, self._configuration, self._security, clock=self._clock, on_serving=self._changed.set
+            store, self._configuration, self._security, self._clock, self._changed.set
         )
         try:
             if self._stopping:

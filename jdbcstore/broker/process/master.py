@@ -6,6 +6,7 @@ import asyncio
 import logging
 from asyncio import AbstractEventLoop, Future
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,6 +28,7 @@ _RETRY_DELAY = 1.0
 """Seconds between attempts to serve from a database that does not answer."""
 
 
+@dataclass(eq=False, repr=False)
 class MasterBroker:
     """Engine and connectors over an open store, for one epoch.
 
@@ -34,20 +36,13 @@ class MasterBroker:
     serve. The caller keeps the store, and closes it.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        configuration: Configuration,
-        security: Security,
-        *,
-        clock: Clock | None = None,
-        on_serving: Callable[[], None],
-    ) -> None:
-        self._store = store
-        self._configuration = configuration
-        self._security = security
-        self._clock = clock
-        self._on_serving = on_serving
+    _store: Store
+    _configuration: Configuration
+    _security: Security
+    _clock: Clock | None
+    _on_serving: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._changing = asyncio.Lock()
         self._engine: Engine | None = None
@@ -60,9 +55,9 @@ class MasterBroker:
         self.exits_process = False
         """Whether the I/O exception handler is configured to end the process."""
         self._handler: IOExceptionHandler | None = None
-        if isinstance(store, GuardedStore):
+        if isinstance(self._store, GuardedStore):
             host = _FromThreads(self, self._loop)
-            self._handler = IOExceptionHandler(host, store, configuration.io_exception_handler)
+            self._handler = IOExceptionHandler(host, self._store, self._configuration.io_exception_handler)
 
     async def start(self) -> None:
         """Begin to serve clients.
@@ -188,12 +183,12 @@ class MasterBroker:
         self._handler.handle(error)
 
 
+@dataclass(frozen=True)
 class _FromThreads:
     """The master for its I/O exception handler: called by a thread, executed on the loop."""
 
-    def __init__(self, master: MasterBroker, loop: AbstractEventLoop) -> None:
-        self._master = master
-        self._loop = loop
+    _master: MasterBroker
+    _loop: AbstractEventLoop
 
     def stop_connectors(self) -> None:
         self._run(self._master.pause())

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import cast
 
 import jdbcstore
@@ -30,22 +31,16 @@ _RETRY_DELAY = 1.0
 """Seconds between a slave's attempts to reach a database that does not answer."""
 
 
+@dataclass(eq=False, repr=False)
 class Opening:
     """Opens the store of a configuration, in daemon threads, once this process is the master."""
 
-    def __init__(
-        self,
-        configuration: Configuration,
-        clock: Clock | None,
-        on_waiting: Callable[[NotMaster], Awaitable[None]],
-        recovering: Recovering,
-    ) -> None:
-        self._configuration = configuration
-        self._clock = clock
-        self._on_waiting = on_waiting
-        self._recovering = recovering
-        self._cancel = threading.Event()
-        self._cancelled = asyncio.Event()
+    _configuration: Configuration
+    _clock: Clock | None
+    _on_waiting: Callable[[NotMaster], Awaitable[None]]
+    _recovering: Recovering
+    _cancel: threading.Event = field(default_factory=threading.Event)
+    _cancelled: asyncio.Event = field(default_factory=asyncio.Event)
 
     def cancel(self) -> None:
         """Stop waiting for the lock: :meth:`open` returns None."""

@@ -220,23 +220,19 @@ class Queue:
         return message.persistent and self.store is not None
 
     def stage(self, transaction: Transaction, message: Message) -> bool:
-        """Add the message to a store transaction; False if it is not stored."""
         if not self._is_stored(message):
             return False
         transaction.queue(self.destination).add_message(message)
         return True
 
     def before(self, connection_id: str) -> list[Future[None]]:
-        """What must complete before the connection may commit messages sent here."""
         passed = (self._stored_flow.passed(connection_id), self._transient_flow.passed(connection_id))
         return [future for future in passed if future is not None]
 
     def room(self, message: Message) -> Future[None]:
-        """Completes when the producer that has just staged this message may send more."""
         return (self._stored_flow if self._is_stored(message) else self._transient_flow).room()
 
     def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:
-        """A message was committed under this reference, or is not stored."""
         if self._is_closed:
             self._find(self.destination).arrive(message, reference, connection_id)
             return
@@ -251,7 +247,6 @@ class Queue:
         self._loop.schedule(self)
 
     def resync(self) -> None:
-        """Read from the store what a write of unknown outcome may have committed."""
         if self._is_closed:
             self._find(self.destination).resync()
             return
@@ -304,7 +299,6 @@ class Queue:
             entry.unload(self.memory)
 
     def give_back(self, entries: Sequence[Entry]) -> None:
-        """Put entries back in their places."""
         entries = when_written(entries, self._give_back_late)
         unloaded = [entry for entry in entries if entry.is_unloaded]
         self._dispatcher.give_back([entry for entry in entries if not entry.is_unloaded])
@@ -323,7 +317,6 @@ class Queue:
             self.memory.decrease(entry.size)
 
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        """Remove consumed entries; completes once that is durable."""
         if self._concurrent is not None:
             late = [entry for entry in entries if entry.writing and not entry.writing.withdraw()]
             if late:
@@ -336,22 +329,18 @@ class Queue:
         return self.store.acknowledge_async(*[entry.sequence for entry in entries])
 
     def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
-        """Add the acknowledgement to a store transaction; False if none of the entries is stored."""
         stored = [entry.sequence for entry in entries if entry.stored]
         if stored:
             transaction.queue(self.destination).acknowledge(*stored)
         return bool(stored)
 
     def acknowledged(self, entries: Sequence[Entry]) -> None:
-        """The staged acknowledgement has been committed."""
         self._acknowledgements.committed(entries)
 
     def retain(self, entries: Sequence[Entry]) -> None:
-        """Deliver entries again that could not be dead-lettered."""
         self._rejections.retain(entries)
 
     def reject(self, entries: Sequence[Entry]) -> Future[None]:
-        """Redeliver or dead-letter entries, as the policy says; completes when that is durable."""
         entries = when_written(entries, self._reject_late)
         return self._rejections.reload(entries, self._rejections.reject)
 

@@ -23,10 +23,10 @@ from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, SharedMessage
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.redelivery import Rejections
 from jdbcstore.broker.store_io.outbox import Acknowledgements, StoreLine
-from jdbcstore.broker.subscription import BaseSubscription
+from jdbcstore.broker.subscription import BaseSubscription, matches
 from jdbcstore.broker.topics.subscriber import is_local
 from jdbcstore.config.policy import PolicyEntry
-from jdbcstore.errors import CorruptMessage, InvalidSelector
+from jdbcstore.errors import InvalidSelector
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.message.patterns import DestinationPattern
@@ -143,12 +143,7 @@ class Durable:
 
     def wants(self, message: Message) -> bool:
         """Whether the selector matches."""
-        if self.defect is not None:
-            return False
-        try:
-            return self._compiled is None or self._compiled.matches(message)
-        except CorruptMessage:
-            return False
+        return self.defect is None and (self._compiled is None or matches(self._compiled, message))
 
     def is_like(self, other: Durable) -> bool:
         """Whether the other has the same destination and selector."""
@@ -398,7 +393,6 @@ class DurableFeed:
         self._acknowledgements.committed(entries)
 
     def reject(self, entries: Sequence[Entry]) -> Future[None]:
-        """Redeliver or dead-letter entries, as a queue does."""
         return self._rejections.reject(entries)
 
     def retain(self, entries: Sequence[Entry]) -> None:

@@ -149,19 +149,5 @@ class TopicSubscriber(BaseSubscription):
 class TopicSource(TransientSource):
     """One topic's messages for one subscriber."""
 
-    _subscriber: TopicSubscriber
+    subscriber: TopicSubscriber
     on_leave: Callable[[TopicSubscriber], None]
-
-    @property
-    def subscriber(self) -> str:
-        """The name of the subscriber in the log."""
-        return name_of(self._subscriber.request)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether producers should wait for the subscriber."""
-        return self._subscriber.is_full
-
-    def offer(self, shared: SharedMessage) -> None:
-        """A message of this topic has arrived."""
-        self._subscriber.offer(shared, self)

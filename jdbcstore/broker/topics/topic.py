@@ -13,6 +13,7 @@ from jdbcstore.abc import MessageReference, TopicMessageStore, Transaction
 from jdbcstore.broker.api import Promise
 from jdbcstore.broker.loop import settle
 from jdbcstore.broker.memory import FlowControl, Resources, SharedMessage
+from jdbcstore.broker.notices import name_of
 from jdbcstore.broker.store_io.outbox import Outbox, PendingSend
 from jdbcstore.broker.store_io.transaction import Target
 from jdbcstore.broker.subscription import BaseSubscription
@@ -229,7 +230,7 @@ class Topic:
     def _is_full(self) -> bool:
         """Whether any subscriber has no room for waiting messages."""
         return (
-            any(source.is_full for source in self._sources)
+            any(source.subscriber.is_full for source in self._sources)
             or any(feed.is_full for feed in self._feeds)
             or any(state.is_full for state in self.durables.values())
         )
@@ -237,8 +238,8 @@ class Topic:
     def _who_is_full(self) -> str:
         """The subscriber that producers wait for."""
         for source in self._sources:
-            if source.is_full:
-                return source.subscriber
+            if source.subscriber.is_full:
+                return name_of(source.subscriber.request)
         for state in self.durables.values():
             if state.is_full or (state.feed is not None and state.feed.is_full):
                 return state.durable.name
@@ -293,7 +294,7 @@ class Topic:
         if 0 < message.expiration_ms < self._loop.clock.now_ms():
             return
         for source in self._sources:
-            source.offer(shared)
+            source.subscriber.offer(shared, source)
         self._retained.add(shared)
 
     def share(self, message: Message, sequence: int | None) -> SharedMessage:
@@ -335,7 +336,7 @@ class Topic:
             self._sources = tuple(self._subscribers.values())
             if subscription.request.retroactive or self.policy.always_retroactive:
                 for shared in self._retained.messages():
-                    source.offer(shared)
+                    subscription.offer(shared, source)
 
     def _leave(self, subscriber: TopicSubscriber) -> None:
         self._subscribers.pop(subscriber, None)
