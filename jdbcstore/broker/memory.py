@@ -7,7 +7,7 @@ import logging
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import partial
 from heapq import merge
 from operator import attrgetter
@@ -38,50 +38,43 @@ def size_of(message: Message) -> int:
     return message.memory_size + _OVERHEAD
 
 
+@dataclass(eq=False, repr=False)
 class MemoryUsage:
-    """Estimated bytes in use, counted here and in the parent; the limits keep the broker small.
+    """Estimated bytes in use, counted here and in the parent; the limits keep the broker small."""
 
-    :param name: the option that sets the limit
-    """
+    limit: int
+    _: KW_ONLY
+    high_water_mark: InitVar[int] = 70
+    parent: MemoryUsage | None = None
+    name: str = "memory_limit"
+    """The option that sets the limit."""
+    used: int = 0
 
-    __slots__ = ("_high", "_parent", "_waiting", "limit", "name", "used")
-
-    def __init__(
-        self,
-        limit: int,
-        *,
-        high_water_mark: int = 70,
-        parent: MemoryUsage | None = None,
-        name: str = "memory_limit",
-    ) -> None:
-        self.limit = limit
-        self.name = name
-        self._high = limit * high_water_mark // 100
-        self._parent = parent
-        self.used = 0
+    def __post_init__(self, high_water_mark: int) -> None:
+        self._high = self.limit * high_water_mark // 100
         self._waiting: dict[Callable[[], None], None] = {}
 
     @property
     def is_high(self) -> bool:
         """Whether cursors should stop reading ahead."""
-        return self.used >= self._high or (self._parent is not None and self._parent.is_high)
+        return self.used >= self._high or (self.parent is not None and self.parent.is_high)
 
     @property
     def is_full(self) -> bool:
         """Whether producers should wait."""
-        return self.used >= self.limit or (self._parent is not None and self._parent.is_full)
+        return self.used >= self.limit or (self.parent is not None and self.parent.is_full)
 
     @property
     def room(self) -> int:
         """Bytes left below the high-water mark."""
         own = max(self._high - self.used, 0)
-        return own if self._parent is None else min(own, self._parent.room)
+        return own if self.parent is None else min(own, self.parent.room)
 
     @property
     def reached(self) -> str:
         """The name and value of the limit that makes this full, for log lines and errors."""
-        if self.used < self.limit and self._parent is not None:
-            return self._parent.reached
+        if self.used < self.limit and self.parent is not None:
+            return self.parent.reached
         return f"{self.name} of {self.limit} bytes"
 
     def hold(self, entry: Entry) -> None:
@@ -102,8 +95,8 @@ class MemoryUsage:
     def increase(self, size: int) -> None:
         """Count this many more bytes, beyond the limit too."""
         self.used += size
-        if self._parent is not None:
-            self._parent.increase(size)
+        if self.parent is not None:
+            self.parent.increase(size)
 
     def decrease(self, size: int) -> None:
         """Count this many fewer bytes, and notify those waiting for room."""
@@ -112,14 +105,14 @@ class MemoryUsage:
             waiting, self._waiting = self._waiting, {}
             for callback in waiting:
                 callback()
-        if self._parent is not None:
-            self._parent.decrease(size)
+        if self.parent is not None:
+            self.parent.decrease(size)
 
     def when_room(self, callback: Callable[[], None]) -> None:
         """Call back once, when bytes are released and this, or the parent, is not full."""
         self._waiting[callback] = None
-        if self._parent is not None:
-            self._parent.when_room(callback)
+        if self.parent is not None:
+            self.parent.when_room(callback)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

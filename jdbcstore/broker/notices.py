@@ -6,6 +6,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import dataclass, field
 
 from jdbcstore.broker.api import SubscriptionRequest
 from jdbcstore.message.destination import Destination
@@ -25,14 +26,14 @@ def name_of(request: SubscriptionRequest) -> str:
     return f"a consumer of connection {request.connection_id}"
 
 
+@dataclass
 class BoundedLog:
     """Log lines of one kind, at most so many a minute, so that no client can fill the disk."""
 
-    def __init__(self, what: str, most: int = 200) -> None:
-        self._what = what
-        self._most = most
-        self._since = time.monotonic()
-        self._count = 0
+    _what: str
+    _most: int = 200
+    _since: float = field(default_factory=time.monotonic)
+    _count: int = 0
 
     def log(
         self, logger: logging.Logger, level: int, fields: dict[str, str], text: str, *values: object

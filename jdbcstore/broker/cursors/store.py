@@ -267,14 +267,11 @@ class StoreCursor:
 
     def _rewind(self) -> None:
         for entry in self._window:
-            # In a lane that nothing was left of, too.
-            lane = self._window.lane_of(entry)
-            self._left[lane] = min(self._left[lane], entry.sequence)
+            self.leave(entry)  # in a lane that nothing was left of, too
         self._positions = [
             min(position, left - 1) for position, left in zip(self._positions, self._left, strict=True)
         ]
         self._left = [_NOTHING_LEFT] * len(self._left)
-        self._memory.release(self._window)
         self._window.clear()
         self._unread = self._top
         # A page being read now is not the next one any more.

@@ -71,11 +71,7 @@ class MasterBroker:
     @property
     def addresses(self) -> list[tuple[str, Address]]:
         """The addresses that clients connect to: each scheme, with the port that was chosen."""
-        serving = self._configuration.broker.serving
-        return [
-            (one.scheme, connector.address)
-            for one, connector in zip(serving, self._connectors, strict=bool(self._connectors))
-        ]
+        return [(one.config.scheme, one.address) for one in self._connectors]
 
     async def ended(self) -> Exception | None:
         """Wait for the end; returns the error that caused it, None if it was :meth:`end`."""

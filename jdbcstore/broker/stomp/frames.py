@@ -34,25 +34,16 @@ class Limits:
     body: int = 100 * 1024 * 1024
 
 
+@dataclass(slots=True)
 class Frame:
     """A command, its headers, its body. The headers belong to the reader's caller, who may change them."""
 
-    __slots__ = ("body", "command", "headers")
-
-    def __init__(self, command: str, headers: dict[str, str], body: bytes = b"") -> None:
-        self.command = command
-        self.headers = headers
-        self.body = body
+    command: str
+    headers: dict[str, str]
+    body: bytes = b""
 
     def __repr__(self) -> str:  # headers may hold a password
         return f"<Frame {self.command[:20]!r} with {len(self.headers)} headers and {len(self.body)} bytes>"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Frame):
-            return NotImplemented
-        return (self.command, self.headers, self.body) == (other.command, other.headers, other.body)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 _PADDING = re.compile(rb"[\r\n\0]*")

@@ -99,11 +99,11 @@ class Session(ClientConnection):
     def pause_writing(self) -> None:
         super().pause_writing()
         for consumer in self._subscriptions:
-            consumer.pause()
+            consumer.subscription.pause()
 
     def resume_writing(self) -> None:
         for consumer in [*self._subscriptions]:
-            consumer.resume()
+            consumer.subscription.resume()
         super().resume_writing()
 
     def flush(self) -> None:

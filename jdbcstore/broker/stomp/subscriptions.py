@@ -105,7 +105,8 @@ class StompConsumer:
     def __post_init__(self) -> None:
         self._line = self._frames.line("subscription", self.subscription_id)
         self._numbers = itertools.count(1)
-        self._subscription: Subscription | None = None
+        self.subscription: Subscription
+        """The broker's end, set by :meth:`open`; nothing is delivered before."""
         self._pending: OrderedDict[str, Delivery] = OrderedDict()
         """Unacknowledged deliveries by their keys, in delivery order."""
         self._in_transaction: dict[str, str] = {}
@@ -118,16 +119,9 @@ class StompConsumer:
         """False: a message has been encoded when ``deliver`` returns."""
         return False
 
-    @property
-    def subscription(self) -> Subscription:
-        """The broker's end, set by :meth:`open`; nothing is delivered before."""
-        if self._subscription is None:
-            raise AssertionError("a consumer was used before it had subscribed")
-        return self._subscription
-
     def open(self, subscription: Subscription) -> None:
         """The broker has accepted the subscription: deliveries follow."""
-        self._subscription = subscription
+        self.subscription = subscription
         if self._output.paused:
             subscription.pause()
 
@@ -137,11 +131,7 @@ class StompConsumer:
         except CorruptMessage as error:
             # A body is decoded late. One that cannot be decoded must not block the messages behind it.
             log.error("a message of %s is rejected: %s", delivery.destination, error)
-            asyncio.get_running_loop().call_soon(self._reject, delivery)
-
-    def _reject(self, delivery: Delivery) -> None:
-        if self._subscription is not None:
-            self._subscription.reject([delivery])
+            asyncio.get_running_loop().call_soon(self.subscription.reject, [delivery])
 
     def _deliver(self, delivery: Delivery) -> None:
         if self.mode is AckMode.AUTO:
@@ -212,20 +202,11 @@ class StompConsumer:
             self._pending[key] = delivery
             self._pending.move_to_end(key, last=False)
 
-    def pause(self) -> None:
-        if self._subscription is not None:
-            self._subscription.pause()
-
-    def resume(self) -> None:
-        if self._subscription is not None:
-            self._subscription.resume()
-
     def close(self) -> None:
         """Return to the broker the deliveries that the client has not acknowledged."""
         self._pending.clear()
         self._auto = []
-        if self._subscription is not None:
-            self._subscription.close()
+        self.subscription.close()
 
 
 class Subscriptions:

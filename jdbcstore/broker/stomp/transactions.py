@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
+from dataclasses import dataclass, field
 from functools import partial
 
 from jdbcstore.broker.api import Broker, BrokerTransaction
@@ -14,16 +15,14 @@ from jdbcstore.message.message import Message
 _MAX_OPEN = 1000
 
 
+@dataclass(eq=False, repr=False)
 class _Transaction:
     """The broker's transaction, and the deliveries that it has acknowledged."""
 
-    __slots__ = ("acknowledged", "broker", "failure")
-
-    def __init__(self, broker: BrokerTransaction) -> None:
-        self.broker = broker
-        self.acknowledged: list[tuple[StompConsumer, Acked]] = []
-        self.failure: BaseException | None = None
-        """Why it can only be rolled back, as the broker's already has been."""
+    broker: BrokerTransaction
+    acknowledged: list[tuple[StompConsumer, Acked]] = field(default_factory=list)
+    failure: BaseException | None = None
+    """Why it can only be rolled back, as the broker's already has been."""
 
     def put_back(self) -> None:
         for consumer, acked in reversed(self.acknowledged):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass
 from functools import partial
 from itertools import count
-from typing import Protocol, cast
+from typing import cast
 
 from jdbcstore.abc import Cursor, DurableSubscription, Page, Reference, TopicMessageStore, Transaction
 from jdbcstore.broker.cursors.backlog import Backlog
@@ -22,7 +22,8 @@ from jdbcstore.broker.cursors.store import InFlight
 from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, SharedMessage, Source, lanes_of
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.redelivery import Rejections
-from jdbcstore.broker.store_io.outbox import Acknowledgements, StoreLine
+from jdbcstore.broker.store_io.outbox import Acknowledgements, Outbox, StoreLine
+from jdbcstore.broker.store_io.transaction import Target
 from jdbcstore.broker.subscription import BaseSubscription, matches
 from jdbcstore.broker.topics.subscriber import is_local
 from jdbcstore.config.policy import PolicyEntry
@@ -39,26 +40,77 @@ Key = tuple[str, str]
 """Client id and subscription name."""
 
 
-class StoredTopic(Protocol):
-    """A topic as durable subscriptions use it."""
+@dataclass(eq=False, repr=False)
+class StoredTopic:
+    """A topic as durable subscriptions use it: their rows and feeds, and the messages that they share.
 
+    The rows are written before the first message is stored.
+    """
+
+    _resources: Resources
+    _outbox: Outbox
+    _find: Callable[[Destination], Target]
+    """The destination of a name now: one that was idle and is closed passes late messages on to it."""
+    destination: Destination
     policy: PolicyEntry
-    memory: MemoryUsage
-    store: TopicMessageStore | None
 
-    @property
-    def destination(self) -> Destination: ...
+    def __post_init__(self) -> None:
+        self._loop = self._resources.loop
+        self.memory = self._resources.memory_of(self.policy)
+        self.store: TopicMessageStore | None = None
+        if not self.destination.is_temporary:
+            prioritized = self.policy.prioritized_messages
+            self.store = self._outbox.store.topic(self.destination, prioritized=prioritized)
+        self.durables: dict[Key, TopicState] = {}
+        """The durable subscriptions that have a row for this topic, or are about to."""
+        self._feeds: tuple[DurableFeed, ...] = ()
+        self._shared: dict[int, SharedMessage] = {}
+        """The stored messages in memory, by sequence."""
+        self._write_rows: Callable[[], Future[None]] | None = None
+        self._writing = False
+        self._waiting: list[Callable[[BaseException | None], None]] = []
+
+    def await_rows(self, write: Callable[[], Future[None]]) -> None:
+        """Hold all sends until ``write`` has succeeded."""
+        self._write_rows = write
+        self._begin()
 
     def when_ready(self, callback: Callable[[BaseException | None], None]) -> bool:
-        """True if the rows of durable subscriptions are written; else calls back, in order."""
+        """True if messages can be sent; else calls back, with the error if there is one, in order."""
+        if self._write_rows is None:
+            return True
+        self._waiting.append(callback)
+        if not self._writing:
+            self._begin()
+        return False
+
+    def _begin(self) -> None:
+        assert self._write_rows is not None  # noqa: S101 - this is only called to write them
+        self._writing = True
+        self._write_rows().add_done_callback(self._loop.guarded(self._rows_written))
+
+    def _rows_written(self, future: Future[None]) -> None:
+        self._writing = False
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
+            self._write_rows = None
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback(error)
 
     def share(self, message: Message, sequence: int | None) -> SharedMessage:
-        """The message as all its subscribers share it."""
+        """The message as all its subscribers share it; a stored one may be in memory already."""
+        found = None if sequence is None else self._shared.get(sequence)
+        return found or SharedMessage(message, self.memory, sequence, self._shared)
 
     def add_feed(self, feed: DurableFeed) -> None:
         """Push messages to this feed from now on."""
+        self._feeds = (*self._feeds, feed)
 
-    def remove_feed(self, feed: DurableFeed) -> None: ...
+    def remove_feed(self, feed: DurableFeed) -> None:
+        self._feeds = tuple(one for one in self._feeds if one is not feed)
 
 
 class TopicState:
@@ -298,12 +350,11 @@ class DurableFeed:
         """The entry of a message read from the store."""
         sequence = message.sequence or 0
         redeliveries = self._state.in_flight.redeliveries.get(sequence)
-        if redeliveries is not None:
-            message = message.replace(redelivery_counter=redeliveries)
-        redelivered = redeliveries is not None or sequence <= self._last_sequence
         shared = self._topic.share(message, sequence)
         if redeliveries is None:
-            message = shared.message
+            message, redelivered = shared.message, sequence <= self._last_sequence
+        else:
+            message, redelivered = message.replace(redelivery_counter=redeliveries), True
         return Entry(message, self, sequence, stored=True, redelivered=redelivered, shared=shared)
 
     def _wake(self) -> None:

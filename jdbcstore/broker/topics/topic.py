@@ -4,31 +4,26 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 
-from jdbcstore.abc import MessageReference, TopicMessageStore, Transaction
+from jdbcstore.abc import MessageReference, Transaction
 from jdbcstore.broker.api import Promise
 from jdbcstore.broker.loop import settle
-from jdbcstore.broker.memory import FlowControl, Resources, SharedMessage
+from jdbcstore.broker.memory import FlowControl, SharedMessage
 from jdbcstore.broker.notices import name_of
-from jdbcstore.broker.store_io.outbox import Outbox, PendingSend
-from jdbcstore.broker.store_io.transaction import Target
+from jdbcstore.broker.store_io.outbox import PendingSend
 from jdbcstore.broker.subscription import BaseSubscription
-from jdbcstore.broker.topics.durable import DurableFeed, DurableSubscriber, Key, TopicState
+from jdbcstore.broker.topics.durable import DurableSubscriber, StoredTopic
 from jdbcstore.broker.topics.subscriber import TopicSource, TopicSubscriber
 from jdbcstore.config.policy import (
     FixedCountSubscriptionRecoveryPolicy,
     FixedSizedSubscriptionRecoveryPolicy,
     LastImageSubscriptionRecoveryPolicy,
     NoSubscriptionRecoveryPolicy,
-    PolicyEntry,
     SubscriptionRecoveryPolicy,
     TimedSubscriptionRecoveryPolicy,
 )
-from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.util.clock import Clock
 
@@ -93,39 +88,22 @@ class Retained:
         shared.release()
 
 
-@dataclass(eq=False, repr=False)
-class Topic:
+class Topic(StoredTopic):
     """One topic of the broker: a :class:`~jdbcstore.broker.store_io.transaction.Target` of sends.
 
     Every method is called on the loop. A message is stored if it is persistent and there is a durable
     subscription; then it is delivered once it is committed, and what its producer sends next waits for it.
     """
 
-    _resources: Resources
-    _outbox: Outbox
-    _find: Callable[[Destination], Target]
-    """The destination of a name now: one that was idle and is closed passes late messages on to it."""
-    destination: Destination
-    policy: PolicyEntry
-
     def __post_init__(self) -> None:
-        loop, destination, policy = self._resources.loop, self.destination, self.policy
-        self._loop = loop
-        self.memory = self._resources.memory_of(policy)
-        self.store: TopicMessageStore | None = None
-        if not destination.is_temporary:
-            self.store = self._outbox.store.topic(destination, prioritized=policy.prioritized_messages)
+        super().__post_init__()
+        policy, loop = self.policy, self._loop
         self._was_used = True
         """Since :meth:`is_idle` was called last."""
         self._is_closed = False
-        self._shared: dict[int, SharedMessage] = {}
-        """The stored messages in memory, by sequence."""
-        self.durables: dict[Key, TopicState] = {}
-        """The durable subscriptions that have a row for this topic, or are about to."""
         self._retained = Retained(policy.subscription_recovery_policy, loop.clock)
         self._subscribers: dict[TopicSubscriber, TopicSource] = {}
         self._sources: tuple[TopicSource, ...] = ()
-        self._feeds: tuple[DurableFeed, ...] = ()
         self._submitted = 0
         self._completed = 0
         self._behind: deque[tuple[int, Message, Future[None]]] = deque()
@@ -133,48 +111,13 @@ class Topic:
         self._receiver = _OutboxReceiver(self)
         self._flow = FlowControl(
             self._resources,
-            destination,
+            self.destination,
             policy,
             self.memory,
             self._is_full,
             lambda: loop.schedule(self),
             self._who_is_full,
         )
-        self._write_rows: Callable[[], Future[None]] | None = None
-        self._writing = False
-        self._waiting: list[Callable[[BaseException | None], None]] = []
-
-    # Rows of durable subscriptions, which are written before the first message is stored
-
-    def await_rows(self, write: Callable[[], Future[None]]) -> None:
-        """Hold all sends until ``write`` has succeeded."""
-        self._write_rows = write
-        self._begin()
-
-    def when_ready(self, callback: Callable[[BaseException | None], None]) -> bool:
-        """True if messages can be sent; else calls back, with the error if there is one, in order."""
-        if self._write_rows is None:
-            return True
-        self._waiting.append(callback)
-        if not self._writing:
-            self._begin()
-        return False
-
-    def _begin(self) -> None:
-        assert self._write_rows is not None  # noqa: S101 - this is only called to write them
-        self._writing = True
-        self._write_rows().add_done_callback(self._loop.guarded(self._rows_written))
-
-    def _rows_written(self, future: Future[None]) -> None:
-        self._writing = False
-        if future.cancelled():
-            return
-        error = future.exception()
-        if error is None:
-            self._write_rows = None
-        waiting, self._waiting = self._waiting, []
-        for callback in waiting:
-            callback(error)
 
     # Sending
 
@@ -297,11 +240,6 @@ class Topic:
             source.subscriber.offer(shared, source)
         self._retained.add(shared)
 
-    def share(self, message: Message, sequence: int | None) -> SharedMessage:
-        """The message as all its subscribers share it; a stored one may be in memory already."""
-        found = None if sequence is None else self._shared.get(sequence)
-        return found or SharedMessage(message, self.memory, sequence, self._shared)
-
     def _keep(self, shared: SharedMessage) -> None:
         """Keep a transient message for durable subscriptions without a consumer."""
         for state in self.durables.values():
@@ -341,13 +279,6 @@ class Topic:
     def _leave(self, subscriber: TopicSubscriber) -> None:
         self._subscribers.pop(subscriber, None)
         self._sources = tuple(self._subscribers.values())
-
-    def add_feed(self, feed: DurableFeed) -> None:
-        """Push messages to this feed from now on."""
-        self._feeds = (*self._feeds, feed)
-
-    def remove_feed(self, feed: DurableFeed) -> None:
-        self._feeds = tuple(one for one in self._feeds if one is not feed)
 
     def close(self) -> None:
         """Forget what is in memory, and cancel the sends that wait."""

@@ -29,7 +29,7 @@ class Connector:
 
     def __init__(self, service: Service, config: ConnectorConfig, protocol: type[ClientConnection]) -> None:
         self._service = service
-        self._config = config
+        self.config = config
         self._protocol = protocol
         self._address = config.address
         self._server: asyncio.Server | None = None
@@ -55,13 +55,13 @@ class Connector:
         """
         if self._server is not None:
             return
-        context = server_context(self._config) if self._config.is_tls else None
+        context = server_context(self.config) if self.config.is_tls else None
 
         def accepted() -> asyncio.BaseProtocol:
             return (
                 self.make_connection()
                 if context is None
-                else _Handshake(self, context, self._config.connect_attempt_timeout or None)
+                else _Handshake(self, context, self.config.connect_attempt_timeout or None)
             )
 
         self._server = await asyncio.get_running_loop().create_server(
@@ -93,18 +93,18 @@ class Connector:
             self.abort()
 
     def make_connection(self) -> ClientConnection:
-        return self._protocol(self._service, self._config, self)
+        return self._protocol(self._service, self.config, self)
 
     def opened(self, connection: ClientConnection | _Handshake) -> None:
         if connection in self._connections:
             return  # counted since its TLS handshake
-        limit = self._config.maximum_connections
+        limit = self.config.maximum_connections
         if len(self._connections) >= limit:
             if not self._not_logged_in:
                 if self._service.notices.is_news("maximum_connections"):
                     log.warning(
                         "%s is refused: there are %d connections, which is maximum_connections of %s",
-                        *(connection.peer, limit, self._config.uri),
+                        *(connection.peer, limit, self.config.uri),
                         extra={"limit": "maximum_connections", "peer": connection.peer},
                     )
                 self._connections.add(connection)
