@@ -1,1 +1,1 @@
-"""What connectors of all protocols share: listening, TLS, connections with their limits, logins and log."""
+"""The common part of all connectors: listening, TLS, connections with their limits, logins and log."""
