@@ -59,21 +59,13 @@ class JdbcMessageStore:
         self._context = context
         self._session = context.session
         self._sql = context.session.statements
-        self._destination = destination
+        self.destination = destination
         self._container = destination.qualified_name
-        self._prioritized = self._looks_prioritized() if prioritized is None else prioritized
+        self.prioritized = self._looks_prioritized() if prioritized is None else prioritized
 
     def _looks_prioritized(self) -> bool:
         rows = self._fetch(self._sql.find_priorities, limit=_SAMPLE)
         return any(priority for (priority,) in rows)
-
-    @property
-    def destination(self) -> Destination:
-        return self._destination
-
-    @property
-    def prioritized(self) -> bool:
-        return self._prioritized
 
     def add_message(self, message: Message) -> MessageReference:
         reference: MessageReference = self._context.writer.execute(Unit(only, adds=[self.encode(message)]))
@@ -92,7 +84,7 @@ class JdbcMessageStore:
 
         :raises InvalidMessage: it does not fit the columns, or exceeds what the database accepts
         """
-        return self._context.encoder.encode(message, self._destination, prioritized=self._prioritized)
+        return self._context.encoder.encode(message, self.destination, prioritized=self.prioritized)
 
     def get_message(self, message: MessageId | int) -> Message:
         for id_, _ in self.resolve(message):
@@ -104,7 +96,7 @@ class JdbcMessageStore:
                     except RowChanged:
                         return self.get_message(found)
                 return openwire.decode(blob, sequence=found, container=self._container)
-        raise message_not_found(message, self._destination)
+        raise message_not_found(message, self.destination)
 
     @property
     def complete(self) -> Complete | None:
@@ -144,7 +136,7 @@ class JdbcMessageStore:
                     stored = openwire.decode(blob, sequence=id_, container=self._container)
                     message = message.replace(message_id=stored.message_id)
                 return update_of(self._session, self._sql, id_, self.encode(message).blob_for(id_))
-        raise message_not_found(name_of(message), self._destination)
+        raise message_not_found(name_of(message), self.destination)
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
         """(ID, priority) of every row that a reference identifies; the priority is 0 unless asked for.
@@ -157,7 +149,7 @@ class JdbcMessageStore:
                 return []
             # The user's own statement removes any row with this ID, even one that is in doubt.
             known = not self._sql.removes_singly
-            if known and isinstance(message, Message) and message.destination == self._destination:
+            if known and isinstance(message, Message) and message.destination == self.destination:
                 return [(name, message.priority)]
             if known and not (with_priority or isinstance(message, Message)):
                 return [(name, 0)]
@@ -188,7 +180,7 @@ class JdbcMessageStore:
             query = self._sql.find_next_messages_by_priority.of(priority)
             return self._fetch(query, priority=priority, after=behind, limit=count)
 
-        marks = [-1] * (PRIORITIES if self._prioritized else 1)
+        marks = [-1] * (PRIORITIES if self.prioritized else 1)
         return read_page(fetch, self._container, limit, after, marks, self.complete)
 
     def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:

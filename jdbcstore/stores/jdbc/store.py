@@ -6,8 +6,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Self, cast
-from weakref import WeakValueDictionary
+from typing import Self
 
 from jdbcstore.abc import Outcome, Progress
 from jdbcstore.config import Configuration, StoreConfig
@@ -37,9 +36,9 @@ from jdbcstore.stores.jdbc.xa.prepared import take_over
 from jdbcstore.stores.jdbc.xa.resource import JdbcXAResource
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
-from jdbcstore.stores.shared.checks import agreed, queue_named, topic_named
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
 from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, encode_each, fits
+from jdbcstore.stores.shared.store import DestinationsStore
 from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.futures import StoreFuture
@@ -47,7 +46,7 @@ from jdbcstore.util.futures import StoreFuture
 log = logging.getLogger(__name__)
 
 
-class JdbcStore:
+class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     """A message store on a SQL database; see :class:`jdbcstore.abc.Store` for its promises.
 
     Several processes may write to the same tables: sequences still commit in order. With a ``locker``,
@@ -69,8 +68,6 @@ class JdbcStore:
     :raises StoreClosed: the wait for the lock was cancelled
     """
 
-    commits_in_order = True
-
     def __init__(
         self,
         url: str,
@@ -86,6 +83,7 @@ class JdbcStore:
         cancel: threading.Event | None = None,
     ) -> None:
         self.config = config or StoreConfig()
+        super().__init__(self.config.name_lengths)
         self._clock = clock or SystemClock()
         self._session = Session(url, self.config, user=user, password=password, read_only=read_only)
         self._session.is_journaled = journaled
@@ -103,21 +101,19 @@ class JdbcStore:
         except BaseException:
             self._release()
             raise
-        lengths = self.config.name_lengths
+        self.audit: DuplicateAudit | None = self._writer.audit
+        lengths = self._lengths
         encoder = MessageEncoder(
             self._clock, self._session.max_message_size, lengths.message_id, self._session.adapter.sent_size
         )
         bodies = Bodies(self._session)
         self._context = StoreContext(self._session, self._writer, encoder, self._clock, lengths, bodies)
-        self._lock = threading.Lock()
-        self._places: dict[Destination, JdbcMessageStore] = {}
-        self._deleted: WeakValueDictionary[Destination, JdbcMessageStore] = WeakValueDictionary()
-        """Deleted destinations that a caller may still use: no destination has two objects."""
-        self._cleanup: CleanupTimer | None = None
+        self._cleanup = CleanupTimer(
+            self.cleanup, 0 if journaled or read_only else self.config.cleanup_period
+        )
         if not read_only:
             self._take_over()
-        if self.config.cleanup_period and not (journaled or read_only):
-            self._cleanup = CleanupTimer(self.cleanup, self.config.cleanup_period)
+        self._cleanup.start()
 
     @classmethod
     def configured(
@@ -166,24 +162,9 @@ class JdbcStore:
         """The names of the tables, and whether the database has each."""
         return self._session.present_tables()
 
-    def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> JdbcMessageStore:
-        return self._place(queue_named(name, self._context.lengths), prioritized)
-
-    def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> JdbcTopicMessageStore:
-        destination = topic_named(name, self._context.lengths)
-        return cast(JdbcTopicMessageStore, self._place(destination, prioritized))
-
-    def _place(self, destination: Destination, prioritized: bool | None) -> JdbcMessageStore:
-        with self._lock:
-            found = self._places.get(destination)
-            if found is None and (found := self._deleted.pop(destination, None)) is not None:
-                self._places[destination] = found
-        if found is None:
-            kind = JdbcTopicMessageStore if destination.is_topic else JdbcMessageStore
-            made = kind(self._context, destination, prioritized)
-            with self._lock:
-                found = self._places.setdefault(destination, made)
-        return agreed(found, prioritized)
+    def _new_place(self, destination: Destination, prioritized: bool | None) -> JdbcMessageStore:
+        kind = JdbcTopicMessageStore if destination.is_topic else JdbcMessageStore
+        return kind(self._context, destination, prioritized)
 
     def transaction(self) -> BufferedTransaction[Unit]:
         return BufferedTransaction(self, Unit(), self._writer.execute, self._writer.submit)
@@ -193,10 +174,7 @@ class JdbcStore:
         return self._writer.submit(Unit(outcomes, adds=adds, apart=True))
 
     def _encode(self, destination: Destination, message: Message) -> EncodedMessage:
-        place = self._places.get(destination)
-        if place is None:
-            place = self.topic(destination) if destination.is_topic else self.queue(destination)
-        return place.encode(message)
+        return self._place(destination).encode(message)
 
     @property
     def xa(self) -> JdbcXAResource:
@@ -208,10 +186,6 @@ class JdbcStore:
             found = self._places.get(destination) or self._deleted.get(destination)
         if isinstance(found, JdbcTopicMessageStore):
             found.reset_trackers()
-
-    @property
-    def audit(self) -> DuplicateAudit | None:
-        return self._writer.audit
 
     def journal_mark(self) -> JournalMark | None:
         return find_mark(self._session)
@@ -245,16 +219,6 @@ class JdbcStore:
     def destinations(self) -> list[Destination]:
         rows = self._session.fetch(self._session.statements.find_all_destinations)
         return sorted({Destination.parse(name) for (name,) in rows if name is not None}, key=str)
-
-    def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
-        place = self.topic(destination) if destination.is_topic else self.queue(destination)
-        if isinstance(place, JdbcTopicMessageStore):
-            place.remove_all_subscriptions()
-        removed = place.remove_all_messages(progress)
-        with self._lock:
-            if (gone := self._places.pop(destination, None)) is not None:
-                self._deleted[destination] = gone
-        return removed
 
     def last_sequence(self) -> int:
         return last_stored(self._session, self._writer.last_sequence)
@@ -304,8 +268,7 @@ class JdbcStore:
             # In a signal handler or a future's callback, waiting for the writer would be a deadlock.
             threading.Thread(target=self._close_behind, args=(timeout,), name="jdbcstore-close").start()
             return
-        if self._cleanup is not None:
-            self._cleanup.stop()
+        self._cleanup.stop()
         try:
             self._writer.close(timeout)
         finally:
@@ -321,12 +284,6 @@ class JdbcStore:
         if self._mastership is not None:
             self._mastership.release()
         self._session.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _take_over(self) -> None:
         try:

@@ -17,7 +17,7 @@ from jdbcstore.stores.jdbc.writer.units import Unit
 from jdbcstore.stores.shared.encoding import fits, nothing
 from jdbcstore.stores.shared.paging import PRIORITIES, read_page
 from jdbcstore.stores.shared.subscriptions import (
-    TopicSubscription,
+    SubscribedTopic,
     check_subscription,
     subscription_exists,
     subscription_not_found,
@@ -25,7 +25,7 @@ from jdbcstore.stores.shared.subscriptions import (
 from jdbcstore.util.futures import StoreFuture
 
 
-class JdbcTopicMessageStore(JdbcMessageStore):
+class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
     """See :class:`jdbcstore.abc.TopicMessageStore`."""
 
     def __init__(self, context: StoreContext, destination: Destination, prioritized: bool | None) -> None:
@@ -42,22 +42,11 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         # A subscription has a row for each priority before the first message comes.
         return any(row[2] > 0 for row in self._fetch(self._sql.find_all_marks))
 
-    def subscribe(
-        self,
-        client_id: str,
-        subscription_name: str,
-        *,
-        selector: str | None = None,
-        retroactive: bool = False,
-        subscribed_destination: Destination | None = None,
-    ) -> TopicSubscription:
-        pattern = subscribed_destination or self._destination
-        info = SubscriptionInfo(client_id, subscription_name, self._destination, pattern, selector)
+    def _subscribe(self, info: SubscriptionInfo, *, retroactive: bool) -> None:
         check_subscription(info, self._context.lengths)
-        if self._prioritized:
+        if self.prioritized:
             self._session.widen_acks_key()
         self._context.writer.call(lambda connection: self._create(connection, info, retroactive))
-        return TopicSubscription(self, info)
 
     def _create(self, connection: Connection, info: SubscriptionInfo, retroactive: bool) -> None:
         sub = _key(info.client_id, info.subscription_name)
@@ -73,7 +62,7 @@ class JdbcTopicMessageStore(JdbcMessageStore):
             # Equal by the comparison of the primary key, not by that of this statement.
             raise _taken_for(info, container, client_id, name, str(self._session.tables.acks.name))
         last = connection.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0] or 0
-        for priority in range(PRIORITIES if self._prioritized else 1):
+        for priority in range(PRIORITIES if self.prioritized else 1):
             connection.execute(
                 self._sql.create_durable_sub,
                 container=self._container,
@@ -85,8 +74,8 @@ class JdbcTopicMessageStore(JdbcMessageStore):
                 **sub,
             )
 
-    def subscription(self, client_id: str, subscription_name: str) -> TopicSubscription:
-        return TopicSubscription(self, self._info(self.marks(client_id, subscription_name)[0]))
+    def _info_of(self, client_id: str, subscription_name: str) -> SubscriptionInfo:
+        return self._info(self.marks(client_id, subscription_name)[0])
 
     def subscriptions(self) -> list[SubscriptionInfo]:
         rows = self._fetch(self._sql.find_all_durable_subs)
@@ -104,8 +93,6 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         self._context.writer.call(delete)
 
     def remove_all_subscriptions(self) -> None:
-        """Delete every subscription of this topic, except those of prepared transactions."""
-
         def delete(connection: Connection) -> None:
             if connection.fetch(self._sql.find_acknowledged_in_doubt, container=self._container):
                 self._delete_decided(connection)
@@ -125,7 +112,6 @@ class JdbcTopicMessageStore(JdbcMessageStore):
             connection.execute(self._sql.remove_all_acknowledged, **sub)
 
     def in_doubt(self) -> set[int]:
-        """Messages that a prepared transaction acknowledges for a durable subscription."""
         return {id_ for (id_,) in self._fetch(self._sql.find_acknowledged_in_doubt)}
 
     def marks(self, client_id: str, subscription_name: str) -> list[Row]:
@@ -135,7 +121,7 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         if fits(client_id, length) and fits(subscription_name, length):
             rows = self._fetch(self._sql.find_durable_sub, **_key(client_id, subscription_name))
         if not rows:
-            raise subscription_not_found(client_id, subscription_name, self._destination)
+            raise subscription_not_found(client_id, subscription_name, self.destination)
         return rows
 
     def tracker(self, client_id: str, subscription_name: str) -> AcknowledgementTracker:
@@ -151,23 +137,18 @@ class JdbcTopicMessageStore(JdbcMessageStore):
                 self._doubted[name] = found
             return found
 
-    def acknowledge_for(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> None:
-        """One subscription has consumed these messages; returns once that is committed."""
-        self._context.writer.execute(self._acknowledgement(info, messages))
+    def execute(self, unit: Unit) -> None:
+        self._context.writer.execute(unit)
 
-    def acknowledge_for_async(
-        self, info: SubscriptionInfo, messages: Sequence[Reference]
-    ) -> StoreFuture[None]:
-        """As :meth:`acknowledge_for`, without waiting."""
-        return self._context.writer.submit(self._acknowledgement(info, messages))
+    def submit(self, unit: Unit) -> StoreFuture[None]:
+        return self._context.writer.submit(unit)
 
-    def _acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> Unit:
+    def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> Unit:
         unit = Unit(nothing)
         self.acknowledge_for_in(unit, info.client_id, info.subscription_name, messages)
         return unit
 
     def recover_pending(self, info: SubscriptionInfo, limit: int, after: Cursor | None) -> Page:
-        """The next messages that a subscription has not acknowledged."""
         sub = _key(info.client_id, info.subscription_name)
         marks = self._lane_marks(info)
 
@@ -197,7 +178,6 @@ class JdbcTopicMessageStore(JdbcMessageStore):
         return [(row[2], row[3] or 0) for row in self.marks(info.client_id, info.subscription_name)]
 
     def count_pending(self, info: SubscriptionInfo) -> int:
-        """How many messages the subscription has not acknowledged."""
         rows = self.marks(info.client_id, info.subscription_name)
         values = _key(info.client_id, info.subscription_name)
         query = self._sql.durable_subscriber_message_count_with_priority
@@ -222,7 +202,7 @@ class JdbcTopicMessageStore(JdbcMessageStore):
             with self._lock:
                 self._trackers[name] = tracker
         resolved = [
-            pair for message in messages for pair in self.resolve(message, with_priority=self._prioritized)
+            pair for message in messages for pair in self.resolve(message, with_priority=self.prioritized)
         ]
         writes.acknowledgements.append(Acknowledgement(tracker, resolved))
 
@@ -247,7 +227,7 @@ class JdbcTopicMessageStore(JdbcMessageStore):
 
     def _info(self, row: Row) -> SubscriptionInfo:
         client_id, name, _, _, selector, pattern = row
-        here = self._destination
+        here = self.destination
         subscribed = here if pattern is None else Destination.named(pattern, here.kind)
         return SubscriptionInfo(client_id, name, here, subscribed, selector)
 

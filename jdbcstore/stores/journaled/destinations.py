@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
-from weakref import WeakValueDictionary
 
 from jdbcstore.abc import (
     Cursor,
@@ -28,23 +26,17 @@ from jdbcstore.stores.journaled.checkpointer import Checkpointer
 from jdbcstore.stores.journaled.overlay import Layer, Overlay
 from jdbcstore.stores.journaled.reading import Source, decode, read_page
 from jdbcstore.stores.journaled.records import FORGET, Writes
-from jdbcstore.stores.journaled.writer import JournalWriter, Unit
+from jdbcstore.stores.journaled.writer import Add, JournalWriter, Removal, Unit
 from jdbcstore.stores.shared.checkpoint import (
     CheckpointedDestination,
     CheckpointedStore,
     CheckpointedTopic,
     SubscriptionKey,
 )
-from jdbcstore.stores.shared.checks import (
-    agreed,
-    message_not_found,
-    name_of,
-    queue_named,
-    topic_named,
-)
+from jdbcstore.stores.shared.checks import message_not_found, name_of
 from jdbcstore.stores.shared.encoding import EncodedMessage, everything, nothing
 from jdbcstore.stores.shared.paging import PRIORITIES, REMOVE_BATCH
-from jdbcstore.stores.shared.subscriptions import TopicSubscription, subscription_not_found
+from jdbcstore.stores.shared.subscriptions import SubscribedTopic, subscription_not_found
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.futures import StoreFuture
 
@@ -131,24 +123,18 @@ class JournaledMessageStore:
         self._writer = context.writer
         self._overlay = context.overlay
         self._backing = backing
-        self._destination = backing.destination
+        self.destination = backing.destination
+        self.prioritized = backing.prioritized
         self._container = backing.destination.qualified_name
-        self._lanes = PRIORITIES if backing.prioritized else 1
+        self._lanes = PRIORITIES if self.prioritized else 1
         self._source = Source(context.overlay, self._container, self._lanes)
 
-    @property
-    def destination(self) -> Destination:
-        return self._destination
-
-    @property
-    def prioritized(self) -> bool:
-        return self._backing.prioritized
-
     def add_message(self, message: Message) -> MessageReference:
-        return self._writer.add(self._backing.encode(message))
+        reference: MessageReference = self._writer.execute(Add(self._backing.encode(message)))
+        return reference
 
     def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
-        return self._writer.add_async(self._backing.encode(message))
+        return self._writer.submit(Add(self._backing.encode(message)))
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
         unit = Unit(Writes(adds=[self._backing.encode(message) for message in messages]), everything)
@@ -166,10 +152,10 @@ class JournaledMessageStore:
         writes.adds.append(self._backing.encode(message))
 
     def acknowledge(self, *messages: Reference) -> None:
-        self._writer.remove(self._container, self._resolved(messages))
+        self._writer.execute(Removal(self._container, self._resolved(messages)))
 
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        return self._writer.remove_async(self._container, self._resolved(messages))
+        return self._writer.submit(Removal(self._container, self._resolved(messages)))
 
     def acknowledge_in(self, writes: Writes, messages: Sequence[Reference]) -> None:
         sequences = self._resolved(messages)
@@ -210,7 +196,7 @@ class JournaledMessageStore:
                     continue
                 found = overlay.message(self._container, sequence, oldest)
             return self._backing.get_message(sequence) if found is None else decode(found, sequence)
-        raise message_not_found(message, self._destination)
+        raise message_not_found(message, self.destination)
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
         """(sequence, priority) of the messages that a reference names; the priority is 0 unless asked for."""
@@ -298,7 +284,7 @@ class JournaledMessageStore:
             found = [one.sequence for one in (*page, *page.corrupt) if one.sequence is not None]
             sequences = self._decided([sequence for sequence in found if sequence <= last])
             if sequences:
-                self._writer.remove(self._container, sequences)
+                self._writer.execute(Removal(self._container, sequences))
                 total += len(sequences)
                 if progress is not None:
                     progress(len(sequences))
@@ -306,7 +292,7 @@ class JournaledMessageStore:
         return total
 
 
-class JournaledTopicMessageStore(JournaledMessageStore):
+class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[Unit]):
     """See :class:`jdbcstore.abc.TopicMessageStore`. Subscriptions are created and deleted at a checkpoint."""
 
     def __init__(self, context: Context, backing: CheckpointedTopic) -> None:
@@ -314,40 +300,30 @@ class JournaledTopicMessageStore(JournaledMessageStore):
         self._topic = backing
 
     def _key(self, client_id: str, subscription_name: str) -> SubscriptionKey:
-        return SubscriptionKey(self._destination, client_id, subscription_name)
+        return SubscriptionKey(self.destination, client_id, subscription_name)
 
-    def subscribe(
-        self,
-        client_id: str,
-        subscription_name: str,
-        *,
-        selector: str | None = None,
-        retroactive: bool = False,
-        subscribed_destination: Destination | None = None,
-    ) -> TopicSubscription:
-        key, subscriptions = self._key(client_id, subscription_name), self._context.subscriptions
+    def _subscribe(self, info: SubscriptionInfo, *, retroactive: bool) -> None:
+        key, subscriptions = self._key(info.client_id, info.subscription_name), self._context.subscriptions
         with self._context.checkpointer.up_to_date():
             try:
-                made = self._topic.subscribe(
-                    client_id,
-                    subscription_name,
-                    selector=selector,
+                self._topic.subscribe(
+                    info.client_id,
+                    info.subscription_name,
+                    selector=info.selector,
                     retroactive=retroactive,
-                    subscribed_destination=subscribed_destination,
+                    subscribed_destination=info.subscribed_destination,
                 )
             finally:
                 subscriptions.changed(key)
             subscriptions.lanes(key)
-        return TopicSubscription(self, made.info)
 
-    def subscription(self, client_id: str, subscription_name: str) -> TopicSubscription:
+    def _info_of(self, client_id: str, subscription_name: str) -> SubscriptionInfo:
         self._writer.check_open()
-        info = self._context.subscriptions.find(self._key(client_id, subscription_name))
-        return TopicSubscription(self, info)
+        return self._context.subscriptions.find(self._key(client_id, subscription_name))
 
     def subscriptions(self) -> list[SubscriptionInfo]:
         self._writer.check_open()
-        return list(self._context.subscriptions.of(self._destination).values())
+        return list(self._context.subscriptions.of(self.destination).values())
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> None:
         key = self._key(client_id, subscription_name)
@@ -361,9 +337,8 @@ class JournaledTopicMessageStore(JournaledMessageStore):
             self._writer.execute(forget)
 
     def remove_all_subscriptions(self) -> None:
-        """Delete every subscription of this topic that has nothing in doubt."""
         in_doubt = self._in_doubt_in_backing()
-        for key in list(self._context.subscriptions.of(self._destination)):
+        for key in list(self._context.subscriptions.of(self.destination)):
             with self._overlay.lock:
                 is_held = key in self._overlay.held
             if not is_held and key not in in_doubt:
@@ -409,99 +384,16 @@ class JournaledTopicMessageStore(JournaledMessageStore):
             gone: Collection[int] = pending(backing, laid.gone) if laid.gone else ()
             return backing.message_count() - len(gone) + laid.count
 
-    def _acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> Unit:
+    def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> Unit:
         writes = Writes()
         self.acknowledge_for_in(writes, info.client_id, info.subscription_name, messages)
         return Unit(writes, nothing)
 
-    def acknowledge_for(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> None:
-        self._writer.execute(self._acknowledgement(info, messages))
+    def execute(self, unit: Unit) -> None:
+        self._writer.execute(unit)
 
-    def acknowledge_for_async(
-        self, info: SubscriptionInfo, messages: Sequence[Reference]
-    ) -> StoreFuture[None]:
-        return self._writer.submit(self._acknowledgement(info, messages))
-
-
-class Destinations:
-    """The queues and topics that one store has opened, each once. Thread-safe.
-
-    One that was deleted is kept only as long as a caller keeps it.
-    """
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._lock = threading.Lock()
-        self._used: dict[Destination, JournaledMessageStore] = {}
-        self._deleted: WeakValueDictionary[Destination, JournaledMessageStore] = WeakValueDictionary()
-
-    def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> JournaledMessageStore:
-        destination = queue_named(name, self._context.store.config.name_lengths)
-        found = self._find(destination)
-        if found is None:
-            stored = self._priorities(destination, prioritized)
-            backing = self._context.store.queue(destination, prioritized=stored)
-            found = self._add(JournaledMessageStore(self._context, backing))
-        return agreed(found, prioritized)
-
-    def topic(
-        self, name: str | Destination, *, prioritized: bool | None = None
-    ) -> JournaledTopicMessageStore:
-        destination = topic_named(name, self._context.store.config.name_lengths)
-        found = self._find(destination)
-        if found is None:
-            stored = self._priorities(destination, prioritized)
-            backing = self._context.store.topic(destination, prioritized=stored)
-            found = self._add(JournaledTopicMessageStore(self._context, backing))
-        return agreed(cast("JournaledTopicMessageStore", found), prioritized)
-
-    def _find(self, destination: Destination) -> JournaledMessageStore | None:
-        with self._lock:
-            found = self._used.get(destination)
-            if found is None:
-                found = self._deleted.pop(destination, None)
-                if found is not None:
-                    self._used[destination] = found
-            return found
-
-    def _add(self, made: JournaledMessageStore) -> JournaledMessageStore:
-        with self._lock:
-            return self._used.setdefault(made.destination, made)
-
-    def _priorities(self, destination: Destination, prioritized: bool | None) -> bool | None:
-        """Whether the backing store, which may not have any of its messages yet, is to use priorities."""
-        self._context.writer.check_open()
-        overlay = self._context.overlay
-        if prioritized is None:
-            with overlay.lock:
-                return True if overlay.has_priorities(destination.qualified_name) else None
-        return prioritized
-
-    def encode(self, destination: Destination, message: Message) -> EncodedMessage:
-        """The row of a message in one of them."""
-        found = self._used.get(destination)
-        if found is None:
-            found = self.topic(destination) if destination.is_topic else self.queue(destination)
-        return found.encode(message)
-
-    def opened(self) -> set[Destination]:
-        """The destinations that were used since the store was opened, and not deleted."""
-        with self._lock:
-            return {*self._used}
-
-    def delete(self, destination: Destination, progress: Progress | None) -> int:
-        """As :meth:`jdbcstore.abc.Store.delete_destination`."""
-        found: JournaledMessageStore
-        if destination.is_topic:
-            found = topic = self.topic(destination)
-            topic.remove_all_subscriptions()
-        else:
-            found = self.queue(destination)
-        removed = found.remove_all_messages(progress)
-        with self._lock:
-            if self._used.pop(destination, None) is not None:
-                self._deleted[destination] = found
-        return removed
+    def submit(self, unit: Unit) -> StoreFuture[None]:
+        return self._writer.submit(unit)
 
 
 def pending(backing: DurableSubscription, sequences: Sequence[int]) -> set[int]:

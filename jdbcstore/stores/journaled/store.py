@@ -12,8 +12,6 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
 from jdbcstore.abc import MessageReference, Outcome, Progress
 from jdbcstore.config.journal import JournalConfig
@@ -26,7 +24,6 @@ from jdbcstore.stores.journaled.bodies import Bodies
 from jdbcstore.stores.journaled.checkpointer import Checkpointer
 from jdbcstore.stores.journaled.destinations import (
     Context,
-    Destinations,
     JournaledMessageStore,
     JournaledTopicMessageStore,
     Subscriptions,
@@ -40,7 +37,8 @@ from jdbcstore.stores.journaled.writer import JournalAudit, JournalWriter, Unit
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
 from jdbcstore.stores.shared.checks import MAX_SEQUENCE, sequences_used_up
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
-from jdbcstore.stores.shared.encoding import encode_each, nothing
+from jdbcstore.stores.shared.encoding import EncodedMessage, encode_each, nothing
+from jdbcstore.stores.shared.store import DestinationsStore
 from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.files import Files
@@ -49,7 +47,7 @@ from jdbcstore.util.futures import StoreFuture
 log = logging.getLogger(__name__)
 
 
-class JournaledStore:
+class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMessageStore]):
     """A store whose writes are durable in a journal before they are in the backing store. Thread-safe.
 
     It keeps every promise of :class:`jdbcstore.abc.Store`, writes messages in the order in which they were
@@ -69,8 +67,6 @@ class JournaledStore:
     :raises StoreUnavailable: the directory cannot be used, or the backing store does not answer
     """
 
-    commits_in_order = True
-
     def __init__(
         self,
         store: CheckpointedStore,
@@ -83,6 +79,7 @@ class JournaledStore:
         config, clock = config or JournalConfig(), clock or SystemClock()
         self.config = store.config
         """The options of the backing store."""
+        super().__init__(self.config.name_lengths)
         self._store = store
         self._overlay = overlay = Overlay()
         due = threading.Event()
@@ -115,35 +112,36 @@ class JournaledStore:
             writer.cancel_waiting()
             self._journal.close()
             raise
-        context = Context(store, overlay, writer, checkpointer, bodies, subscriptions, clock, prepared_before)
-        self._destinations = Destinations(context)
-        self._transactions = JournaledTransactions(context, self._destinations)
-        self._lock = threading.Lock()
+        self._context = Context(
+            store, overlay, writer, checkpointer, bodies, subscriptions, clock, prepared_before
+        )
+        self.xa = JournaledTransactions(self._context, self)
         self._closed = False
         self._checkpointer.start()
-        self._cleanup: CleanupTimer | None = None
-        if self.config.cleanup_period:
-            self._cleanup = CleanupTimer(self._clean, self.config.cleanup_period)
+        self._cleanup = CleanupTimer(self._clean, self.config.cleanup_period)
+        self._cleanup.start()
 
-    def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> JournaledMessageStore:
-        return self._destinations.queue(name, prioritized=prioritized)
-
-    def topic(
-        self, name: str | Destination, *, prioritized: bool | None = None
-    ) -> JournaledTopicMessageStore:
-        return self._destinations.topic(name, prioritized=prioritized)
+    def _new_place(self, destination: Destination, prioritized: bool | None) -> JournaledMessageStore:
+        self._writer.check_open()
+        if prioritized is None:
+            with self._overlay.lock:
+                # The backing store may not have any of its messages yet.
+                prioritized = self._overlay.has_priorities(destination.qualified_name) or None
+        if destination.is_topic:
+            topic = self._store.topic(destination, prioritized=prioritized)
+            return JournaledTopicMessageStore(self._context, topic)
+        return JournaledMessageStore(self._context, self._store.queue(destination, prioritized=prioritized))
 
     def transaction(self) -> BufferedTransaction[Writes]:
-        return self._transactions.begin()
+        return self.xa.begin()
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         # Each message was checked for what could refuse it alone: the journal takes all or none.
-        adds, outcomes = encode_each(messages, self._destinations.encode)
+        adds, outcomes = encode_each(messages, self._encode)
         return self._writer.submit(Unit(Writes(adds=adds), outcomes))
 
-    @property
-    def xa(self) -> JournaledTransactions:
-        return self._transactions
+    def _encode(self, destination: Destination, message: Message) -> EncodedMessage:
+        return self._place(destination).encode(message)
 
     def checkpoint(self) -> None:
         """Write everything that is stored now to the backing store.
@@ -170,8 +168,7 @@ class JournaledStore:
         :raises MessageNotFound: it is not set aside, or the message to be updated is gone
         """
         one = self._checkpointer.refused.find(sequence)
-        destination = Destination.parse(one.destination)
-        place = self.topic(destination) if destination.is_topic else self.queue(destination)
+        place = self._place(Destination.parse(one.destination))
         if self._store.audit is not None:
             self._store.audit.forget(one.encoded.producer, one.encoded.producer_sequence)
         if one.is_update:
@@ -191,14 +188,15 @@ class JournaledStore:
         self._checkpointer.refused.drop(sequence)
 
     def destinations(self) -> list[Destination]:
-        opened = self._destinations.opened()
+        with self._lock:
+            opened = {*self._places}
         every, doubtful = self._found()
         if not doubtful <= opened:
             # Opening one would decide whether it uses priorities, which is for its first user to say.
             self.checkpoint()
             every, doubtful = self._found()
         known = doubtful & opened
-        return sorted((one for one in every if one not in known or self._is_used(one)), key=str)
+        return sorted((one for one in every if one not in known or self._has_any(one)), key=str)
 
     def _found(self) -> tuple[set[Destination], set[Destination]]:
         """Destinations that are in use, or were; and those of them that the overlay may have emptied."""
@@ -208,14 +206,10 @@ class JournaledStore:
         every = {*self._store.destinations(), *map(Destination.parse, used | touched)}
         return every, every & {*map(Destination.parse, touched - used)}
 
-    def _is_used(self, destination: Destination) -> bool:
-        if destination.is_topic:
-            topic = self.topic(destination)
-            return bool(topic.subscriptions() or topic.message_count())
-        return self.queue(destination).message_count() > 0
-
-    def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
-        return self._destinations.delete(destination, progress)
+    def _has_any(self, destination: Destination) -> bool:
+        place = self._place(destination)
+        is_subscribed = isinstance(place, JournaledTopicMessageStore) and place.subscriptions()
+        return bool(is_subscribed or place.message_count())
 
     def last_sequence(self) -> int:
         self._writer.check_open()
@@ -259,8 +253,7 @@ class JournaledStore:
         def left() -> float | None:
             return None if end is None else max(end - time.monotonic(), 0.0)
 
-        if self._cleanup is not None:
-            self._cleanup.stop()
+        self._cleanup.stop()
         self._writer.stop(StoreClosed())
         unwritten = 0
         try:
@@ -283,14 +276,3 @@ class JournaledStore:
                 " not written; their callers were notified",
                 unwritten=unwritten,
             )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from jdbcstore.abc import MessageReference, PreparedTransaction, PreparedWrites
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
-from jdbcstore.stores.journaled.destinations import Context, Destinations, pending
+from jdbcstore.stores.journaled.destinations import Context, pending
 from jdbcstore.stores.journaled.overlay import Held, SourceName
 from jdbcstore.stores.journaled.reading import Source
 from jdbcstore.stores.journaled.records import COMMIT, ROLLBACK, Writes
@@ -17,6 +17,7 @@ from jdbcstore.stores.journaled.writer import Unit
 from jdbcstore.stores.shared.encoding import nothing
 from jdbcstore.stores.shared.paging import PRIORITIES
 from jdbcstore.stores.shared.transaction import (
+    BufferedStore,
     BufferedTransaction,
     BufferedXATransaction,
     check_xid,
@@ -36,14 +37,14 @@ class JournaledTransactions:
     is opened again: until then it is not reported, and :class:`JournalFailed` is raised.
     """
 
-    def __init__(self, context: Context, destinations: Destinations) -> None:
+    def __init__(self, context: Context, store: BufferedStore[Writes]) -> None:
         self._context = context
-        self._destinations = destinations
+        self._store = store
         self._claims = _Claims(context)
 
     def begin(self) -> BufferedTransaction[Writes]:
         """A local transaction."""
-        return BufferedTransaction(self._destinations, Writes(), self._commit, self._commit_async)
+        return BufferedTransaction(self._store, Writes(), self._commit, self._commit_async)
 
     def _commit(self, writes: Writes) -> list[MessageReference]:
         references: list[MessageReference] = self._context.writer.execute(Unit(self._checked(writes)))
@@ -63,7 +64,7 @@ class JournaledTransactions:
     def start(self, xid: XATransactionId) -> BufferedXATransaction[Writes]:
         check_xid(xid, self._context.store.config.name_lengths)
         return BufferedXATransaction(
-            self._destinations, Writes(), self._commit, self._commit_async, xid=xid, prepare=self._prepare
+            self._store, Writes(), self._commit, self._commit_async, xid=xid, prepare=self._prepare
         )
 
     def _prepare(self, xid: XATransactionId, writes: Writes) -> bool:

@@ -296,32 +296,8 @@ class JournalWriter:
             return True
         return self.admission.is_busy and size > 0 and self.admission.wants_room
 
-    def add(self, message: EncodedMessage) -> MessageReference:
-        """Add one message; returns once it is durable."""
-        reference: MessageReference = self._execute(Add(message))
-        return reference
-
-    def add_async(self, message: EncodedMessage) -> StoreFuture[MessageReference]:
-        """As :meth:`add`, without waiting."""
-        return self._submit(Add(message))
-
-    def remove(self, container: str, sequences: Sequence[int]) -> None:
-        """Remove messages of a destination; returns once that is durable."""
-        self._execute(Removal(container, sequences))
-
-    def remove_async(self, container: str, sequences: Sequence[int]) -> StoreFuture[None]:
-        """As :meth:`remove`, without waiting."""
-        return self._submit(Removal(container, sequences))
-
     def execute(self, unit: Unit) -> Any:
         """Write a unit; returns its result once it is durable."""
-        return self._execute(unit)
-
-    def submit(self, unit: Unit) -> StoreFuture[Any]:
-        """As :meth:`execute`, without waiting."""
-        return self._submit(unit)
-
-    def _execute(self, unit: Unit) -> Any:
         waiter: Waiter[Any] = Waiter()
         unit.completion = waiter
         self._append(unit, waits=True)
@@ -334,7 +310,8 @@ class JournalWriter:
             self.withdraw(unit)
             raise
 
-    def _submit(self, unit: Unit) -> StoreFuture[Any]:
+    def submit(self, unit: Unit) -> StoreFuture[Any]:
+        """As :meth:`execute`, without waiting."""
         unit.completion = result = Promise(self, unit)
         self._append(unit, waits=False)
         return result
@@ -343,7 +320,7 @@ class JournalWriter:
         """Prepare a transaction, and sync it in any case; false if it does nothing, and is not prepared."""
         if not (writes.adds or writes.removes or writes.acknowledgements):
             return False
-        if not self._execute(Unit(writes, lambda _: True, kind=PREPARE, xid=xid)):
+        if not self.execute(Unit(writes, lambda _: True, kind=PREPARE, xid=xid)):
             return False
         self._sync()
         return True

@@ -28,20 +28,10 @@ class MemoryMessageStore:
 
     def __init__(self, state: State, shelf: Shelf) -> None:
         self._state = state
-        self._shelf = shelf
-
-    @property
-    def destination(self) -> Destination:
-        return self._shelf.destination
-
-    @property
-    def shelf(self) -> Shelf:
+        self.shelf = self._shelf = shelf
         """The messages; for the store, under its lock."""
-        return self._shelf
-
-    @property
-    def prioritized(self) -> bool:
-        return self._shelf.prioritized
+        self.destination = shelf.destination
+        self.prioritized = shelf.prioritized
 
     def add_message(self, message: Message) -> MessageReference:
         return self._state.write([self.adding(message)])[0]
@@ -159,12 +149,18 @@ class MemoryMessageStore:
             return sequence
         raise message_not_found(name, self.destination)
 
+    def execute(self, unit: list[Write]) -> None:
+        self._state.write(unit)
+
+    def submit(self, unit: list[Write]) -> StoreFuture[None]:
+        self._state.write(unit)
+        return done(None)
+
     def acknowledge(self, *messages: Reference) -> None:
-        self._state.write([self._acknowledging(messages)])
+        self.execute([self._acknowledging(messages)])
 
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        self.acknowledge(*messages)
-        return done(None)
+        return self.submit([self._acknowledging(messages)])
 
     def _acknowledging(self, messages: Sequence[Reference]) -> Write:
         sequences = self.find(messages)
@@ -182,7 +178,7 @@ class MemoryMessageStore:
             return [sequence for name in names for sequence in self._shelf.find(name)]
 
     def update_message(self, message: Message) -> None:
-        self._state.write([self._updating(message)])
+        self.execute([self._updating(message)])
 
     def _updating(self, message: Message) -> Write:
         with self._state.entered():

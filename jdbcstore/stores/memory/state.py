@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
 
 from jdbcstore.abc import MessageReference, PreparedWrites, Progress, SubscriptionInfo
 from jdbcstore.config.store import NameLengths
@@ -60,17 +59,15 @@ class State:
     audit: DuplicateAudit | None
     clock: Clock
     lengths: NameLengths
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.Lock
+    places: dict[Destination, Any]
+    """The queues and topics in use."""
     last_sequence: int = 0
     mark: JournalMark | None = None
     left: dict[int, int] = field(default_factory=dict)
     """The last record applied of each journal that was detached."""
     find_body: FindBody | None = None
     prepared: dict[XATransactionId, list[Held]] = field(default_factory=dict)
-    places: dict[Destination, Any] = field(default_factory=dict)
-    """The queues and topics in use."""
-    deleted: WeakValueDictionary[Destination, Any] = field(default_factory=WeakValueDictionary)
-    """Deleted destinations that a caller may still use: no destination has two objects."""
     closed: bool = False
 
     @contextlib.contextmanager

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Self, cast
-
 from jdbcstore.abc import Outcome, Progress
 from jdbcstore.config import StoreConfig
 from jdbcstore.errors import JournalPending
@@ -19,9 +17,9 @@ from jdbcstore.stores.memory.topic import MemoryTopicMessageStore
 from jdbcstore.stores.memory.xa import MemoryXAResource
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
-from jdbcstore.stores.shared.checks import agreed, queue_named, topic_named
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
 from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, encode_each
+from jdbcstore.stores.shared.store import DestinationsStore
 from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.futures import StoreFuture, done
@@ -30,7 +28,7 @@ _LARGEST = 2**31 - 1
 """The limit of an MSG column."""
 
 
-class MemoryStore:
+class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]):
     """Keeps every promise of :class:`jdbcstore.abc.Store` except durability: it ends with its process.
 
     ActiveMQ's ``persistent="false"``. Messages are encoded as for a database, so that sizes and refusals
@@ -39,41 +37,20 @@ class MemoryStore:
     :class:`jdbcstore.stores.shared.checkpoint.CheckpointedStore`.
     """
 
-    commits_in_order = True
+    place = "memory:"
+    """The URL that opens it."""
 
     def __init__(self, config: StoreConfig | None = None, *, clock: Clock | None = None) -> None:
         self.config = config or StoreConfig()
+        super().__init__(self.config.name_lengths)
         clock = clock or SystemClock()
-        audit = None
+        self.audit: DuplicateAudit | None = None
         if self.config.enable_audit:
-            audit = DuplicateAudit(self.config.max_producers_to_audit, self.config.max_audit_depth)
-        lengths = self.config.name_lengths
-        encoder = MessageEncoder(clock, _LARGEST, lengths.message_id)
-        self._state = State(encoder, audit, clock, lengths)
-        self._cleanup: CleanupTimer | None = None
-        if self.config.cleanup_period:
-            self._cleanup = CleanupTimer(self.cleanup, self.config.cleanup_period)
-
-    def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> MemoryMessageStore:
-        destination = queue_named(name, self._state.lengths)
-        with self._state.entered():
-            found = self._place(destination, prioritized)
-        return agreed(found, prioritized)
-
-    def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> MemoryTopicMessageStore:
-        destination = topic_named(name, self._state.lengths)
-        with self._state.entered():
-            found = cast(MemoryTopicMessageStore, self._place(destination, prioritized))
-        return agreed(found, prioritized)
-
-    def _place(self, destination: Destination, prioritized: bool | None) -> MemoryMessageStore:
-        """The queue or topic of a destination; the lock is held."""
-        state = self._state
-        found: MemoryMessageStore | None = state.places.get(destination)
-        if found is None:
-            found = state.deleted.pop(destination, None) or self._new_place(destination, prioritized)
-            state.places[destination] = found
-        return found
+            self.audit = DuplicateAudit(self.config.max_producers_to_audit, self.config.max_audit_depth)
+        encoder = MessageEncoder(clock, _LARGEST, self._lengths.message_id)
+        self._state = State(encoder, self.audit, clock, self._lengths, self._lock, self._places)
+        self._cleanup = CleanupTimer(self.cleanup, self.config.cleanup_period)
+        self._cleanup.start()
 
     def _new_place(self, destination: Destination, prioritized: bool | None) -> MemoryMessageStore:
         kind = MemoryTopicMessageStore if destination.is_topic else MemoryMessageStore
@@ -87,25 +64,15 @@ class MemoryStore:
         return done(outcomes([*self._state.write(writes)]))
 
     def _adding(self, destination: Destination, message: Message) -> Write:
-        place = self.topic(destination) if destination.is_topic else self.queue(destination)
-        return place.adding(message)
+        return self._place(destination).adding(message)
 
     @property
     def xa(self) -> MemoryXAResource:
         return MemoryXAResource(self, self._state)
 
-    @property
-    def audit(self) -> DuplicateAudit | None:
-        return self._state.audit
-
     def journal_mark(self) -> JournalMark | None:
         with self._state.entered():
             return self._state.mark
-
-    @property
-    def place(self) -> str:
-        """The URL that opens it."""
-        return "memory:"
 
     def journal_left(self, journal: int) -> int | None:
         with self._state.entered():
@@ -121,30 +88,32 @@ class MemoryStore:
 
     def referring(self, after: int, up_to: int, limit: int) -> list[Referring]:
         with self._state.entered():
-            every = [one for place in self._state.places.values() for one in place.referring()]
+            every = [one for place in self._places.values() for one in place.referring()]
         return sorted(one for one in every if after < one.sequence <= up_to)[:limit]
 
     def _shelves(self) -> list[Shelf]:
-        return [place.shelf for place in self._state.places.values()]
+        return [place.shelf for place in self._places.values()]
 
     def apply(self, changes: Changes) -> None:
-        state, mark = self._state, changes.mark
+        state, mark, of = self._state, changes.mark, self._of
+        adds = [(of(message), sequence, message) for sequence, message in changes.adds]
+        updates = [(of(message), sequence, message) for sequence, message in changes.updates]
         with state.entered():
             stored = state.mark or JournalMark(0, 0, 0)
             if stored.journal and mark.journal not in (0, stored.journal):
-                raise JournalPending(stored.journal, "memory:")
-            for sequence, message in changes.adds:
+                raise JournalPending(stored.journal, self.place)
+            for place, sequence, message in adds:
                 if sequence > stored.written:
-                    self._of(message).put(sequence, message)
-            for sequence, message in changes.updates:
-                self._of(message).replace(sequence, message)
+                    place.put(sequence, message)
+            for place, sequence, message in updates:
+                place.replace(sequence, message)
             for sequence, blob in changes.bodies:
-                for place in state.places.values():
+                for place in self._places.values():
                     place.put_body(sequence, blob)
             for container, sequence in changes.removes:
-                place = state.places.get(Destination.parse(container))
-                if place is not None:
-                    place.shelf.remove(sequence)
+                found = self._places.get(Destination.parse(container))
+                if found is not None:
+                    found.shelf.remove(sequence)
             self._acknowledge(changes)
             if stored.journal and not mark.journal:
                 state.left[stored.journal] = mark.applied
@@ -154,11 +123,11 @@ class MemoryStore:
 
     def _of(self, message: EncodedMessage) -> MemoryMessageStore:
         # A priority is stored where the destination is prioritised, and is 0 elsewhere.
-        return self._place(Destination.parse(message.container), message.priority > 0)
+        return self._opened(Destination.parse(message.container), message.priority > 0)
 
     def _acknowledge(self, changes: Changes) -> None:
         for key, messages in changes.acknowledgements.items():
-            place = self._state.places.get(key.topic)
+            place = self._places.get(key.topic)
             found = place and place.shelf.subscriptions.get((key.client_id, key.subscription_name))
             if found is not None:
                 for sequence, _ in messages:
@@ -169,15 +138,8 @@ class MemoryStore:
             used = [shelf.destination for shelf in self._shelves() if shelf.is_used]
         return sorted(used, key=str)
 
-    def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
-        place = self.topic(destination) if destination.is_topic else self.queue(destination)
-        if isinstance(place, MemoryTopicMessageStore):
-            place.remove_all_subscriptions()
-        removed = place.remove_all_messages(progress)
-        with self._state.entered():
-            if not place.shelf.is_used and self._state.places.pop(destination, None) is not None:
-                self._state.deleted[destination] = place
-        return removed
+    def _is_used(self, place: MemoryMessageStore) -> bool:
+        return place.shelf.is_used
 
     def last_sequence(self) -> int:
         with self._state.entered():
@@ -191,17 +153,10 @@ class MemoryStore:
 
     def cleanup(self, progress: Progress | None = None) -> int:
         with self._state.entered():
-            places = list(self._state.places.values())
-        return sum(place.cleanup(progress) for place in places if place.destination.is_topic)
+            places = list(self._places.values())
+        return sum(place.cleanup(progress) for place in places if isinstance(place, MemoryTopicMessageStore))
 
     def close(self, timeout: float | None = None) -> None:  # noqa: ARG002 - nothing waits
-        if self._cleanup is not None:
-            self._cleanup.stop()
+        self._cleanup.stop()
         with self._state.lock:
             self._state.closed = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

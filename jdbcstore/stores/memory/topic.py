@@ -5,47 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jdbcstore.abc import Cursor, Page, Progress, Reference, SubscriptionInfo
-from jdbcstore.message.destination import Destination
 from jdbcstore.stores.memory.queue import MemoryMessageStore
 from jdbcstore.stores.memory.shelf import Subscription
 from jdbcstore.stores.memory.state import Held, Write
 from jdbcstore.stores.memory.xa import hold_acknowledged
 from jdbcstore.stores.shared.subscriptions import (
-    TopicSubscription,
+    SubscribedTopic,
     check_subscription,
     subscription_exists,
     subscription_not_found,
 )
-from jdbcstore.util.futures import StoreFuture, done
 
 
-class MemoryTopicMessageStore(MemoryMessageStore):
+class MemoryTopicMessageStore(MemoryMessageStore, SubscribedTopic[list[Write]]):
     """See :class:`jdbcstore.abc.TopicMessageStore`."""
 
-    def subscribe(
-        self,
-        client_id: str,
-        subscription_name: str,
-        *,
-        selector: str | None = None,
-        retroactive: bool = False,
-        subscribed_destination: Destination | None = None,
-    ) -> TopicSubscription:
-        pattern = subscribed_destination or self.destination
-        info = SubscriptionInfo(client_id, subscription_name, self.destination, pattern, selector)
+    def _subscribe(self, info: SubscriptionInfo, *, retroactive: bool) -> None:
         check_subscription(info, self._state.lengths)
         with self._state.entered():
-            existing = self._shelf.subscriptions.get((client_id, subscription_name))
+            existing = self._shelf.subscriptions.get((info.client_id, info.subscription_name))
             if existing is None:
                 self._shelf.subscribe(info, retroactive=retroactive)
                 self._state.places[self.destination] = self  # it may have been deleted
             elif existing.info != info:
                 raise subscription_exists(existing.info)
-        return TopicSubscription(self, info)
 
-    def subscription(self, client_id: str, subscription_name: str) -> TopicSubscription:
+    def _info_of(self, client_id: str, subscription_name: str) -> SubscriptionInfo:
         with self._state.entered():
-            return TopicSubscription(self, self._subscription(client_id, subscription_name).info)
+            return self._subscription(client_id, subscription_name).info
 
     def subscriptions(self) -> list[SubscriptionInfo]:
         with self._state.entered():
@@ -58,14 +45,12 @@ class MemoryTopicMessageStore(MemoryMessageStore):
             self._state.unsubscribed(gone.info)
 
     def remove_all_subscriptions(self) -> None:
-        """Delete every subscription of this topic for which nothing is in doubt."""
         with self._state.entered():
             subscriptions = self._shelf.subscriptions
             for key in [key for key, one in subscriptions.items() if not one.in_doubt]:
                 del subscriptions[key]
 
     def in_doubt(self) -> set[int]:
-        """Messages that a prepared transaction acknowledges for a durable subscription."""
         with self._state.entered():
             return {number for one in self._shelf.subscriptions.values() for number in one.in_doubt}
 
@@ -83,7 +68,7 @@ class MemoryTopicMessageStore(MemoryMessageStore):
         messages: Sequence[Reference],
     ) -> None:
         """Acknowledge messages for one subscription in a transaction."""
-        self.subscription(client_id, subscription_name)
+        self._info_of(client_id, subscription_name)
         sequences = self.find(messages)
 
         def check() -> None:
@@ -100,27 +85,17 @@ class MemoryTopicMessageStore(MemoryMessageStore):
 
         writes.append(Write(acknowledge, check, hold))
 
-    def acknowledge_for(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> None:
-        """One subscription has consumed these messages."""
+    def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> list[Write]:
         writes: list[Write] = []
         self.acknowledge_for_in(writes, info.client_id, info.subscription_name, messages)
-        self._state.write(writes)
-
-    def acknowledge_for_async(
-        self, info: SubscriptionInfo, messages: Sequence[Reference]
-    ) -> StoreFuture[None]:
-        """As :meth:`acknowledge_for`; the future is done when it is returned."""
-        self.acknowledge_for(info, messages)
-        return done(None)
+        return writes
 
     def recover_pending(self, info: SubscriptionInfo, limit: int, after: Cursor | None) -> Page:
-        """The next messages that a subscription has not acknowledged."""
         with self._state.entered():
             subscription = self._subscription(info.client_id, info.subscription_name)
             return self._page([lane.behind for lane in subscription.lanes], limit, after)
 
     def count_pending(self, info: SubscriptionInfo) -> int:
-        """How many messages a subscription has not acknowledged."""
         with self._state.entered():
             return len(self._subscription(info.client_id, info.subscription_name))
 

@@ -12,14 +12,17 @@ log = logging.getLogger(__name__)
 
 
 class CleanupTimer:
-    """Runs ``cleanup`` at once and then every ``period`` seconds, on a daemon thread."""
+    """Runs ``cleanup`` when started and then every ``period`` seconds, on a daemon thread; never if that is 0.
+    """
 
     def __init__(self, cleanup: Callable[[], int], period: float) -> None:
         self._cleanup = cleanup
         self._period = period
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="jdbcstore-cleanup", daemon=True)
-        self._thread.start()
+
+    def start(self) -> None:
+        if self._period:
+            threading.Thread(target=self._run, name="jdbcstore-cleanup", daemon=True).start()
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Generic, TypeVar
 
 from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
 from jdbcstore.config.store import NameLengths
@@ -14,50 +15,81 @@ from jdbcstore.stores.shared.encoding import fits
 from jdbcstore.util.futures import StoreFuture
 
 
-class SubscribedTopic(Protocol):
-    """A topic, as its durable subscriptions use it."""
+U = TypeVar("U")
 
+
+class SubscribedTopic(ABC, Generic[U]):
+    """The durable subscriptions of a topic; ``U`` is a unit of work of its store."""
+
+    destination: Destination
+
+    def subscribe(
+        self,
+        client_id: str,
+        subscription_name: str,
+        *,
+        selector: str | None = None,
+        retroactive: bool = False,
+        subscribed_destination: Destination | None = None,
+    ) -> TopicSubscription:
+        pattern = subscribed_destination or self.destination
+        info = SubscriptionInfo(client_id, subscription_name, self.destination, pattern, selector)
+        self._subscribe(info, retroactive=retroactive)
+        return TopicSubscription(self, info)
+
+    def subscription(self, client_id: str, subscription_name: str) -> TopicSubscription:
+        return TopicSubscription(self, self._info_of(client_id, subscription_name))
+
+    @abstractmethod
+    def _subscribe(self, info: SubscriptionInfo, *, retroactive: bool) -> None:
+        """Create a subscription, unless the same one exists."""
+
+    @abstractmethod
+    def _info_of(self, client_id: str, subscription_name: str) -> SubscriptionInfo:
+        """The subscription of these names.
+
+        :raises SubscriptionNotFound: there is none
+        """
+
+    @abstractmethod
     def recover_pending(self, info: SubscriptionInfo, limit: int, after: Cursor | None) -> Page:
         """The next messages that a subscription has not acknowledged."""
-        ...
 
-    def acknowledge_for(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> None:
-        """One subscription has consumed these messages; returns once that is committed."""
-        ...
-
-    def acknowledge_for_async(
-        self, info: SubscriptionInfo, messages: Sequence[Reference]
-    ) -> StoreFuture[None]:
-        """As :meth:`acknowledge_for`, without waiting."""
-        ...
-
+    @abstractmethod
     def count_pending(self, info: SubscriptionInfo) -> int:
         """How many messages a subscription has not acknowledged."""
-        ...
+
+    @abstractmethod
+    def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> U:
+        """The unit of work that marks messages as consumed by a subscription."""
+
+    @abstractmethod
+    def execute(self, unit: U) -> None:
+        """Write a unit of work; returns once it is committed."""
+
+    @abstractmethod
+    def submit(self, unit: U) -> StoreFuture[None]:
+        """As :meth:`execute`, without waiting."""
 
 
 class TopicSubscription:
     """One durable subscription's view of its topic; see :class:`jdbcstore.abc.DurableSubscription`."""
 
-    def __init__(self, topic: SubscribedTopic, info: SubscriptionInfo) -> None:
+    def __init__(self, topic: SubscribedTopic[Any], info: SubscriptionInfo) -> None:
         self._topic = topic
-        self._info = info
-
-    @property
-    def info(self) -> SubscriptionInfo:
-        return self._info
+        self.info = info
 
     def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        return self._topic.recover_pending(self._info, limit, after)
+        return self._topic.recover_pending(self.info, limit, after)
 
     def acknowledge(self, *messages: Reference) -> None:
-        self._topic.acknowledge_for(self._info, messages)
+        self._topic.execute(self._topic.acknowledgement(self.info, messages))
 
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        return self._topic.acknowledge_for_async(self._info, messages)
+        return self._topic.submit(self._topic.acknowledgement(self.info, messages))
 
     def message_count(self) -> int:
-        return self._topic.count_pending(self._info)
+        return self._topic.count_pending(self.info)
 
 
 def check_subscription(info: SubscriptionInfo, lengths: NameLengths) -> None:

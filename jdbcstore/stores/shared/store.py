@@ -1,0 +1,92 @@
+"""The base of the stores that open destinations themselves: on tables, in memory, and behind a journal."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from typing import Generic, Protocol, Self, TypeVar, cast
+from weakref import WeakValueDictionary
+
+from jdbcstore.abc import MessageStore, Progress, TopicMessageStore
+from jdbcstore.config.store import NameLengths
+from jdbcstore.message.destination import Destination
+from jdbcstore.stores.shared.checks import agreed, queue_named, topic_named
+
+
+class DeletableTopic(TopicMessageStore, Protocol):
+    def remove_all_subscriptions(self) -> None:
+        """Delete every durable subscription of this topic for which nothing is in doubt."""
+        ...
+
+
+Q = TypeVar("Q", bound=MessageStore)
+T = TypeVar("T", bound=DeletableTopic)
+
+
+class DestinationsStore(ABC, Generic[Q, T]):
+    """A store that opens each queue and topic once. Thread-safe.
+
+    One that was deleted is kept as long as a caller keeps it: no destination has two objects.
+    """
+
+    commits_in_order = True
+
+    def __init__(self, lengths: NameLengths) -> None:
+        self._lengths = lengths
+        self._lock = threading.Lock()
+        """Protects the two maps; never held while a destination is opened."""
+        self._places: dict[Destination, Q | T] = {}
+        self._deleted: WeakValueDictionary[Destination, Q | T] = WeakValueDictionary()
+
+    @abstractmethod
+    def _new_place(self, destination: Destination, prioritized: bool | None) -> Q | T:
+        """Open a queue or a topic."""
+
+    def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> Q:
+        found = self._opened(queue_named(name, self._lengths), prioritized)
+        return agreed(cast(Q, found), prioritized)
+
+    def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> T:
+        found = self._opened(topic_named(name, self._lengths), prioritized)
+        return agreed(cast(T, found), prioritized)
+
+    def _place(self, destination: Destination) -> Q | T:
+        """The queue or topic of a destination."""
+        found = self._places.get(destination)
+        if found is None:
+            found = self.topic(destination) if destination.is_topic else self.queue(destination)
+        return found
+
+    def _opened(self, destination: Destination, prioritized: bool | None) -> Q | T:
+        with self._lock:
+            found = self._places.get(destination)
+            if found is None and (found := self._deleted.pop(destination, None)) is not None:
+                self._places[destination] = found
+        if found is None:
+            made = self._new_place(destination, prioritized)
+            with self._lock:
+                found = self._places.setdefault(destination, made)
+        return found
+
+    def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
+        place = self._place(destination)
+        if destination.is_topic:
+            cast(T, place).remove_all_subscriptions()
+        removed = place.remove_all_messages(progress)
+        with self._lock:
+            if not self._is_used(place) and self._places.pop(destination, None) is not None:
+                self._deleted[destination] = place
+        return removed
+
+    def _is_used(self, _place: Q | T) -> bool:
+        """Whether a deleted destination must stay open; the lock is held."""
+        return False
+
+    @abstractmethod
+    def close(self, timeout: float | None = None) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
