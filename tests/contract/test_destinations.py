@@ -10,7 +10,7 @@ from jdbcstore import Destination, DestinationKind, MemoryStore, Message, Messag
 from jdbcstore.errors import InvalidDestination, SchemaError, SubscriptionNotFound
 from jdbcstore.stores.jdbc.acknowledgements import AcknowledgementTracker
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
-from jdbcstore.stores.memory.queue import MemoryMessageStore
+from jdbcstore.stores.memory.destinations import MemoryMessageStore
 from jdbcstore.stores.memory.shelf import Shelf
 from tests.conftest import OpenStore
 from tests.support.conformance.messages import content, fill

@@ -142,7 +142,7 @@ class FilteredTransactions:
 
     def begin(self) -> BufferedTransaction[Writes]:
         writes = Writes(lambda store: store.transaction())
-        return BufferedTransaction(self, writes, self._commit, self._commit_async, discard=self._roll_back)
+        return BufferedTransaction(self, writes, self, discard=self._roll_back)
 
     def start(self, xid: XATransactionId) -> BufferedXATransaction[Writes]:
         for store in self._routes.stores:
@@ -150,8 +150,7 @@ class FilteredTransactions:
         return BufferedXATransaction(
             self,
             Writes(lambda store: store.xa.start(xid)),
-            self._commit,
-            self._commit_async,
+            self,
             discard=self._roll_back,
             xid=xid,
             prepare=self._prepare,
@@ -169,12 +168,12 @@ class FilteredTransactions:
         store.topic(destination)  # or this is not a topic
         return _Topic(store, destination, lambda local: local.topic(destination), self._namer)
 
-    def _commit(self, writes: Writes) -> list[MessageReference]:
+    def execute(self, writes: Writes) -> list[MessageReference]:
         if len(writes.used) == 1:
             return writes.used[0].local.commit()
         return self._commit_all(writes)
 
-    def _commit_async(self, writes: Writes) -> StoreFuture[list[MessageReference]]:
+    def submit(self, writes: Writes) -> StoreFuture[list[MessageReference]]:
         if len(writes.used) == 1:
             return writes.used[0].local.commit_async()
         return self._run(partial(self._commit_all, writes))

@@ -29,11 +29,10 @@ from jdbcstore.stores.jdbc.cleanup import clean
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore, StoreContext
 from jdbcstore.stores.jdbc.sequence import last_stored
 from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
-from jdbcstore.stores.jdbc.writer.audited import recovered_audit
+from jdbcstore.stores.jdbc.writer.committer import recovered_audit
 from jdbcstore.stores.jdbc.writer.units import Unit
 from jdbcstore.stores.jdbc.writer.writer import ReadOnlyWriter, Writer, is_writing
-from jdbcstore.stores.jdbc.xa.prepared import take_over
-from jdbcstore.stores.jdbc.xa.resource import JdbcXAResource
+from jdbcstore.stores.jdbc.xa.resource import JdbcXAResource, take_over
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
@@ -167,7 +166,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return kind(self._context, destination, prioritized)
 
     def transaction(self) -> BufferedTransaction[Unit]:
-        return BufferedTransaction(self, Unit(), self._writer.execute, self._writer.submit)
+        return BufferedTransaction(self, Unit(), self._writer)
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         adds, outcomes = encode_each(messages, self._encode)

@@ -44,13 +44,13 @@ class JournaledTransactions:
 
     def begin(self) -> BufferedTransaction[Writes]:
         """A local transaction."""
-        return BufferedTransaction(self._store, Writes(), self._commit, self._commit_async)
+        return BufferedTransaction(self._store, Writes(), self)
 
-    def _commit(self, writes: Writes) -> list[MessageReference]:
+    def execute(self, writes: Writes) -> list[MessageReference]:
         references: list[MessageReference] = self._context.writer.execute(Unit(self._checked(writes)))
         return references
 
-    def _commit_async(self, writes: Writes) -> StoreFuture[list[MessageReference]]:
+    def submit(self, writes: Writes) -> StoreFuture[list[MessageReference]]:
         return self._context.writer.submit(Unit(self._checked(writes)))
 
     def _checked(self, writes: Writes) -> Writes:
@@ -63,9 +63,7 @@ class JournaledTransactions:
 
     def start(self, xid: XATransactionId) -> BufferedXATransaction[Writes]:
         check_xid(xid, self._context.store.config.name_lengths)
-        return BufferedXATransaction(
-            self._store, Writes(), self._commit, self._commit_async, xid=xid, prepare=self._prepare
-        )
+        return BufferedXATransaction(self._store, Writes(), self, xid=xid, prepare=self._prepare)
 
     def _prepare(self, xid: XATransactionId, writes: Writes) -> bool:
         with self._claims.claimed(xid, self._checked(writes)) as claimed:

@@ -1,4 +1,7 @@
-"""The state that the destinations of one memory store share, and the writes that change it under its lock."""
+"""The state that the destinations of a memory store share: writes under its lock, and XA transactions.
+
+Prepared transactions live as long as their store.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from jdbcstore.abc import MessageReference, PreparedWrites, Progress, SubscriptionInfo
+from jdbcstore.abc import MessageReference, PreparedTransaction, PreparedWrites, Progress, SubscriptionInfo
 from jdbcstore.config.store import NameLengths
 from jdbcstore.errors import StoreClosed, TransactionError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
-from jdbcstore.stores.memory.shelf import Shelf
+from jdbcstore.stores.memory.shelf import Shelf, Subscription
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import FindBody, JournalMark
 from jdbcstore.stores.shared.encoding import MessageEncoder
-from jdbcstore.stores.shared.transaction import prepared_before
+from jdbcstore.stores.shared.transaction import (
+    BufferedStore,
+    BufferedXATransaction,
+    check_xid,
+    not_prepared,
+    prepared_before,
+    prepared_transactions,
+)
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.futures import StoreFuture, done
 
@@ -78,16 +88,16 @@ class State:
                 raise StoreClosed()
             yield
 
-    def write(self, writes: Sequence[Write]) -> list[MessageReference]:
+    def execute(self, writes: Sequence[Write]) -> list[MessageReference]:
         """Apply all or none; the references of the messages added."""
         with self.entered():
             for write in writes:
                 write.check()
             return [reference for write in writes if (reference := write.apply()) is not None]
 
-    def write_async(self, writes: Sequence[Write]) -> StoreFuture[list[MessageReference]]:
-        """As :meth:`write`; the future is done when it is returned."""
-        return done(self.write(writes))
+    def submit(self, writes: Sequence[Write]) -> StoreFuture[list[MessageReference]]:
+        """As :meth:`execute`; the future is done when it is returned."""
+        return done(self.execute(writes))
 
     def prepare(self, xid: XATransactionId, writes: Sequence[Write]) -> bool:
         """Hold all or none; False if there is nothing to decide."""
@@ -131,3 +141,87 @@ class State:
             if progress is not None and removed:
                 progress(removed)
         return total
+
+
+class MemoryXAResource:
+    """See :class:`jdbcstore.abc.XAResource`."""
+
+    def __init__(self, store: BufferedStore[list[Write]], state: State) -> None:
+        self._store = store
+        self._state = state
+
+    def start(self, xid: XATransactionId) -> BufferedXATransaction[list[Write]]:
+        check_xid(xid, self._state.lengths)
+        return BufferedXATransaction(self._store, [], self._state, xid=xid, prepare=self._state.prepare)
+
+    def recover(self) -> list[PreparedTransaction]:
+        with self._state.entered():
+            return prepared_transactions(
+                (xid, one.what) for xid, held in self._state.prepared.items() for one in held
+            )
+
+    def commit(self, xid: XATransactionId) -> None:
+        with self._state.entered():
+            for held in self._taken(xid):
+                held.commit()
+
+    def rollback(self, xid: XATransactionId) -> None:
+        with self._state.entered():
+            for held in self._taken(xid):
+                held.rollback()
+
+    def _taken(self, xid: XATransactionId) -> list[Held]:
+        held = self._state.prepared.pop(xid, None)
+        if held is None:
+            raise not_prepared(xid)
+        return held
+
+
+def hold_added(state: State, shelf: Shelf, name: tuple[str, int], store: Callable[[], object]) -> Held:
+    """Hold a message that the commit stores; the lock is held."""
+    shelf.in_doubt[name] += 1
+
+    def commit() -> None:
+        shelf.in_doubt[name] -= 1
+        store()
+
+    def rollback() -> None:
+        shelf.in_doubt[name] -= 1
+        if state.audit is not None:
+            state.audit.forget(*name)
+
+    return Held(PreparedWrites(shelf.destination, added=1), commit, rollback)
+
+
+def hold_taken(shelf: Shelf, sequences: Sequence[int]) -> Held | None:
+    """Hide messages of a queue that the commit removes; the lock is held."""
+    taken = {number: shelf.stored[number] for number in sequences if number in shelf.stored}
+    names = [stored.name for stored in taken.values()]
+    for number in taken:
+        shelf.remove(number)
+    shelf.in_doubt.update(names)
+
+    def rollback() -> None:
+        shelf.in_doubt.subtract(names)
+        for number, stored in taken.items():
+            shelf.restore(number, stored)
+
+    what = PreparedWrites(shelf.destination, acknowledged=len(taken))
+    return Held(what, lambda: shelf.in_doubt.subtract(names), rollback) if taken else None
+
+
+def hold_acknowledged(subscription: Subscription, sequences: Sequence[int]) -> Held | None:
+    """Hide messages from a subscription for which the commit acknowledges them; the lock is held."""
+    held = [sequence for sequence in sequences if subscription.hold(sequence)]
+
+    def commit() -> None:
+        for sequence in held:
+            subscription.in_doubt.pop(sequence, None)
+
+    def rollback() -> None:
+        for sequence in held:
+            subscription.give_back(sequence)
+
+    info = subscription.info
+    what = PreparedWrites(info.destination, 0, len(held), info.client_id, info.subscription_name)
+    return Held(what, commit, rollback) if held else None

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+
 from jdbcstore.abc import Outcome, Progress
 from jdbcstore.config import StoreConfig
 from jdbcstore.errors import JournalPending
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message
-from jdbcstore.stores.memory.queue import MemoryMessageStore
+from jdbcstore.stores.memory.destinations import MemoryMessageStore, MemoryTopicMessageStore
 from jdbcstore.stores.memory.shelf import Shelf
-from jdbcstore.stores.memory.state import State, Write
-from jdbcstore.stores.memory.topic import MemoryTopicMessageStore
-from jdbcstore.stores.memory.xa import MemoryXAResource
+from jdbcstore.stores.memory.state import MemoryXAResource, State, Write
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
@@ -57,11 +56,11 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
         return kind(self._state, Shelf(destination, bool(prioritized)))
 
     def transaction(self) -> BufferedTransaction[list[Write]]:
-        return BufferedTransaction(self, [], self._state.write, self._state.write_async)
+        return BufferedTransaction(self, [], self._state)
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         writes, outcomes = encode_each(messages, self._adding)
-        return done(outcomes([*self._state.write(writes)]))
+        return done(outcomes([*self._state.execute(writes)]))
 
     def _adding(self, destination: Destination, message: Message) -> Write:
         return self._place(destination).adding(message)

@@ -12,8 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class CleanupTimer:
-    """Runs ``cleanup`` when started and then every ``period`` seconds, on a daemon thread; never if that is 0.
-    """
+    """Runs ``cleanup`` at once and then every ``period`` seconds, on a daemon thread; never if that is 0."""
 
     def __init__(self, cleanup: Callable[[], int], period: float) -> None:
         self._cleanup = cleanup

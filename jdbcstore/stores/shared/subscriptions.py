@@ -14,7 +14,6 @@ from jdbcstore.stores.shared.checks import check_length
 from jdbcstore.stores.shared.encoding import fits
 from jdbcstore.util.futures import StoreFuture
 
-
 U = TypeVar("U")
 
 

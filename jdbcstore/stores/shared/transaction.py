@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
 from jdbcstore.abc import MessageReference, PreparedTransaction, PreparedWrites, Reference
@@ -42,26 +41,31 @@ class BufferedStore(Protocol[W_contra]):
     def topic(self, name: str | Destination) -> BufferedTopic[W_contra]: ...
 
 
+class TransactionWriter(Protocol[W_contra]):
+    """Commits the writes of transactions, and waits for the commit or does not."""
+
+    def execute(self, writes: W_contra, /) -> list[MessageReference]: ...
+    def submit(self, writes: W_contra, /) -> StoreFuture[list[MessageReference]]: ...
+
+
 class BufferedTransaction(Generic[W]):
     """A local transaction; see :class:`jdbcstore.abc.Transaction`. For one thread at a time.
 
-    ``writes`` collects what the store's destinations add to it. ``execute`` and ``submit`` commit it, and
-    ``discard``, if given, is called with it by a rollback.
+    ``writes`` collects what the store's destinations add to it; ``discard``, if given, is called with it by a
+    rollback.
     """
 
     def __init__(
         self,
         store: BufferedStore[W],
         writes: W,
-        execute: Callable[[W], list[MessageReference]],
-        submit: Callable[[W], StoreFuture[list[MessageReference]]],
+        writer: TransactionWriter[W],
         *,
         discard: Callable[[W], None] | None = None,
     ) -> None:
         self._store = store
         self._writes: W | None = writes
-        self._execute = execute
-        self._submit = submit
+        self._writer = writer
         self._discard = discard
 
     def queue(self, name: str | Destination) -> TransactionalQueue[W]:
@@ -81,10 +85,10 @@ class BufferedTransaction(Generic[W]):
         return self._writes
 
     def commit(self) -> list[MessageReference]:
-        return self._execute(self._end())
+        return self._writer.execute(self._end())
 
     def commit_async(self) -> StoreFuture[list[MessageReference]]:
-        return self._submit(self._end())
+        return self._writer.submit(self._end())
 
     def rollback(self) -> None:
         writes = self._end()
@@ -98,15 +102,10 @@ class BufferedTransaction(Generic[W]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exc_type: object, *_: object) -> None:
         if self._writes is None:
             return
-        if exc is None:
+        if exc_type is None:
             self.commit()
         else:
             self.rollback()
@@ -118,10 +117,7 @@ class TransactionalQueue(Generic[W]):
     def __init__(self, transaction: BufferedTransaction[W], store: BufferedDestination[W]) -> None:
         self._transaction = transaction
         self._store = store
-
-    @property
-    def destination(self) -> Destination:
-        return self._store.destination
+        self.destination = store.destination
 
     def add_message(self, message: Message) -> None:
         self._store.add_in(self._transaction.writes, message)
@@ -152,20 +148,15 @@ class BufferedXATransaction(BufferedTransaction[W]):
         self,
         store: BufferedStore[W],
         writes: W,
-        execute: Callable[[W], list[MessageReference]],
-        submit: Callable[[W], StoreFuture[list[MessageReference]]],
+        writer: TransactionWriter[W],
         *,
         xid: XATransactionId,
         prepare: Callable[[XATransactionId, W], bool],
         discard: Callable[[W], None] | None = None,
     ) -> None:
-        super().__init__(store, writes, execute, submit, discard=discard)
-        self._xid = xid
+        super().__init__(store, writes, writer, discard=discard)
+        self.xid = xid
         self._prepare = prepare
-
-    @property
-    def xid(self) -> XATransactionId:
-        return self._xid
 
     def queue(self, name: str | Destination) -> TransactionalQueue[W]:
         return _XAQueue(self, self._store.queue(name))
@@ -174,7 +165,7 @@ class BufferedXATransaction(BufferedTransaction[W]):
         return _XATopic(self, self._store.topic(name))
 
     def prepare(self) -> bool:
-        return self._prepare(self._xid, self._end())
+        return self._prepare(self.xid, self._end())
 
 
 class _XAQueue(TransactionalQueue[W]):

@@ -8,10 +8,9 @@ from dataclasses import replace
 from jdbcstore import Clock, Destination, MemoryStore, Message, MessageReference, StoreConfig
 from jdbcstore.abc import Reference
 from jdbcstore.errors import TransactionError
-from jdbcstore.stores.memory.queue import MemoryMessageStore
+from jdbcstore.stores.memory.destinations import MemoryMessageStore, MemoryTopicMessageStore
 from jdbcstore.stores.memory.shelf import Shelf
 from jdbcstore.stores.memory.state import State, Write
-from jdbcstore.stores.memory.topic import MemoryTopicMessageStore
 from jdbcstore.stores.shared.transaction import BufferedTransaction, TransactionalQueue, TransactionalTopic
 from tests.support.conformance.machine import TWO_PHASES
 
@@ -55,7 +54,7 @@ class _Transaction(BufferedTransaction[list[Write]]):
     _store: Model
 
     def __init__(self, store: Model) -> None:
-        super().__init__(store, [], store._state.write, store._state.write_async)
+        super().__init__(store, [], store._state)
         self._stores: set[str] = set()
         self._in_one_only = False
         self._marked: dict[int, Write] = {}

@@ -10,7 +10,9 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
+from itertools import compress
 from typing import Any, TypeVar
 
 from jdbcstore.abc import MessageReference
@@ -24,6 +26,8 @@ from jdbcstore.lockers import Fence
 from jdbcstore.stores.jdbc.acknowledgements import plan_all
 from jdbcstore.stores.jdbc.sequence import SequenceAllocator, SequencesTaken
 from jdbcstore.stores.jdbc.writer.units import Call, Unit
+from jdbcstore.stores.shared.audit import DuplicateAudit, with_duplicates
+from jdbcstore.stores.shared.encoding import EncodedMessage, Name
 from jdbcstore.util.backoff import Backoff
 
 log = logging.getLogger(__name__)
@@ -419,3 +423,107 @@ def _reset_trackers(units: list[Unit]) -> None:
     for unit in units:
         for acknowledgement in unit.acknowledgements:
             acknowledgement.tracker.reset()
+
+
+def recovered_audit(session: Session) -> DuplicateAudit:
+    """An audit that has seen the messages stored last."""
+    config = session.config
+    audit = DuplicateAudit(config.max_producers_to_audit, config.max_audit_depth)
+    recent = session.fetch(session.statements.find_all_message_ids, limit=config.audit_recovery_depth)
+    for producer, sequence in reversed(recent):
+        if producer is not None and sequence is not None:
+            audit.is_duplicate(producer, sequence)
+    return audit
+
+
+class AuditedCommitter(Committer):
+    """The committer of a store with ``enable_audit``: omits duplicates, whose references have the sequence -1.
+
+    A message is judged in its turn to be written, after the outcome of everything queued before it is known:
+    only committed messages count as seen. If the outcome of a commit is unknown, the table is read before
+    anything else is written, because that might remove the message again.
+    """
+
+    def __init__(self, session: Session, audit: DuplicateAudit, fence: Fence | None = None) -> None:
+        super().__init__(session, fence)
+        self._audit = audit
+        self._doubtful: set[Name] = set()
+        """Messages whose commit or removal has an unknown outcome."""
+
+    def write(self, units: list[Unit]) -> list[list[MessageReference]]:
+        self._find_doubtful()
+        names: set[Name] = set()
+        fresh = [self._fresh(unit.adds, names) for unit in units]
+        pairs = [*zip(units, fresh, strict=True)]
+        written = self._commit(
+            names, lambda: super(AuditedCommitter, self).write([_only(*one) for one in pairs])
+        )
+        return [
+            with_duplicates(unit.adds, new, references)
+            for (unit, new), references in zip(pairs, written, strict=True)
+        ]
+
+    def call(self, call: Call) -> Any:
+        self._find_doubtful()
+        names: set[Name] = set()
+        if call.adding is not None:
+            call.adding.adds = _only(call.adding, self._fresh(call.adding.adds, names)).adds
+        try:
+            result = self._commit(names, lambda: super(AuditedCommitter, self).call(call))
+        except BaseException:
+            self._doubtful.update(call.removed())
+            raise
+        for name in call.removed():
+            self._audit.forget(*name)
+        return result
+
+    def _fresh(self, adds: list[EncodedMessage], names: set[Name]) -> list[bool]:
+        """Which of them are not duplicates, also not of ``names``, to which they are added."""
+        fresh = []
+        for add in adds:
+            name = (add.producer, add.producer_sequence)
+            is_new = name not in names and not self._audit.has_seen(*name)
+            if is_new:
+                names.add(name)
+            fresh.append(is_new)
+        return fresh
+
+    def _commit(self, names: set[Name], commit: Callable[[], T]) -> T:
+        """Commit messages of these names; they then count as seen, as in doubt, or as not stored."""
+        self._doubtful |= names
+        try:
+            result = commit()
+        except StoreError as error:
+            if _is_undone(error):
+                self._doubtful -= names
+            raise
+        for name in names:
+            self._audit.is_duplicate(*name)
+        self._doubtful -= names
+        return result
+
+    def _find_doubtful(self) -> None:
+        """Read from the table which doubtful messages are stored.
+
+        :raises StoreError: it cannot be read; nothing was written
+        """
+        find = self.session.statements.find_ids_by_name
+        for name in [*self._doubtful]:
+            producer, sequence = name
+            if self.find(find, msgid_prod=producer, msgid_seq=sequence):
+                self._audit.is_duplicate(*name)
+            else:
+                self._audit.forget(*name)
+            self._doubtful.discard(name)
+
+
+def _is_undone(error: StoreError) -> bool:
+    """Whether certainly nothing was committed."""
+    if isinstance(error, LockLost):
+        return not error.in_doubt
+    return not isinstance(error, OutcomeUnknown)
+
+
+def _only(unit: Unit, fresh: list[bool]) -> Unit:
+    """The unit with these of its messages."""
+    return unit if all(fresh) else replace(unit, adds=[*compress(unit.adds, fresh)])

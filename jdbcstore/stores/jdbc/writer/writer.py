@@ -31,8 +31,7 @@ from jdbcstore.errors import (
     StoreUnavailable,
 )
 from jdbcstore.lockers import Fence
-from jdbcstore.stores.jdbc.writer.audited import AuditedCommitter
-from jdbcstore.stores.jdbc.writer.committer import Committer
+from jdbcstore.stores.jdbc.writer.committer import AuditedCommitter, Committer
 from jdbcstore.stores.jdbc.writer.units import ROW_OVERHEAD, Call, Unit
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.encoding import EncodedMessage, Name
@@ -47,7 +46,6 @@ _BATCH_UNITS = 256
 _HOLDING = {
     __name__,
     "jdbcstore.stores.shared.audit",
-    "jdbcstore.stores.jdbc.writer.audited",
     "jdbcstore.stores.jdbc.writer.committer",
     "jdbcstore.database.session",
 }
