@@ -10,17 +10,17 @@ from functools import partial
 from typing import Self, TypeVar
 
 from jdbcstore.abc import MessageStore, Outcome, Progress, Store, TopicMessageStore
-from jdbcstore.errors import InvalidDestination, StoreClosed, StoreError
+from jdbcstore.errors import StoreClosed, StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.filtered.outcomes import Outcomes
 from jdbcstore.stores.filtered.routes import Route, Routes, destination_named
-from jdbcstore.stores.filtered.transaction import FilteredTransactions, FilteredXAResource, Writes
-from jdbcstore.stores.shared.encoding import MessageNamer
+from jdbcstore.stores.filtered.transaction import FilteredTransactions, Writes
+from jdbcstore.stores.shared.encoding import MessageNamer, Result, encode_each
 from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
-from jdbcstore.util.futures import StoreFuture
+from jdbcstore.util.futures import StoreFuture, done
 
 T = TypeVar("T")
 _THREADS = 4
@@ -57,7 +57,7 @@ class FilteredStore:
         self.outcomes = Outcomes(self.routes)
         """The decisions on transactions over several stores."""
         namer = MessageNamer(clock or SystemClock(), _PRODUCER_LENGTH)
-        self._transactions = FilteredTransactions(self.routes, self.outcomes, namer, self._run)
+        self.xa = FilteredTransactions(self.routes, self.outcomes, namer, self._run)
         self._threads = ThreadPoolExecutor(_THREADS, "jdbcstore-filtered")
         self._running: set[Future[None]] = set()
         self._lock = threading.Lock()
@@ -78,37 +78,29 @@ class FilteredStore:
         return self.routes.store_of(destination).topic(destination, prioritized=prioritized)
 
     def transaction(self) -> BufferedTransaction[Writes]:
-        return self._transactions.begin()
+        return self.xa.begin()
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         """As the contract says: the messages of each store are one such call of it."""
+        routed, outcomes = encode_each(
+            messages, lambda destination, message: (self.routes.store_of(destination), message)
+        )
         places: dict[Store, list[int]] = {}
-        refused: dict[int, StoreError] = {}
-        for at, message in enumerate(messages):
-            try:
-                if message.destination is None:
-                    raise InvalidDestination(
-                        "a message that is stored by itself needs a destination of its own"
-                    )
-                places.setdefault(self.routes.store_of(message.destination), []).append(at)
-            except StoreError as error:
-                refused[at] = error
-        if len(places) == 1 and not refused:
+        for at, (store, _) in enumerate(routed):
+            places.setdefault(store, []).append(at)
+        if len(places) == 1 and len(routed) == len(messages):
             return next(iter(places)).add_each_async(messages)
-        gathered = _Gathered(len(messages), len(places) + 1)
-        gathered.take(refused)
+        if not places:
+            return done(outcomes([]))
+        gathered = _Gathered(len(routed), len(places), outcomes)
         for store, mine in places.items():
             try:
-                added = store.add_each_async([messages[at] for at in mine])
+                added = store.add_each_async([routed[at][1] for at in mine])
             except StoreError as error:
                 gathered.take(dict.fromkeys(mine, error))
             else:
                 added.add_done_callback(partial(gathered.take_done, mine))
         return gathered.result
-
-    @property
-    def xa(self) -> FilteredXAResource:
-        return FilteredXAResource(self.routes, self._transactions)
 
     def _run(self, work: Callable[[], T]) -> StoreFuture[T]:
         """Run work that takes several commits in a thread."""
@@ -177,14 +169,15 @@ class FilteredStore:
 
 
 class _Gathered:
-    """The outcomes of several stores, in the order of the messages."""
+    """The outcomes of several stores, in the order of the messages; ``merged`` makes the result of them."""
 
-    def __init__(self, count: int, parts: int) -> None:
+    def __init__(self, count: int, parts: int, merged: Result) -> None:
         self.result: StoreFuture[list[Outcome]] = StoreFuture()
         self.result.set_running_or_notify_cancel()  # a store may have begun with its part
         self._outcomes: dict[int, Outcome] = {}
         self._count = count
         self._parts = parts
+        self._merged = merged
         self._lock = threading.Lock()
 
     def take_done(self, places: list[int], added: StoreFuture[list[Outcome]]) -> None:
@@ -201,7 +194,7 @@ class _Gathered:
             self._parts -= 1
             is_complete = not self._parts
         if is_complete:
-            self.result.set_result([self._outcomes[at] for at in range(self._count)])
+            self.result.set_result(self._merged([self._outcomes[at] for at in range(self._count)]))
 
 
 def _fulfil(result: StoreFuture[T], work: Callable[[], T]) -> None:

@@ -128,10 +128,13 @@ class _Topic(_Destination[TransactionalTopic]):
 
 
 class FilteredTransactions:
-    """Begins and commits transactions over the stores.
+    """Begins and commits transactions over the stores; see :class:`jdbcstore.abc.XAResource`.
 
     In one store it is that store's own transaction. In several it is committed in two phases, and takes no
     ``update_message`` and on a topic no ``acknowledge`` for all subscriptions: its commit refuses them.
+
+    In an XA transaction, each store has a branch of the same XID. The second phase goes through the stores
+    one after the other. If it was interrupted, the next call completes it.
     """
 
     def __init__(self, routes: Routes, outcomes: Outcomes, namer: MessageNamer, run: Run) -> None:
@@ -244,21 +247,6 @@ class FilteredTransactions:
                 store.xa.rollback(xid)
             except StoreError as error:
                 log.warning("%s stays in doubt in one store: %s", xid, error)
-
-
-class FilteredXAResource:
-    """See :class:`jdbcstore.abc.XAResource`: each store has a branch of the same XID.
-
-    The second phase goes through the stores one after the other. If it was interrupted, the next call
-    completes it.
-    """
-
-    def __init__(self, routes: Routes, transactions: FilteredTransactions) -> None:
-        self._routes = routes
-        self._transactions = transactions
-
-    def start(self, xid: XATransactionId) -> BufferedXATransaction[Writes]:
-        return self._transactions.start(xid)
 
     def recover(self) -> list[PreparedTransaction]:
         return prepared_transactions(

@@ -9,7 +9,7 @@ redelivers the messages ahead of it, and loses none.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,12 +30,13 @@ class Plan:
     writes: dict[Sql, list[Row]] = field(default_factory=dict)
     moves: list[_Move] = field(default_factory=list)
 
-    @property
-    def statements(self) -> list[tuple[Sql, list[Row]]]:
-        return list(self.writes.items())
-
     def add(self, sql: Sql, row: Row) -> None:
         self.writes.setdefault(sql, []).append(row)
+
+    def run(self, connection: Connection) -> None:
+        """Execute the writes, in a transaction."""
+        for sql, rows in self.writes.items():
+            connection.execute_many(sql, rows)
 
     def apply(self) -> None:
         """The batch has committed."""
@@ -230,12 +231,8 @@ class AcknowledgementTracker:
         return len(rows) < _CHUNK
 
 
-@dataclass(slots=True)
-class Acknowledgement:
-    """Messages that one durable subscription has consumed, each with its priority."""
-
-    tracker: AcknowledgementTracker
-    messages: list[tuple[int, int]]
+Acknowledgement = tuple[AcknowledgementTracker, Sequence[tuple[int, int]]]
+"""(ID, priority) of messages that one durable subscription has consumed."""
 
 
 def plan_all(connection: Connection, acknowledgements: list[Acknowledgement]) -> Plan:
@@ -251,6 +248,6 @@ def by_subscription(
 ) -> dict[AcknowledgementTracker, list[tuple[int, int]]]:
     """The acknowledged messages of each subscription."""
     together: dict[AcknowledgementTracker, list[tuple[int, int]]] = {}
-    for acknowledgement in acknowledgements:
-        together.setdefault(acknowledgement.tracker, []).extend(acknowledgement.messages)
+    for tracker, messages in acknowledgements:
+        together.setdefault(tracker, []).extend(messages)
     return together

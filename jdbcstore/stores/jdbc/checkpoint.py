@@ -12,14 +12,11 @@ from jdbcstore.database.schema import JOURNAL_LEFT, JOURNAL_ROWS
 from jdbcstore.database.session import Session
 from jdbcstore.errors import CorruptMessage, JournalPending, SubscriptionNotFound
 from jdbcstore.message.openwire import REFERENCE_SIZE, is_reference, read_reference
-from jdbcstore.stores.jdbc.acknowledgements import AcknowledgementTracker, Plan
+from jdbcstore.stores.jdbc.acknowledgements import Acknowledgement, Plan
 from jdbcstore.stores.jdbc.sequence import retire_blocks
 from jdbcstore.stores.jdbc.writer.units import update_of
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
 from jdbcstore.stores.shared.paging import Complete, RowChanged
-
-Acknowledged = Sequence[tuple[AcknowledgementTracker, Sequence[tuple[int, int]]]]
-"""(sequence, priority) of the messages that each subscription has consumed."""
 
 
 def find_mark(session: Session) -> JournalMark | None:
@@ -62,7 +59,11 @@ class Application:
     """
 
     def __init__(
-        self, session: Session, changes: Changes, acknowledged: Acknowledged, forget: Callable[[], None]
+        self,
+        session: Session,
+        changes: Changes,
+        acknowledged: Sequence[Acknowledgement],
+        forget: Callable[[], None],
     ) -> None:
         self._sql = session.statements
         self._place = session.place
@@ -101,15 +102,10 @@ class Application:
 
     def _update(self, connection: Connection) -> None:
         contents = [(sequence, message.blob_for(sequence)) for sequence, message in self._changes.updates]
-        own = self._sql.update_message
-        rows = []
+        plan = Plan()
         for sequence, blob in (*contents, *self._changes.bodies):
-            sql, row = update_of(connection, self._sql, sequence, blob)
-            if sql is own:
-                rows.append(row)
-            else:
-                connection.execute_many(sql, [row])
-        connection.execute_many(own, rows)
+            plan.add(*update_of(connection, self._sql, sequence, blob))
+        plan.run(connection)
 
     def _acknowledge(self, connection: Connection) -> None:
         plan = Plan()
@@ -121,34 +117,34 @@ class Application:
                     tracker.plan(connection, messages, plan)
             finally:
                 tracker.reset()
-        for statement, rows in plan.statements:
-            connection.execute_many(statement, rows)
+        plan.run(connection)
 
     def _move(self, connection: Connection, stored: dict[str, int], written: int) -> None:
         mark = self._changes.mark
-        add, update = [], []
-        numbers = (mark.journal, mark.applied, written, mark.referred, mark.store)
-        for name, number in zip(JOURNAL_ROWS, numbers, strict=True):
-            if name == JOURNAL_ROWS[-1] and not number:
-                continue  # the identity is kept
-            if name not in stored:
-                if name == JOURNAL_ROWS[-2] and not number:
-                    continue  # only a journal that uses references has this row
-                add.append(self._sql.add_number.row(name=name, number=number))
-            elif stored[name] != number:
-                update.append(self._sql.update_number.row(name_=name, new=number))
-        connection.execute_many(self._sql.add_number, add)
-        connection.execute_many(self._sql.update_number, update)
+        *names, referred, identity = JOURNAL_ROWS
+        numbers = dict(zip(names, (mark.journal, mark.applied, written), strict=True))
+        if mark.referred or referred in stored:  # only a journal that uses references has this row
+            numbers[referred] = mark.referred
+        if mark.store:  # else the identity is kept
+            numbers[identity] = mark.store
+        self._put(connection, stored, numbers)
+
+    def _put(self, connection: Connection, stored: dict[str, int], numbers: dict[str, int]) -> None:
+        add, update = self._sql.add_number, self._sql.update_number
+        changed = {name: number for name, number in numbers.items() if stored.get(name) != number}
+        plan = Plan()
+        for name, number in changed.items():
+            if name in stored:
+                plan.add(update, update.row(name_=name, new=number))
+            else:
+                plan.add(add, add.row(name=name, number=number))
+        plan.run(connection)
 
     def _detach(self, connection: Connection, journal: int) -> None:
         """Store how far the detached journal was applied: its directory may be used again."""
-        name, applied = JOURNAL_LEFT.format(journal), self._changes.mark.applied
-        if connection.fetch(self._sql.find_number, name_=name):
-            connection.execute(self._sql.update_number, name_=name, new=applied)
-        else:
-            connection.execute_many(
-                self._sql.add_number, [self._sql.add_number.row(name=name, number=applied)]
-            )
+        name = JOURNAL_LEFT.format(journal)
+        found = connection.fetch(self._sql.find_number, name_=name)
+        self._put(connection, {name: number for (number,) in found}, {name: self._changes.mark.applied})
 
 
 def find_referring(session: Session, after: int, up_to: int, limit: int) -> list[Referring]:

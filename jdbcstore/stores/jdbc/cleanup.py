@@ -17,20 +17,14 @@ from jdbcstore.database.session import Session
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.jdbc.writer.writer import Writer
-from jdbcstore.stores.shared.paging import PRIORITIES, REMOVE_BATCH, id_pages
+from jdbcstore.stores.shared.paging import PRIORITIES, REMOVE_BATCH, counted, id_pages
 
 
 def clean(session: Session, writer: Writer, progress: Progress | None) -> int:
     """Clean all topics; those without durable subscriptions keep their messages."""
-    total = 0
-    for (name,) in session.fetch(session.statements.find_subscribed_destinations):
-        if Destination.parse(name).is_topic:
-            topic = _Topic(session, writer, name)
-            for count in topic.clean():
-                total += count
-                if progress is not None and count:
-                    progress(count)
-    return total
+    names = session.fetch(session.statements.find_subscribed_destinations)
+    topics = (_Topic(session, writer, name) for (name,) in names if Destination.parse(name).is_topic)
+    return counted((count for topic in topics for count in topic.clean()), progress)
 
 
 class _Topic:

@@ -29,7 +29,15 @@ from jdbcstore.stores.jdbc.writer.units import Unit, Write, update_of
 from jdbcstore.stores.jdbc.writer.writer import Writer
 from jdbcstore.stores.shared.checks import MAX_SEQUENCE, message_not_found, name_of
 from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, fits, nothing, only
-from jdbcstore.stores.shared.paging import PRIORITIES, Complete, RowChanged, id_pages, read_page
+from jdbcstore.stores.shared.paging import (
+    PRIORITIES,
+    Complete,
+    FetchLane,
+    RowChanged,
+    counted,
+    id_pages,
+    read_page,
+)
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.futures import StoreFuture
 
@@ -184,20 +192,17 @@ class JdbcMessageStore:
         return read_page(fetch, self._container, limit, after, marks, self.complete)
 
     def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        now_ms = self._context.clock.now_ms()
-
-        def fetch(_priority: int | None, behind: int, count: int) -> list[Row]:
-            return self._fetch(self._sql.find_expired_messages, now_ms=now_ms, after=behind, limit=count)
-
-        return read_page(fetch, self._container, limit, after, [-1], self.complete)
+        lane = self._lane(self._sql.find_expired_messages, now_ms=self._context.clock.now_ms())
+        return read_page(lane, self._container, limit, after, [-1], self.complete)
 
     def recover_in_doubt(self, limit: int = 500, after: Cursor | None = None) -> Page:
         """Messages, by sequence, that a prepared XA transaction will add or remove."""
+        lane = self._lane(self._sql.find_in_doubt_messages)
+        return read_page(lane, self._container, limit, after, [-1])
 
-        def fetch(_priority: int | None, behind: int, count: int) -> list[Row]:
-            return self._fetch(self._sql.find_in_doubt_messages, after=behind, limit=count)
-
-        return read_page(fetch, self._container, limit, after, [-1])
+    def _lane(self, query: Statement, **values: Any) -> FetchLane:
+        """The rows of a query in the order of IDs, whatever their priority."""
+        return lambda _, behind, count: self._fetch(query, after=behind, limit=count, **values)
 
     def message_count(self) -> int:
         count: int = self._fetch(self._sql.destination_message_count)[0][0]
@@ -205,34 +210,24 @@ class JdbcMessageStore:
 
     def statistics(self) -> Statistics:
         [(count, size)] = self._fetch(self._sql.destination_statistics)
-
-        def fetch(_priority: int | None, behind: int, count: int) -> list[Row]:
-            return self._fetch(self._sql.find_next_messages, after=behind, limit=count)
-
-        first = [*read_page(fetch, self._container, 1, None, [-1], self.complete)]
+        lane = self._lane(self._sql.find_next_messages)
+        first = [*read_page(lane, self._container, 1, None, [-1], self.complete)]
         oldest = first[0].timestamp_ms if first else None
         return Statistics(int(count), int(size), oldest)
 
     def remove_all_messages(self, progress: Progress | None = None) -> int:
-        return self._remove_found(self._sql.find_ids, progress, self._last_sequence())
+        return self._remove_found(self._sql.find_ids, progress)
 
     def remove_expired(self, progress: Progress | None = None) -> int:
         now_ms = self._context.clock.now_ms()
-        return self._remove_found(self._sql.find_expired_ids, progress, self._last_sequence(), now_ms=now_ms)
+        return self._remove_found(self._sql.find_expired_ids, progress, now_ms=now_ms)
 
-    def _last_sequence(self) -> int:
-        last: int | None = self._session.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0]
-        return last or 0
-
-    def _remove_found(self, find: Sql, progress: Progress | None, up_to: int, **values: Any) -> int:
-        """Remove the rows up to an ID that a paged query finds, each page in a transaction of its own."""
-        total = 0
-        for ids in id_pages(lambda **place: self._fetch(find, **place, **values), up_to):
-            removed: int = self._context.writer.call(partial(self.remove_rows, ids=ids))
-            total += removed
-            if progress is not None and removed:
-                progress(removed)
-        return total
+    def _remove_found(self, find: Sql, progress: Progress | None, **values: Any) -> int:
+        """Remove the rows stored now that a paged query finds, each page in a transaction of its own."""
+        last: int = self._session.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0] or 0
+        every = id_pages(lambda **place: self._fetch(find, **place, **values), last)
+        call = self._context.writer.call
+        return counted((call(partial(self.remove_rows, ids=ids)) for ids in every), progress)
 
     def remove_rows(self, connection: Connection, ids: Sequence[int]) -> int:
         """Delete rows on the writer's connection; returns how many."""

@@ -107,6 +107,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         )
         bodies = Bodies(self._session)
         self._context = StoreContext(self._session, self._writer, encoder, self._clock, lengths, bodies)
+        self.xa = JdbcXAResource(self, self._session, self._writer, self._forget_acknowledgements)
         self._cleanup = CleanupTimer(
             self.cleanup, 0 if journaled or read_only else self.config.cleanup_period
         )
@@ -174,10 +175,6 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
 
     def _encode(self, destination: Destination, message: Message) -> EncodedMessage:
         return self._place(destination).encode(message)
-
-    @property
-    def xa(self) -> JdbcXAResource:
-        return JdbcXAResource(self, self._session, self._writer, self._forget_acknowledgements)
 
     def _forget_acknowledgements(self, topic: str) -> None:
         destination = Destination.named(topic, DestinationKind.TOPIC)

@@ -11,7 +11,7 @@ from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.errors import SchemaError
 from jdbcstore.message.destination import Destination
-from jdbcstore.stores.jdbc.acknowledgements import Acknowledgement, AcknowledgementTracker
+from jdbcstore.stores.jdbc.acknowledgements import AcknowledgementTracker
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore, StoreContext
 from jdbcstore.stores.jdbc.writer.units import Unit
 from jdbcstore.stores.shared.encoding import fits, nothing
@@ -204,7 +204,7 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
         resolved = [
             pair for message in messages for pair in self.resolve(message, with_priority=self.prioritized)
         ]
-        writes.acknowledgements.append(Acknowledgement(tracker, resolved))
+        writes.acknowledgements.append((tracker, resolved))
 
     def remove_rows(self, connection: Connection, ids: Sequence[int]) -> int:
         removed = super().remove_rows(connection, ids)

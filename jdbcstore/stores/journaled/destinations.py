@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jdbcstore.abc import (
@@ -35,7 +35,7 @@ from jdbcstore.stores.shared.checkpoint import (
 )
 from jdbcstore.stores.shared.checks import message_not_found, name_of
 from jdbcstore.stores.shared.encoding import EncodedMessage, everything, nothing
-from jdbcstore.stores.shared.paging import PRIORITIES, REMOVE_BATCH
+from jdbcstore.stores.shared.paging import PRIORITIES, REMOVE_BATCH, counted
 from jdbcstore.stores.shared.subscriptions import SubscribedTopic, subscription_not_found
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.futures import StoreFuture
@@ -278,18 +278,19 @@ class JournaledMessageStore:
         """Remove what is found up to the store's current sequence, each page as one unit."""
         with self._overlay.lock:
             last = self._overlay.last_sequence
-        total, after, at_end = 0, None, False
-        while not at_end:
-            page = find(REMOVE_BATCH, after)
-            found = [one.sequence for one in (*page, *page.corrupt) if one.sequence is not None]
-            sequences = self._decided([sequence for sequence in found if sequence <= last])
-            if sequences:
-                self._writer.execute(Removal(self._container, sequences))
-                total += len(sequences)
-                if progress is not None:
-                    progress(len(sequences))
-            after, at_end = page.cursor, page.at_end
-        return total
+
+        def counts() -> Iterator[int]:
+            after, at_end = None, False
+            while not at_end:
+                page = find(REMOVE_BATCH, after)
+                found = [one.sequence for one in (*page, *page.corrupt) if one.sequence is not None]
+                sequences = self._decided([sequence for sequence in found if sequence <= last])
+                if sequences:
+                    self._writer.execute(Removal(self._container, sequences))
+                yield len(sequences)
+                after, at_end = page.cursor, page.at_end
+
+        return counted(counts(), progress)
 
 
 class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[Unit]):

@@ -20,6 +20,7 @@ from jdbcstore.stores.memory.shelf import Shelf, Subscription
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import FindBody, JournalMark
 from jdbcstore.stores.shared.encoding import MessageEncoder
+from jdbcstore.stores.shared.paging import REMOVE_BATCH, counted
 from jdbcstore.stores.shared.transaction import (
     BufferedStore,
     BufferedXATransaction,
@@ -30,9 +31,6 @@ from jdbcstore.stores.shared.transaction import (
 )
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.futures import StoreFuture, done
-
-REMOVE_BATCH = 1_000
-"""Messages that a purge or cleanup removes while it holds the lock."""
 
 
 def _nothing() -> None:
@@ -133,14 +131,12 @@ class State:
         """
         with self.entered():
             doomed = list(find())
-        total = 0
-        for start in range(0, len(doomed), REMOVE_BATCH):
+
+        def remove(start: int) -> int:
             with self.entered():
-                removed = sum(map(shelf.remove, filter(still, doomed[start : start + REMOVE_BATCH])))
-            total += removed
-            if progress is not None and removed:
-                progress(removed)
-        return total
+                return sum(map(shelf.remove, filter(still, doomed[start : start + REMOVE_BATCH])))
+
+        return counted(map(remove, range(0, len(doomed), REMOVE_BATCH)), progress)
 
 
 class MemoryXAResource:

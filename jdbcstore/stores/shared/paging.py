@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from jdbcstore.abc import Cursor, Page
+from jdbcstore.abc import Cursor, Page, Progress
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
@@ -90,6 +90,16 @@ def decode_rows(
             log.warning("%s", error)
             corrupt.append(error)
     return messages, corrupt
+
+
+def counted(counts: Iterable[int], progress: Progress | None) -> int:
+    """The sum of counts, of which each is reported as it comes."""
+    total = 0
+    for count in counts:
+        total += count
+        if progress is not None and count:
+            progress(count)
+    return total
 
 
 def id_pages(fetch: Callable[..., Sequence[Row]], up_to: int) -> Iterator[list[int]]:

@@ -340,7 +340,7 @@ class _Attempts:
         own = self._session.statements.update_message
         others = [(sql, [row]) for sql, row in updates if sql is not own]
         if plan is not None:
-            others += plan.statements
+            others += plan.writes.items()
         batch = Batch(
             adds=[add.row(sequence) for sequence, add in enumerate(adds, first)],
             updates=[row for sql, row in updates if sql is own],
@@ -421,8 +421,8 @@ def _notify_committed(unit: Unit) -> None:
 
 def _reset_trackers(units: list[Unit]) -> None:
     for unit in units:
-        for acknowledgement in unit.acknowledgements:
-            acknowledgement.tracker.reset()
+        for tracker, _ in unit.acknowledgements:
+            tracker.reset()
 
 
 def recovered_audit(session: Session) -> DuplicateAudit:
@@ -437,7 +437,7 @@ def recovered_audit(session: Session) -> DuplicateAudit:
 
 
 class AuditedCommitter(Committer):
-    """The committer of a store with ``enable_audit``: omits duplicates, whose references have the sequence -1.
+    """The committer with ``enable_audit``: omits duplicates, whose references have the sequence -1.
 
     A message is judged in its turn to be written, after the outcome of everything queued before it is known:
     only committed messages count as seen. If the outcome of a commit is unknown, the table is read before

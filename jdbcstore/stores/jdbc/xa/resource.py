@@ -343,8 +343,7 @@ class Commit(_Outcome):
         with contextlib.suppress(SubscriptionNotFound):
             tracker = AcknowledgementTracker(self._session.statements, *subscription)
             tracker.plan(connection, messages, plan)
-        for statement, rows in plan.statements:
-            connection.execute_many(statement, rows)
+        plan.run(connection)
 
 
 class Rollback(_Outcome):
