@@ -203,7 +203,6 @@ class Tenancies:
         self._listeners: list[Callable[[LockLost], None]] = []
 
     def add(self, one: Tenure) -> None:
-        """Add a store that was opened."""
         with self._lock:
             self._each.append(one)
             listeners = [*self._listeners]
@@ -241,10 +240,7 @@ class GuardedFilteredStore(FilteredStore):
         super().__init__(routes, clock=clock, read_only=read_only)
 
     def check(self) -> None:
-        """Check that each store can be written.
-
-        :raises StoreError: one cannot
-        """
+        """Check that each store can be written; :class:`StoreError` if one cannot."""
         for store in self.routes.stores:
             if isinstance(store, GuardedStore):
                 store.check()

@@ -16,7 +16,6 @@ from jdbcstore.util.files import make_directory, replace_file, sync
 log = logging.getLogger(__name__)
 
 _SHARED = "shared"
-"""The folder of the shared store."""
 _KEPT = ("kept-*.log", "refused/*.message")
 """Files of a journal that must not be removed with a store."""
 _NAME = "destination"
@@ -53,12 +52,10 @@ class StorePerDestination:
                 ) from error
 
     def has(self, destination: Destination) -> bool:
-        """Whether it has a store of its own."""
         return (self._folder / folder_name(str(destination)) / _NAME).exists()
 
     @property
     def has_shared(self) -> bool:
-        """Whether there is a shared store."""
         return (self._folder / _SHARED).is_dir()
 
     def open_shared(self) -> Store:

@@ -36,7 +36,6 @@ class Outcomes:
         self._routes = routes
         self._turn = threading.Condition()
         self._committing = 0
-        """The number of threads that are committing."""
         self._finishing = False
         self._unfinished = False
 

@@ -68,7 +68,6 @@ class Routes:
         self._shared: dict[int, Store] = {}
         """The shared stores, for destinations above the limit."""
         self.stores: tuple[Store, ...] = ()
-        """The open stores."""
         several: dict[int, StorePerDestination] = {}
         for route in routes:
             if id(route.store) in self._labels:
@@ -160,7 +159,6 @@ class Routes:
                 self._each[id(several), destination] = store
 
     def has_its_own(self, destination: Destination) -> bool:
-        """Whether a destination has a store of its own."""
         several = self._leading(destination)
         if not isinstance(several, StorePerDestination):
             return False

@@ -103,7 +103,6 @@ class FilteredStore:
         return gathered.result
 
     def _run(self, work: Callable[[], T]) -> StoreFuture[T]:
-        """Run work that takes several commits in a thread."""
         result: StoreFuture[T] = StoreFuture()
         with self._lock:
             if self._closed:

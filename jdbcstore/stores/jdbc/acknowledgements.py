@@ -236,7 +236,6 @@ Acknowledgement = tuple[AcknowledgementTracker, Sequence[tuple[int, int]]]
 
 
 def plan_all(connection: Connection, acknowledgements: list[Acknowledgement]) -> Plan:
-    """One plan for all acknowledgements of a batch."""
     plan = Plan()
     for tracker, messages in by_subscription(acknowledgements).items():
         tracker.plan(connection, messages, plan)
@@ -246,7 +245,6 @@ def plan_all(connection: Connection, acknowledgements: list[Acknowledgement]) ->
 def by_subscription(
     acknowledgements: list[Acknowledgement],
 ) -> dict[AcknowledgementTracker, list[tuple[int, int]]]:
-    """The acknowledged messages of each subscription."""
     together: dict[AcknowledgementTracker, list[tuple[int, int]]] = {}
     for tracker, messages in acknowledgements:
         together.setdefault(tracker, []).extend(messages)

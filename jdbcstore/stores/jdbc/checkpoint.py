@@ -35,10 +35,7 @@ def find_left(session: Session, journal: int) -> int | None:
 
 
 def refuse_pending(session: Session) -> None:
-    """Check that no journal has records that the tables lack.
-
-    :raises JournalPending: one has
-    """
+    """Check that no journal has records that the tables lack; :class:`JournalPending` if one has."""
     mark = find_mark(session)
     if mark is not None and mark.journal:
         raise JournalPending(mark.journal, session.place)
@@ -143,8 +140,8 @@ class Application:
     def _detach(self, connection: Connection, journal: int) -> None:
         """Store how far the detached journal was applied: its directory may be used again."""
         name = JOURNAL_LEFT.format(journal)
-        found = connection.fetch(self._sql.find_number, name_=name)
-        self._put(connection, {name: number for (number,) in found}, {name: self._changes.mark.applied})
+        stored = [(name, number) for (number,) in connection.fetch(self._sql.find_number, name_=name)]
+        self._put(connection, dict(stored), {name: self._changes.mark.applied})
 
 
 def find_referring(session: Session, after: int, up_to: int, limit: int) -> list[Referring]:

@@ -88,10 +88,6 @@ class JdbcMessageStore:
         return references
 
     def encode(self, message: Message) -> EncodedMessage:
-        """The message's row without its ID.
-
-        :raises InvalidMessage: it does not fit the columns, or exceeds what the database accepts
-        """
         return self._context.encoder.encode(message, self.destination, prioritized=self.prioritized)
 
     def get_message(self, message: MessageId | int) -> Message:
@@ -126,15 +122,12 @@ class JdbcMessageStore:
         self._context.writer.execute(Unit(nothing, updates=[self._encode_update(message)]))
 
     def add_in(self, writes: Unit, message: Message) -> None:
-        """Add a message in a transaction."""
         writes.adds.append(self.encode(message))
 
     def acknowledge_in(self, writes: Unit, messages: Sequence[Reference]) -> None:
-        """Remove messages in a transaction."""
         writes.removes.extend([(self._container, id_) for one in messages for id_, _ in self.resolve(one)])
 
     def update_in(self, writes: Unit, message: Message) -> None:
-        """Replace a message in a transaction."""
         writes.updates.append(self._encode_update(message))
 
     def _encode_update(self, message: Message) -> Write:
@@ -173,7 +166,6 @@ class JdbcMessageStore:
         return [(id_, priority or 0) for id_, priority in rows]
 
     def present(self, sequences: Sequence[int]) -> dict[int, int]:
-        """The size in bytes of each of these messages that is stored here and not in doubt."""
         found: dict[int, int] = {}
         for start in range(0, len(sequences), LISTED):
             ids = list(islice(cycle(sequences[start : start + LISTED]), LISTED))

@@ -76,7 +76,6 @@ class SequenceAllocator:
         self._session = session
         self._statements = session.statements
         self.last = 0
-        """The last sequence assigned."""
         self._reserved = 0
         self._block: tuple[int, Guard] | None = None
 

@@ -174,7 +174,6 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
         return [row for row in rows if row[0] > marks[lane][1]] if lane < len(marks) else rows
 
     def _lane_marks(self, info: SubscriptionInfo) -> list[tuple[int, int]]:
-        """The priority and the mark of each of the subscription's rows."""
         return [(row[2], row[3] or 0) for row in self.marks(info.client_id, info.subscription_name)]
 
     def count_pending(self, info: SubscriptionInfo) -> int:
@@ -193,7 +192,6 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
     def acknowledge_for_in(
         self, writes: Unit, client_id: str, subscription_name: str, messages: Sequence[Reference]
     ) -> None:
-        """Acknowledge messages for one subscription in a transaction."""
         name = (client_id, subscription_name)
         tracker = self._trackers.get(name)
         if tracker is None:
@@ -212,7 +210,6 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
         return removed
 
     def reset_trackers(self) -> None:
-        """Discard cached acknowledgements, for example after messages were removed."""
         with self._lock:
             every = [*self._trackers.values(), *self._doubted.values()]
         for tracker in every:

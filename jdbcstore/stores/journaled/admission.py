@@ -23,7 +23,6 @@ log = logging.getLogger(__name__)
 _MAX = 16_384
 _MAX_BYTES = 64 << 20
 _BATCH = 256
-"""Units admitted at once."""
 _LOOK = 1.0
 """Seconds between looks at the clock, which may not be the one that threads wait by."""
 _SLOW = 5.0
@@ -151,7 +150,6 @@ class Admission(Generic[U]):
         return False
 
     def pause(self, paused: bool) -> None:
-        """Stop admitting, or resume."""
         self._paused = paused
         self._update()
 

@@ -118,9 +118,7 @@ class Bodies:
         return replace(mark, referred=max(mark.referred, up_to + 1))
 
     def check(self, mark: JournalMark) -> None:
-        """
-        :raises CorruptJournal: a file to which the backing store refers is missing
-        """
+        """Raises :class:`CorruptJournal` if a file to which the backing store refers is missing."""
         oldest = self._writer.journal.segments()[0]
         for sequence, container, reference in self.referring(mark, oldest.first_sequence - 1):
             try:

@@ -156,7 +156,6 @@ class Checkpointer:
         self._store = store
         self._overlay = overlay
         self.refused = Refused(Path(config.directory))
-        """The messages that the backing store refused."""
         self._failure: StoreError | None = None
         """Why the last checkpoint failed."""
         self._writer = writer
@@ -180,7 +179,6 @@ class Checkpointer:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Make checkpoints in the background from now on."""
         self._thread = threading.Thread(target=self._run, name="jdbcstore-checkpoint", daemon=True)
         self._thread.start()
 
@@ -360,10 +358,7 @@ class Checkpointer:
             del self._overlay.consumed[: len(consumed)]
 
     def find_refused(self) -> None:
-        """Load the messages that an earlier process set aside.
-
-        :raises StoreError: they cannot be read
-        """
+        """Load the messages that an earlier process set aside; :class:`StoreError` if they cannot be read."""
         for one in self.refused.every():
             if one.sequence > self.mark.written and not one.is_update:
                 self.refused.drop(one.sequence)  # the journal has it, and it is tried again
@@ -376,9 +371,7 @@ class Checkpointer:
             )
 
     def check(self) -> None:
-        """
-        :raises StoreError: checkpoints fail, although the backing store answers
-        """
+        """Raises :class:`StoreError` if checkpoints fail, although the backing store answers."""
         failure = self._failure
         if failure is not None and not isinstance(failure, StoreUnavailable):
             raise StoreError(f"no checkpoint can be made: {failure}") from failure
@@ -442,7 +435,6 @@ class Checkpointer:
             )
 
     def _wait_until_due(self) -> bool:
-        """Wait for the next checkpoint; false when stopped."""
         while not self._stopping.is_set():
             if self._is_due():
                 return True

@@ -54,7 +54,6 @@ class Subscriptions:
         self._lanes: dict[SubscriptionKey, int] = {}
 
     def of(self, topic: Destination) -> Mapping[SubscriptionKey, SubscriptionInfo]:
-        """The subscriptions of a topic."""
         with self._lock:
             found = self._topics.get(topic)
             if found is None:
@@ -65,9 +64,7 @@ class Subscriptions:
             return found
 
     def find(self, key: SubscriptionKey) -> SubscriptionInfo:
-        """
-        :raises SubscriptionNotFound: it does not exist
-        """
+        """Raises :class:`SubscriptionNotFound` if it does not exist."""
         found = self.of(key.topic).get(key)
         if found is None:
             raise subscription_not_found(key.client_id, key.subscription_name, key.topic)
@@ -104,7 +101,6 @@ class Context:
     """The collaborators that the destinations and transactions of one store share."""
 
     store: CheckpointedStore
-    """The backing store."""
     overlay: Overlay
     writer: JournalWriter
     checkpointer: Checkpointer
@@ -142,10 +138,6 @@ class JournaledMessageStore:
         return references
 
     def encode(self, message: Message) -> EncodedMessage:
-        """The message's row.
-
-        :raises InvalidMessage: it cannot be stored
-        """
         return self._backing.encode(message)
 
     def add_in(self, writes: Writes, message: Message) -> None:
@@ -199,7 +191,6 @@ class JournaledMessageStore:
         raise message_not_found(message, self.destination)
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
-        """(sequence, priority) of the messages that a reference names; the priority is 0 unless asked for."""
         overlay, container, name = self._overlay, self._container, name_of(message)
         if not isinstance(name, int):
             return self._named(name, with_priority=with_priority)

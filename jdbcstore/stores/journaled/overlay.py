@@ -33,7 +33,6 @@ class Place:
     lanes: dict[int, Sequences] = field(default_factory=dict)
     """The sequences of added messages, by the priority of their rows."""
     expiring: Sequences = field(default_factory=Sequences)
-    """The added messages that have an expiration."""
     named: dict[tuple[str, int], list[int]] | None = None
     """The added messages by producer and producer sequence, once one is looked up."""
     count: int = 0
@@ -274,7 +273,6 @@ class Overlay:
                 active.found[sequence] = place
 
     def remove(self, container: str, sequences: Iterable[int]) -> None:
-        """Remove messages of a destination."""
         active, held = self.active, self.doubtful(container)
         for sequence in sequences:
             added = active.adds.get(sequence)
@@ -349,7 +347,6 @@ class Overlay:
         return used, touched
 
     def has_priorities(self, container: str) -> bool:
-        """Whether messages with priorities were added there."""
         places = [layer.places[container] for layer in self.oldest.chain() if container in layer.places]
         return any(priority > 0 for place in places for priority in place.lanes)
 
@@ -366,7 +363,6 @@ class Overlay:
         return max((number for by, number in names if by == producer), default=None)
 
     def hold(self, xid: XATransactionId, held: Held) -> None:
-        """Add a prepared transaction."""
         self.prepared[xid] = held
         self.prepared_size += held.size
         for container, sequences in held.writes.removes:
@@ -407,5 +403,4 @@ class Overlay:
         return self.frozen
 
     def drop_frozen(self) -> None:
-        """Drop the frozen layer, which the backing store has now."""
         self.frozen = None

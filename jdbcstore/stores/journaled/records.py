@@ -126,10 +126,7 @@ def decode_record(record: Record) -> tuple[XATransactionId | None, Writes]:
 
 
 def decode_writes(body: bytes) -> Writes:
-    """The writes that :func:`encode_writes` encoded.
-
-    :raises ValueError: the body is invalid
-    """
+    """The writes that :func:`encode_writes` encoded; :class:`ValueError` if the body is invalid."""
     try:
         return _Reader(body).writes()
     except StructError as error:

@@ -87,11 +87,9 @@ class Binding:
         self._store = store
         self._config = config
         self.mark = store.journal_mark() or JournalMark(0, 0, 0)
-        """The mark in the store."""
         self.was_new = self.mark == JournalMark(0, 0, 0)
         """Whether the store never had a journal."""
         self.last_sequence = store.last_sequence()
-        """The last sequence of the backing store."""
         self.after = 0
         """The last record that the store has; later ones are replayed."""
 

@@ -112,9 +112,7 @@ class Refused:
         return sorted(found, key=lambda one: one.sequence)
 
     def find(self, sequence: int) -> RefusedMessage:
-        """
-        :raises MessageNotFound: it is not set aside
-        """
+        """Raises :class:`MessageNotFound` if it is not set aside."""
         try:
             return _decode(self._path(sequence).read_bytes(), self._path(sequence))
         except FileNotFoundError:
@@ -127,10 +125,7 @@ class Refused:
     def keep(
         self, sequence: int, message: EncodedMessage, reason: str, now_ms: int, *, is_update: bool
     ) -> None:
-        """Set a message aside, durably.
-
-        :raises StoreUnavailable: it cannot be written
-        """
+        """Set a message aside, durably; :class:`StoreUnavailable` if it cannot be written."""
         body = b"".join(encode_writes(Writes(updates=[(sequence, message)])))
         facts = {
             "sequence": sequence,
@@ -151,10 +146,7 @@ class Refused:
             raise self._unavailable(error) from error
 
     def drop(self, sequence: int) -> None:
-        """Delete a refused message, if it is set aside.
-
-        :raises StoreUnavailable: it cannot be removed
-        """
+        """Delete a refused message, if it is set aside; :class:`StoreUnavailable` if it cannot be removed."""
         try:
             with self._lock:
                 self._path(sequence).unlink(missing_ok=True)

@@ -43,7 +43,6 @@ class JournaledTransactions:
         self._claims = _Claims(context)
 
     def begin(self) -> BufferedTransaction[Writes]:
-        """A local transaction."""
         return BufferedTransaction(self._store, Writes(), self)
 
     def execute(self, writes: Writes) -> list[MessageReference]:
@@ -54,9 +53,7 @@ class JournaledTransactions:
         return self._context.writer.submit(Unit(self._checked(writes)))
 
     def _checked(self, writes: Writes) -> Writes:
-        """
-        :raises SubscriptionNotFound: a subscription was deleted meanwhile
-        """
+        """Raises :class:`SubscriptionNotFound` if a subscription was deleted meanwhile."""
         for key, _ in writes.acknowledgements:
             self._context.subscriptions.find(key)
         return writes

@@ -439,9 +439,7 @@ class JournalWriter:
             self._waiting -= 1
 
     def check_open(self) -> None:
-        """
-        :raises StoreClosed: the store is closed
-        """
+        """Raises :class:`StoreClosed` if the store is closed."""
         if isinstance(self._stopped, StoreClosed):
             raise self._stopped.with_traceback(None)
 

@@ -47,19 +47,15 @@ class MemoryMessageStore:
         return self._state.execute([self.adding(message) for message in messages])
 
     def add_in(self, writes: list[Write], message: Message) -> None:
-        """Add a message in a transaction."""
         writes.append(self.adding(message))
 
     def acknowledge_in(self, writes: list[Write], messages: Sequence[Reference]) -> None:
-        """Remove messages in a transaction."""
         writes.append(self._acknowledging(messages))
 
     def update_in(self, writes: list[Write], message: Message) -> None:
-        """Replace a message in a transaction."""
         writes.append(self._updating(message))
 
     def adding(self, message: Message) -> Write:
-        """The write that adds a message."""
         shelf, state = self._shelf, self._state
         encoded = self.encode(message)
         name = (encoded.producer, encoded.producer_sequence)
@@ -113,14 +109,12 @@ class MemoryMessageStore:
                 yield Referring(sequence, self.destination.qualified_name, stored.message)
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
-        """(sequence, priority) of every message referred to; the priority is 0 unless asked for."""
         shelf = self._shelf
         with self._state.entered():
             found = shelf.find(name_of(message))
             return [(number, shelf.stored[number].lane if with_priority else 0) for number in found]
 
     def present(self, sequences: Sequence[int]) -> dict[int, int]:
-        """Of these, those that are stored here and not in doubt, and the bytes of each."""
         with self._state.entered():
             stored = self._shelf.stored
             return {number: stored[number].size for number in sequences if number in stored}
@@ -288,7 +282,6 @@ class MemoryTopicMessageStore(MemoryMessageStore, SubscribedTopic[list[Write]]):
         subscription_name: str,
         messages: Sequence[Reference],
     ) -> None:
-        """Acknowledge messages for one subscription in a transaction."""
         self._info_of(client_id, subscription_name)
         sequences = self.find(messages)
 

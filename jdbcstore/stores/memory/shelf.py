@@ -116,7 +116,6 @@ class Shelf:
     subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
     lanes: list[Sequences] = field(init=False)
     expiring: Sequences = field(default_factory=Sequences)
-    """Messages with an expiration."""
     named: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     in_doubt: Counter[tuple[str, int]] = field(default_factory=Counter)
     """Message ids held by prepared transactions."""
@@ -172,7 +171,6 @@ class Shelf:
             self.expiring.restore(sequence)
 
     def find(self, name: MessageId | int) -> list[int]:
-        """The sequences of stored messages with this id."""
         if isinstance(name, int):
             return [name] if name in self.stored else []
         if name.producer_id is None:

@@ -69,7 +69,6 @@ class State:
     lengths: NameLengths
     lock: threading.Lock
     places: dict[Destination, Any]
-    """The queues and topics in use."""
     last_sequence: int = 0
     mark: JournalMark | None = None
     left: dict[int, int] = field(default_factory=dict)

@@ -55,7 +55,6 @@ class EncodedMessage(NamedTuple):
         )
 
     def blob_for(self, sequence: int) -> bytes:
-        """The blob with this broker sequence."""
         return openwire.set_broker_sequence(self.blob, self.slot, sequence)
 
 

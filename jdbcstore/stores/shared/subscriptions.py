@@ -45,10 +45,7 @@ class SubscribedTopic(ABC, Generic[U]):
 
     @abstractmethod
     def _info_of(self, client_id: str, subscription_name: str) -> SubscriptionInfo:
-        """The subscription of these names.
-
-        :raises SubscriptionNotFound: there is none
-        """
+        """The subscription of these names; :class:`SubscriptionNotFound` if there is none."""
 
     @abstractmethod
     def recover_pending(self, info: SubscriptionInfo, limit: int, after: Cursor | None) -> Page:

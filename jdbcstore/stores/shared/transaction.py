@@ -31,9 +31,7 @@ class BufferedDestination(Protocol[W_contra]):
 class BufferedTopic(BufferedDestination[W_contra], Protocol[W_contra]):
     def acknowledge_for_in(
         self, writes: W_contra, client_id: str, subscription_name: str, messages: Sequence[Reference]
-    ) -> None:
-        """As ``acknowledge_in``, for one durable subscription."""
-        ...
+    ) -> None: ...
 
 
 class BufferedStore(Protocol[W_contra]):
@@ -76,10 +74,7 @@ class BufferedTransaction(Generic[W]):
 
     @property
     def writes(self) -> W:
-        """The writes so far.
-
-        :raises TransactionError: the transaction has ended
-        """
+        """The writes so far; :class:`TransactionError` if the transaction has ended."""
         if self._writes is None:
             raise TransactionError("this transaction has ended; begin another one")
         return self._writes
@@ -102,7 +97,7 @@ class BufferedTransaction(Generic[W]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, exc_type: object, *_: object) -> None:
+    def __exit__(self, exc_type: object = None, *_: object) -> None:
         if self._writes is None:
             return
         if exc_type is None:

@@ -87,7 +87,6 @@ class Committer:
             raise
 
     def call(self, call: Call) -> Any:
-        """Run a function in a transaction; returns its result."""
         return _Attempts(self).call(call)
 
     def find(self, sql: Statement, **values: Any) -> list[Row]:

@@ -427,7 +427,6 @@ def is_writing() -> bool:
 
 
 def _is_owned(lock: threading.RLock) -> bool:
-    """Whether this thread holds it."""
     return bool(cast("Any", lock)._is_owned())
 
 

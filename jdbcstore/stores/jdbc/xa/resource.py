@@ -74,7 +74,6 @@ class Branch:
     """Subscription -> text -> how many messages are acknowledged for it."""
 
     def texts(self, tag: bytes) -> list[str]:
-        """The XID column values in ACTIVEMQ_MSGS with this tag."""
         return [text for found, text in self.messages if found == tag]
 
     def writes(self) -> Iterator[PreparedWrites]:
@@ -142,7 +141,6 @@ def _find_acknowledged(session: Session, fetch: Fetch, found: Found) -> None:
 
 
 def columns_of(subscription: Subscription) -> dict[str, str]:
-    """A subscription's columns."""
     return dict(zip(("container", "client_id", "sub_name"), subscription, strict=True))
 
 
@@ -224,7 +222,6 @@ class Prepare:
         """A commit was sent."""
 
     def count(self, _connection: Connection) -> int:
-        """How many sequences the messages take."""
         return len(self._unit.adds)
 
     def run(self, connection: Connection, first: int) -> bool:
