@@ -48,7 +48,6 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
             self.audit = DuplicateAudit(self.config.max_producers_to_audit, self.config.max_audit_depth)
         encoder = MessageEncoder(clock, _LARGEST, self._lengths.message_id)
         self._state = State(encoder, self.audit, clock, self._lengths, self._lock, self._places)
-        self.xa = MemoryXAResource(self, self._state)
         self._cleanup = CleanupTimer(self.cleanup, self.config.cleanup_period)
         self._cleanup.start()
 
@@ -65,6 +64,10 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
 
     def _adding(self, destination: Destination, message: Message) -> Write:
         return self._place(destination).adding(message)
+
+    @property
+    def xa(self) -> MemoryXAResource:
+        return MemoryXAResource(self, self._state)
 
     def journal_mark(self) -> JournalMark | None:
         with self._state.entered():
