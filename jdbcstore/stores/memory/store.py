@@ -53,7 +53,8 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
 
     def _new_place(self, destination: Destination, prioritized: bool | None) -> MemoryMessageStore:
         kind = MemoryTopicMessageStore if destination.is_topic else MemoryMessageStore
-        return kind(self._state, Shelf(destination, bool(prioritized)))
+        with self._state.entered():  # or it is closed
+            return kind(self._state, Shelf(destination, bool(prioritized)))
 
     def transaction(self) -> BufferedTransaction[list[Write]]:
         return BufferedTransaction(self, [], self._state)
