@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 from jdbcstore.abc import Progress, Store
 from jdbcstore.config import Configuration, DataSourceConfig
@@ -47,10 +49,11 @@ class Opening:
         self._configuration = configuration
         self._clock = clock
         self._read_only = read_only
-        self._lock_timeout = lock_timeout
-        self._cancel = cancel
         self._tenancies = Tenancies()
         self._progress = progress
+        self._open_database = partial(
+            JdbcStore.configured, clock=clock, read_only=read_only, lock_timeout=lock_timeout, cancel=cancel
+        )
 
     def open(self) -> Store:
         """Open the store, and log the notes of its configuration.
@@ -73,7 +76,9 @@ class Opening:
         journal = None if self._read_only else configuration.journal
         if configuration.data_source.url == MEMORY:
             memory = MemoryStore(configuration.store, clock=self._clock)
-            return memory if journal is None or not journal.use_journal else self._put_before(memory, journal)
+            if journal is None or not journal.use_journal:
+                return memory
+            return JournaledStore(memory, journal, clock=self._clock, progress=self._progress)
         if journal is None:
             return self._open_database(configuration)
         file = sqlite_file(configuration.data_source.url)
@@ -118,36 +123,22 @@ class Opening:
                 database.close()
         return lacks
 
-    def _put_before(self, memory: MemoryStore, journal: JournalConfig) -> Store:
-        return JournaledStore(memory, journal, clock=self._clock, progress=self._progress)
-
-    def _open_database(self, configuration: Configuration, *, journaled: bool = False) -> JdbcStore:
-        return JdbcStore.configured(
-            configuration,
-            clock=self._clock,
-            read_only=self._read_only,
-            journaled=journaled,
-            lock_timeout=self._lock_timeout,
-            cancel=self._cancel,
-        )
-
     def _open_several(self) -> FilteredStore:
         with ExitStack() as opened:
             routes = [route for one in self._configuration.stores for route in self._routes(one, opened)]
-            fence = None if self._configuration.locker is None else self._tenancies
-            store = GuardedFilteredStore(routes, fence, clock=self._clock, read_only=self._read_only)
+            store = GuardedFilteredStore(routes, clock=self._clock, read_only=self._read_only)
+            store.fence = None if self._configuration.locker is None else self._tenancies
             opened.pop_all()
             return store
 
     def _routes(self, one: RoutedStoreConfig, opened: ExitStack) -> Iterable[Route]:
+        folder = None if one.directory is None else Path(one.directory)
         store: Store | StorePerDestination
-        if one.per_destination:
-            folder = Path(one.directory or "")
-            store = StorePerDestination(
-                folder, lambda found: self._open_in(one, found), read_only=self._read_only
-            )
+        if one.per_destination and folder is not None:
+            open_store = partial(self._open_in, one)
+            store = StorePerDestination(folder, open_store, read_only=self._read_only)
         else:
-            store = self._open_in(one, None if one.directory is None else Path(one.directory))
+            store = self._open_in(one, folder)
             opened.callback(_close, store)
         return [
             Route(store=store, destination=pattern, name=one.label) for pattern in one.patterns or (None,)
@@ -165,16 +156,10 @@ class Opening:
 class JournaledJdbcStore(JournaledStore):
     """A journal in front of a database, which can be checked for both."""
 
-    def __init__(
-        self,
-        database: JdbcStore,
-        config: JournalConfig,
-        *,
-        clock: Clock | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        super().__init__(database, config, clock=clock, progress=progress)
-        self.database = database
+    @property
+    def database(self) -> JdbcStore:
+        """The backing store."""
+        return cast(JdbcStore, self._store)
 
     @property
     def fence(self) -> Fence | None:
@@ -228,16 +213,7 @@ class GuardedFilteredStore(FilteredStore):
     ``fence`` covers the locks of all stores, also of those opened later; None without a locker.
     """
 
-    def __init__(
-        self,
-        routes: Sequence[Route],
-        fence: Tenancies | None,
-        *,
-        clock: Clock | None = None,
-        read_only: bool = False,
-    ) -> None:
-        self.fence = fence
-        super().__init__(routes, clock=clock, read_only=read_only)
+    fence: Tenancies | None = None
 
     def check(self) -> None:
         """Check that each store can be written; :class:`StoreError` if one cannot."""
@@ -248,16 +224,13 @@ class GuardedFilteredStore(FilteredStore):
 
 def with_journals(configuration: Configuration) -> Iterator[Configuration]:
     """The configurations of the single stores that exist and have a journal."""
-    if not configuration.stores:
-        every = [configuration]
-    else:
-        every = []
-        for one in configuration.stores:
-            folder = None if one.directory is None else Path(one.directory)
-            folders: list[Path | None] = [folder]
-            if one.per_destination and folder is not None:
-                folders = [*(path for path in sorted(folder.glob("*")) if path.is_dir())]
-            every += [_of_route(configuration, one, found) for found in folders]
+    every = [] if configuration.stores else [configuration]
+    for one in configuration.stores:
+        folder = None if one.directory is None else Path(one.directory)
+        folders: list[Path | None] = [folder]
+        if one.per_destination and folder is not None:
+            folders = [*(path for path in sorted(folder.glob("*")) if path.is_dir())]
+        every += [_of_route(configuration, one, found) for found in folders]
     return (one for one in every if one.journal is not None)
 
 

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 def changes_of(
     layer: Layer, start: JournalMark, end: JournalMark, size: int, left_out: Collection[int]
-) -> Iterator[Changes]:
+) -> list[Changes]:
     """Transactions of about ``size`` bytes that write a layer and take the store from one mark to another.
 
     Messages come first, in order, so that a reader of the tables never skips one; the last transaction has
@@ -39,76 +39,63 @@ def changes_of(
     """
     batches = _Batches(start, size)
     for sequence, message in layer.adds.items():
-        if sequence in left_out:
-            continue
-        found = layer.found.get(sequence)
-        if found is None:
-            yield from batches.add(sequence, message)
-        else:
-            yield from batches.refer(sequence, message, *found)
+        if sequence not in left_out:
+            batches.add(sequence, message, layer.found.get(sequence))
     for container, place in layer.places.items():
         for sequence, message in place.updates.items():
-            yield from batches.update(sequence, message)
+            batches.updates.append((sequence, message))
+            batches.grow(len(message.blob))
         for sequence in place.removes:
-            yield from batches.remove(container, sequence)
+            batches.removes.append((container, sequence))
+            batches.grow(SMALL)
     for key, consumed in layer.acknowledged.items():
         for sequence, priority in consumed.items():
             if sequence not in left_out:
-                yield from batches.acknowledge(key, sequence, priority)
-    yield batches.end(end)
+                batches.acknowledged.setdefault(key, []).append((sequence, priority))
+                batches.grow(SMALL)
+    batches.end(end)
+    return batches.full
 
 
 class _Batches:
-    """Fills one transaction after another; each method yields the one that is full."""
+    """Fills one transaction after another."""
 
     def __init__(self, mark: JournalMark, size: int) -> None:
+        self.full: list[Changes] = []
         self._mark = mark
-        self._written = mark.written
-        self._referred = mark.referred
         self._most = size
         self._begin()
 
     def _begin(self) -> None:
-        self._adds: list[tuple[int, EncodedMessage]] = []
-        self._updates: list[tuple[int, EncodedMessage]] = []
-        self._removes: list[tuple[str, int]] = []
-        self._acknowledged: dict[SubscriptionKey, list[tuple[int, int]]] = {}
+        self.adds: list[tuple[int, EncodedMessage]] = []
+        self.updates: list[tuple[int, EncodedMessage]] = []
+        self.removes: list[tuple[str, int]] = []
+        self.acknowledged: dict[SubscriptionKey, list[tuple[int, int]]] = {}
         self._size = 0
 
-    def add(self, sequence: int, message: EncodedMessage) -> Iterator[Changes]:
-        self._adds.append((sequence, message))
-        self._written = sequence
-        return self._grow(len(message.blob))
+    def add(self, sequence: int, message: EncodedMessage, found: tuple[int, int] | None) -> None:
+        """Add a message, or with its location in the journal a reference to it there."""
+        if found is not None:
+            reference = refer(self._mark.journal, *found, message.blob, message.slot)
+            message = message._replace(blob=reference, slot=SEQUENCE_AT)
+            if not self._mark.referred:
+                self._mark = replace(self._mark, referred=sequence)
+            self._size += SMALL
+        self.adds.append((sequence, message))
+        self.grow(len(message.blob))
 
-    def refer(self, sequence: int, message: EncodedMessage, segment: int, offset: int) -> Iterator[Changes]:
-        """As :meth:`add`, with a reference to the message in the journal."""
-        reference = refer(self._mark.journal, segment, offset, message.blob, message.slot)
-        self._adds.append((sequence, message._replace(blob=reference, slot=SEQUENCE_AT)))
-        self._written = sequence
-        self._referred = self._referred or sequence
-        return self._grow(len(reference) + SMALL)
-
-    def update(self, sequence: int, message: EncodedMessage) -> Iterator[Changes]:
-        self._updates.append((sequence, message))
-        return self._grow(len(message.blob))
-
-    def remove(self, container: str, sequence: int) -> Iterator[Changes]:
-        self._removes.append((container, sequence))
-        return self._grow(SMALL)
-
-    def acknowledge(self, key: SubscriptionKey, sequence: int, priority: int) -> Iterator[Changes]:
-        self._acknowledged.setdefault(key, []).append((sequence, priority))
-        return self._grow(SMALL)
-
-    def _grow(self, size: int) -> Iterator[Changes]:
+    def grow(self, size: int) -> None:
+        """Count the bytes of what was added, and end a transaction that is full."""
         self._size += size
         if self._size >= self._most:
-            yield self.end(replace(self._mark, written=self._written))
-            self._begin()
+            written = self.adds[-1][0] if self.adds else self._mark.written
+            self.end(replace(self._mark, written=written))
 
-    def end(self, mark: JournalMark) -> Changes:
-        mark = replace(mark, referred=self._referred)
-        return Changes(mark, self._adds, self._updates, self._removes, self._acknowledged)
+    def end(self, mark: JournalMark) -> None:
+        self._mark = replace(self._mark, written=mark.written)
+        mark = replace(mark, referred=self._mark.referred)
+        self.full.append(Changes(mark, self.adds, self.updates, self.removes, self.acknowledged))
+        self._begin()
 
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
@@ -277,7 +264,7 @@ class Checkpointer:
         if self._cleans:
             left_out.update(*self._consumed(self._overlay, layer).values())
         end = replace(mark, applied=plan.cut, written=max(plan.last, mark.written))
-        return list(changes_of(layer, mark, end, self._batch_size, left_out))
+        return changes_of(layer, mark, end, self._batch_size, left_out)
 
     def _rewrite(self, xid: XATransactionId, held: Held) -> None:
         """Write a prepare again after the cut, if it is still undecided, so that earlier files can be

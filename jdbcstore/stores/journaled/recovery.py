@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jdbcstore.abc import Progress
@@ -192,79 +192,70 @@ _REPORTED = 1_000
 """Records between two calls of the progress."""
 
 
+@dataclass(frozen=True, slots=True)
 class Recovery:
     """The replay of a journal when its store is opened. Interrupted anywhere, it can be repeated."""
 
-    def __init__(
-        self,
-        store: CheckpointedStore,
-        overlay: Overlay,
-        writer: JournalWriter,
-        audit: JournalAudit | None,
-        checkpointer: Checkpointer,
-        bodies: Bodies,
-        config: JournalConfig,
-        binding: Binding,
-    ) -> None:
-        self._binding = binding
-        self._store = store
-        self._overlay = overlay
-        self._writer = writer
-        self._journal = writer.journal
-        self._checkpointer = checkpointer
-        self._bodies = bodies
-        self._config = config
-        self._audit = audit
+    store: CheckpointedStore
+    overlay: Overlay
+    writer: JournalWriter
+    audit: JournalAudit | None
+    checkpointer: Checkpointer
+    bodies: Bodies
+    config: JournalConfig
+    binding: Binding
 
     def run(self, progress: Progress | None) -> None:
         """Replay in bounded memory, and bind the journal to the store.
 
         :raises CorruptJournal: a record is damaged or missing
         """
-        mark, after = self._binding.mark, self._binding.after
-        self._overlay.found = self._binding.last_sequence
-        self._checkpointer.mark = JournalMark(self._journal.journal, after, mark.written, store=mark.store)
-        referred = mark.journal == self._journal.journal and mark.referred
-        if referred or self._bodies.are_used:
-            self._store.find_bodies(self._bodies.find)
+        mark, after = self.binding.mark, self.binding.after
+        self.overlay.found = self.binding.last_sequence
+        self.checkpointer.mark = JournalMark(
+            self.writer.journal.journal, after, mark.written, store=mark.store
+        )
+        referred = mark.journal == self.writer.journal.journal and mark.referred
+        if referred or self.bodies.are_used:
+            self.store.find_bodies(self.bodies.find)
         if referred:
             self._refer(mark)
-        self._overlay.written = self._checkpointer.mark.written
-        self._checkpointer.find_refused()
+        self.overlay.written = self.checkpointer.mark.written
+        self.checkpointer.find_refused()
         self._replay(after, progress, self._with_prepared(mark, after))
-        overlay, journal = self._overlay, self._journal
+        overlay, journal = self.overlay, self.writer.journal
         with overlay.lock:
             overlay.last_number = max(journal.last_number, after)
             overlay.last_sequence = max(
-                overlay.last_sequence, journal.last_sequence, self._store.last_sequence()
+                overlay.last_sequence, journal.last_sequence, self.store.last_sequence()
             )
         if mark.journal != journal.journal:
             # From now on the tables say that a journal has more.
-            self._checkpointer.apply(Changes(self._checkpointer.mark))
+            self.checkpointer.apply(Changes(self.checkpointer.mark))
             with overlay.lock:
                 # Only now no one else adds to them.
-                overlay.last_sequence = max(overlay.last_sequence, self._store.last_sequence())
+                overlay.last_sequence = max(overlay.last_sequence, self.store.last_sequence())
 
     def _refer(self, mark: JournalMark) -> None:
         """Check the references in the backing store to messages in the journal, which also old files hold."""
-        self._checkpointer.mark = replace(self._checkpointer.mark, referred=mark.referred)
+        self.checkpointer.mark = replace(self.checkpointer.mark, referred=mark.referred)
         try:
-            self._bodies.check(mark)
+            self.bodies.check(mark)
         except CorruptJournal as error:
-            if not self._config.ignore_missing_journalfiles:
+            if not self.config.ignore_missing_journalfiles:
                 raise
             log.error("messages of the store are lost with a missing file: %s", error)
 
     def _with_prepared(self, mark: JournalMark, after: int) -> int:
         """The record after which there may be transactions that were undecided at the last checkpoint."""
-        if mark.journal != self._journal.journal:
+        if mark.journal != self.writer.journal.journal:
             return after  # a detached journal has none
-        return min(after, self._journal.first_number - 1)
+        return min(after, self.writer.journal.first_number - 1)
 
     def _replay(self, after: int, progress: Progress | None, start: int) -> None:
         """Apply the records after ``after``, and of those after ``start`` the undecided transactions."""
-        overlay, count = self._overlay, 0
-        for record in self._journal.records(start):
+        overlay, count = self.overlay, 0
+        for record in self.writer.journal.records(start):
             if record.number <= after and record.kind == WRITE:
                 continue
             xid, writes = decode_record(record)
@@ -276,13 +267,13 @@ class Recovery:
                 overlay.last_number = record.number
                 overlay.journaled += len(record.body)
                 overlay.take(record.kind, xid, writes, record.sequence, record.number)
-                if self._bodies.are_used and record.kind in (WRITE, COMMIT):
+                if self.bodies.are_used and record.kind in (WRITE, COMMIT):
                     start = record.offset + RECORD
                     places = [(record.segment, start + at) for at in blobs_at(writes.adds, xid)]
                     overlay.locate(record.sequence, places)
-            if self._writer.is_pressed:
+            if self.writer.is_pressed:
                 self._open_prioritized()
-                self._checkpointer.checkpoint()
+                self.checkpointer.checkpoint()
             count += 1
             if progress is not None and count % _REPORTED == 0:
                 progress(_REPORTED)
@@ -294,24 +285,24 @@ class Recovery:
         """Apply the prepares and outcomes of a record that the backing store has."""
         if record.kind != COMMIT:
             self._note(record.kind, xid, writes)
-        with self._overlay.lock:
-            self._overlay.journaled += len(record.body)
+        with self.overlay.lock:
+            self.overlay.journaled += len(record.body)
             if record.kind in (COMMIT, ROLLBACK):
                 if xid is not None:
-                    self._overlay.end_prepared(xid)
+                    self.overlay.end_prepared(xid)
                 return
-            self._overlay.take(record.kind, xid, writes, record.sequence, record.number)
+            self.overlay.take(record.kind, xid, writes, record.sequence, record.number)
 
     def _note(self, kind: int, xid: XATransactionId | None, writes: Writes) -> None:
         """Notify the audit, before the overlay applies the record: that of a rollback has no messages."""
-        if self._audit is not None:
-            held = self._overlay.prepared.get(xid) if xid is not None and kind == ROLLBACK else None
-            self._audit.written(kind, (held.writes if held else writes).adds)
+        if self.audit is not None:
+            held = self.overlay.prepared.get(xid) if xid is not None and kind == ROLLBACK else None
+            self.audit.written(kind, (held.writes if held else writes).adds)
 
     def _open_prioritized(self) -> None:
         """Open destinations with priorities as such, if nothing was stored in them before."""
-        for container, place in self._overlay.active.places.items():
+        for container, place in self.overlay.active.places.items():
             if any(priority > 0 for priority in place.lanes):
                 destination = Destination.parse(container)
-                make = self._store.topic if destination.is_topic else self._store.queue
+                make = self.store.topic if destination.is_topic else self.store.queue
                 make(destination, prioritized=True)
