@@ -14,9 +14,8 @@ from jdbcstore.errors import StoreClosed, StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message
-from jdbcstore.stores.filtered.outcomes import Outcomes
 from jdbcstore.stores.filtered.routes import Route, Routes, destination_named
-from jdbcstore.stores.filtered.transaction import FilteredTransactions, Writes
+from jdbcstore.stores.filtered.transaction import FilteredTransactions, Outcomes, Writes
 from jdbcstore.stores.shared.encoding import MessageNamer, Result, encode_each
 from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock

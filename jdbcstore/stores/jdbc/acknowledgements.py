@@ -95,15 +95,10 @@ class AcknowledgementTracker:
 
     def __init__(self, statements: Statements, container: str, client_id: str, sub_name: str) -> None:
         self._sql = statements
-        self._sub = {"container": container, "client_id": client_id, "sub_name": sub_name}
+        self.subscription = {"container": container, "client_id": client_id, "sub_name": sub_name}
         self._lanes: dict[int, _Lane] | None = None
         """By row priority; a single lane takes messages of every priority."""
         self._swept = False
-
-    @property
-    def subscription(self) -> dict[str, str]:
-        """Its columns."""
-        return self._sub
 
     def reset(self) -> None:
         """Discard the cache: messages were removed, or a commit may or may not have taken effect."""
@@ -147,7 +142,7 @@ class AcknowledgementTracker:
                 pass
             if id_ in lane.window or (id_ > lane.horizon and len(lane.window) >= _WINDOW):
                 return priority
-        container = self._sub["container"]
+        container = self.subscription["container"]
         for _, stored in connection.fetch(self._sql.find_priority_by_id, id_=id_, container=container):
             return stored or 0
         return priority
@@ -155,10 +150,10 @@ class AcknowledgementTracker:
     def _load(self, connection: Connection) -> dict[int, _Lane]:
         if self._lanes is not None:
             return self._lanes
-        rows = connection.fetch(self._sql.find_durable_sub, **self._sub)
+        rows = connection.fetch(self._sql.find_durable_sub, **self.subscription)
         if not rows:
             raise subscription_not_found(
-                self._sub["client_id"], self._sub["sub_name"], self._sub["container"]
+                self.subscription["client_id"], self.subscription["sub_name"], self.subscription["container"]
             )
         if not self._swept:
             self._sweep(connection)
@@ -173,9 +168,13 @@ class AcknowledgementTracker:
     def _sweep(self, connection: Connection) -> None:
         """Drop rows of messages that an ActiveMQ has removed: it may have reused their IDs."""
         after = -1
-        while rows := connection.fetch(self._sql.find_acknowledged, **self._sub, after=after, limit=_CHUNK):
+        while rows := connection.fetch(
+            self._sql.find_acknowledged, **self.subscription, after=after, limit=_CHUNK
+        ):
             last = rows[-1][0]
-            connection.execute(self._sql.remove_stale_acknowledged, **self._sub, after=after, up_to=last)
+            connection.execute(
+                self._sql.remove_stale_acknowledged, **self.subscription, after=after, up_to=last
+            )
             after = last
 
     def _fold_far(self, connection: Connection, lane: _Lane, ids: set[int]) -> list[int]:
@@ -194,16 +193,16 @@ class AcknowledgementTracker:
         mark = passed[-1] if passed else lane.mark
         ahead = [id_ for id_ in lane.pending(ids) if id_ > mark]
         for id_ in ahead:
-            plan.add(self._sql.add_acknowledged, self._sql.add_acknowledged.row(id_=id_, **self._sub))
+            plan.add(self._sql.add_acknowledged, self._sql.add_acknowledged.row(id_=id_, **self.subscription))
         for id_ in passed:
             if lane.window[id_]:
                 remove = self._sql.remove_acknowledged
-                plan.add(remove, remove.row(id_=id_, **self._sub))
+                plan.add(remove, remove.row(id_=id_, **self.subscription))
         if mark > lane.mark:
             update = self._sql.update_durable_last_ack
             if lane.only_priority is not None:
                 update = self._sql.update_durable_last_ack_with_priority
-            plan.add(update, update.row(last=mark, priority_=lane.row_priority, **self._sub))
+            plan.add(update, update.row(last=mark, priority_=lane.row_priority, **self.subscription))
         plan.moves.append(_Move(lane, mark, passed, ahead))
 
     @staticmethod
@@ -218,7 +217,7 @@ class AcknowledgementTracker:
 
     def _extend(self, connection: Connection, lane: _Lane) -> bool:
         """Read the next messages after the horizon; True if there are no more."""
-        values = {**self._sub, "after": lane.horizon, "limit": _CHUNK}
+        values = {**self.subscription, "after": lane.horizon, "limit": _CHUNK}
         if lane.only_priority is None:
             rows = connection.fetch(self._sql.find_window, **values)
         else:

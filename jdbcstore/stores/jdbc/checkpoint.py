@@ -26,14 +26,6 @@ def find_mark(session: Session) -> JournalMark | None:
     return _mark_of(session.fetch(session.statements.find_journal))
 
 
-def find_left(session: Session, journal: int) -> int | None:
-    """The last record that was applied of a journal when it was detached."""
-    if not session.has_own_tables:
-        return None
-    rows = session.fetch(session.statements.find_number, name_=JOURNAL_LEFT.format(journal))
-    return int(rows[0][0]) if rows else None
-
-
 def refuse_pending(session: Session) -> None:
     """Check that no journal has records that the tables lack; :class:`JournalPending` if one has."""
     mark = find_mark(session)

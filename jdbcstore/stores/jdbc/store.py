@@ -11,6 +11,7 @@ from typing import Self
 from jdbcstore.abc import Outcome, Progress
 from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.schema import JOURNAL_LEFT
 from jdbcstore.database.session import Session
 from jdbcstore.errors import StoreError
 from jdbcstore.lockers import AbstractLocker, Fence, LockView, Mastership, look, make_locker, release
@@ -20,7 +21,6 @@ from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.checkpoint import (
     Application,
     Bodies,
-    find_left,
     find_mark,
     find_referring,
     refuse_pending,
@@ -96,7 +96,8 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
                 self.fence = self._mastership.acquire(lock_timeout, cancel)
             if not (journaled or read_only):
                 refuse_pending(self._session)
-            self._writer = self._make_writer(read_only)
+            audit = recovered_audit(self._session) if self.config.enable_audit and not read_only else None
+            self._writer = ReadOnlyWriter() if read_only else Writer(self._session, self.fence, audit)
         except BaseException:
             self._release()
             raise
@@ -187,7 +188,11 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return find_mark(self._session)
 
     def journal_left(self, journal: int) -> int | None:
-        return find_left(self._session, journal)
+        if not self._session.has_own_tables:
+            return None
+        find = self._session.statements.find_number
+        rows = self._session.fetch(find, name_=JOURNAL_LEFT.format(journal))
+        return int(rows[0][0]) if rows else None
 
     def unsaved(self) -> int | None:
         return None
@@ -287,9 +292,3 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         except BaseException:
             self.close()
             raise
-
-    def _make_writer(self, read_only: bool) -> Writer:
-        if read_only:
-            return ReadOnlyWriter()
-        audit = recovered_audit(self._session) if self.config.enable_audit else None
-        return Writer(self._session, self.fence, audit)

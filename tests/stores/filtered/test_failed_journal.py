@@ -10,7 +10,7 @@ import pytest
 
 from jdbcstore import Destination, Message, XATransactionId
 from jdbcstore.errors import JournalFailed, OutcomeUnknown
-from jdbcstore.stores.filtered.outcomes import FORMAT
+from jdbcstore.stores.filtered.transaction import FORMAT
 from tests.support.clock import FakeClock
 from tests.support.conformance.messages import content
 from tests.support.databases import SqliteDatabase

@@ -16,7 +16,7 @@ from jdbcstore.config import to_toml
 from jdbcstore.errors import ConfigurationError, InvalidDestination, LockLost, NotMaster
 from jdbcstore.lockers.io_exceptions import GuardedStore
 from jdbcstore.stores.filtered import FilteredStore
-from jdbcstore.stores.filtered.outcomes import FORMAT
+from jdbcstore.stores.filtered.transaction import FORMAT
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.stores.opening import Opening
@@ -194,7 +194,7 @@ def test_a_folder_has_so_many_stores_of_one_destination(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever names clients invent."""
-    monkeypatch.setattr("jdbcstore.stores.filtered.each.MOST", 2)
+    monkeypatch.setattr("jdbcstore.stores.filtered.routes.MOST", 2)
     configuration = load(tmp_path)
     names = [f"N{number}" for number in range(8)]
     with opened(configuration) as store:
@@ -225,7 +225,7 @@ def test_a_folder_has_so_many_stores_of_one_destination(
 def test_a_destination_that_is_deleted_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jdbcstore.stores.filtered.each.MOST", 1)
+    monkeypatch.setattr("jdbcstore.stores.filtered.routes.MOST", 1)
     configuration = load(tmp_path)
     with opened(configuration) as store:
         before = threads()
@@ -276,7 +276,7 @@ def test_too_many_of_before_are_opened_while_there_is_something_in_them(
         for name in ("A", "B", "C", "D"):
             store.queue(name).acknowledge(*fill(store.queue(name), "x"))
         fill(store.queue("E"), "kept")
-    monkeypatch.setattr("jdbcstore.stores.filtered.each.MOST", 2)
+    monkeypatch.setattr("jdbcstore.stores.filtered.routes.MOST", 2)
     with opened(configuration) as store:
         assert [str(one) for one in store.destinations()] == ["queue://E"]
         assert len(list((tmp_path / "each").iterdir())) == 3

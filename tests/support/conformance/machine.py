@@ -29,7 +29,7 @@ from jdbcstore import (
 )
 from jdbcstore.abc import Recoverable, Reference
 from jdbcstore.errors import StoreError
-from jdbcstore.stores.filtered.outcomes import FORMAT, is_ours
+from jdbcstore.stores.filtered.transaction import FORMAT, is_ours
 from tests.support.clock import FakeClock
 from tests.support.conformance.messages import message_id
 
