@@ -1,43 +1,4 @@
-"""The errors of this library, all derived from :class:`StoreError`.
-
-::
-
-    StoreError
-    ├── ConfigurationError          a URL, option or name that is not valid
-    │   ├── UnknownDatabase         no adapter for the URL's scheme
-    │   └── MissingDriver           the adapter's driver is not installed
-    ├── SchemaError                 tables are missing, or are not ActiveMQ's
-    ├── StoreUnavailable            the database does not answer: retry
-    │   ├── AuthenticationFailed    the database refused the login
-    │   ├── OutcomeUnknown          the connection was lost during a commit: check before retrying
-    │   ├── JournalFailed           the journal cannot be written: open the store again
-    │   └── JournalInUse            another process has locked the journal's directory
-    ├── JournalPending              a journal has messages that the database does not have: open both
-    ├── CorruptJournal              the journal is damaged before its end
-    ├── StoreClosed                 the store was closed before or during the operation
-    ├── NotMaster                   another process holds the lock, and the wait for it has ended
-    ├── LockLost                    another process has the lock now, and this store cannot write any more
-    ├── ReplySuppressed             the broker is stopping: close the connection without a reply
-    ├── InvalidMessage              this message cannot be stored
-    │   └── MessageTooLarge         it exceeds what the database accepts in a row
-    ├── InvalidDestination          not a valid destination name
-    ├── InvalidSelector             not a valid JMS selector
-    ├── InvalidSubscription         a client id, name or selector that the tables cannot hold
-    ├── CorruptMessage              a MSG column that cannot be decoded
-    │   └── BodyInJournal           the body is in the files of a journal
-    ├── TransactionError            the transaction has ended, or does not support the operation
-    │   └── TransactionNotFound     no such XA transaction is prepared
-    ├── ProtocolError               a client of the broker violated its protocol
-    ├── NotAuthorized               a wrong login, or the user lacks the permission
-    ├── DestinationFull             no room for a message, and the sender does not wait for it
-    ├── SpillFailed                 a temporary file of pending messages cannot be written or read
-    ├── MessageNotFound
-    ├── SubscriptionNotFound
-    ├── SubscriptionExists          same name, other selector or destination
-    ├── SubscriptionInUse           the durable subscription has an active consumer
-    ├── StoresDiffer                the target of a copy or restore has other content
-    └── QueryFailed                 Spark rejected or failed a query
-"""
+"""The errors of this library, all derived from :class:`StoreError`."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from operator import attrgetter
 from sys import getsizeof
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias, cast, final
+from typing import Any, TypeAlias, cast, final
 
 from jdbcstore.errors import InvalidMessage
 from jdbcstore.message.destination import Destination
@@ -66,26 +66,6 @@ UNREAD: Any = object()
 """Placeholder for a body, or properties, not yet decoded from the message's source."""
 
 _set = object.__setattr__
-
-
-class Source(Protocol):
-    """The stored bytes of a message; body and properties are decoded when they are first asked for."""
-
-    @property
-    def body_size(self) -> int: ...
-
-    @property
-    def size(self) -> int:
-        """The number of all its bytes."""
-        ...
-
-    def read_body(self, message: Message) -> Body: ...
-
-    def read_properties(self, message: Message) -> Mapping[str, Value]: ...
-
-    def part(self, *, body: bool, properties: bool) -> Source | None:
-        """The source of a changed message that keeps the body, the properties, or neither (None)."""
-        ...
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception class
@@ -23,6 +24,7 @@ _MAP, _STREAM = BodyType.MAP, BodyType.STREAM
 _i32 = Struct(">i").unpack_from
 
 
+@dataclass(slots=True, eq=False)
 class StoredBytes:
     """A blob with the places of a message's content and properties in it.
 
@@ -30,36 +32,14 @@ class StoredBytes:
     (or there are no properties); a place of -1: the message has new ones.
     """
 
-    __slots__ = (
-        "blob",
-        "container",
-        "content_at",
-        "content_size",
-        "properties_at",
-        "properties_size",
-        "sequence_offset",
-        "version",
-    )
-
-    def __init__(
-        self,
-        blob: bytes,
-        version: int,
-        sequence_offset: int,
-        content_at: int,
-        content_size: int,
-        properties_at: int,
-        properties_size: int,
-        container: str | None,
-    ) -> None:
-        self.blob = blob
-        self.version = version
-        self.sequence_offset = sequence_offset
-        self.content_at = content_at
-        self.content_size = content_size
-        self.properties_at = properties_at
-        self.properties_size = properties_size
-        self.container = container
+    blob: bytes
+    version: int
+    sequence_offset: int
+    content_at: int
+    content_size: int
+    properties_at: int
+    properties_size: int
+    container: str | None
 
     @property
     def body_size(self) -> int:
@@ -101,18 +81,13 @@ class StoredBytes:
         return CorruptMessage(str(error), blob=self.blob, sequence=message.sequence, container=container)
 
     def part(self, *, body: bool, properties: bool) -> StoredBytes | None:
+        """The source of a changed message that keeps the body, the properties, or neither (None)."""
         if not body and not properties:
             return None
         return StoredBytes(
-            self.blob,
-            0,
-            NOWHERE,
-            self.content_at if body else NOWHERE,
-            self.content_size,
-            self.properties_at if properties else NOWHERE,
-            self.properties_size,
-            self.container,
-        )
+            self.blob, 0, NOWHERE, self.content_at if body else NOWHERE, self.content_size,
+            self.properties_at if properties else NOWHERE, self.properties_size, self.container,
+        )  # fmt: skip
 
 
 def decode_body(content: bytes | None, kind: BodyType, compressed: bool) -> Body:
