@@ -234,7 +234,7 @@ class Message(MessageFields):
     def memory_size(self) -> int:
         """The approximate bytes of body, properties and headers in memory, decoded or not."""
         if self._source is not None:
-            stored: int = self._source.size + self._source.body_size
+            stored: int = len(self._source.blob) + self._source.body_size
             return stored
         body = self._body
         size: int = getsizeof(body) if type(body) in _FLAT else _deep_size(body)

@@ -46,10 +46,6 @@ class StoredBytes:
         return max(self.content_size, 0)
 
     @property
-    def size(self) -> int:
-        return len(self.blob)
-
-    @property
     def content(self) -> bytes | None:
         return self._slice(self.content_at, self.content_size)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from jdbcstore.errors import InvalidSelector
 from jdbcstore.message.message import Message
@@ -43,8 +42,8 @@ class Selector:
             reason = f"it has {len(text)} characters, and the limit is {MAX_LENGTH}; shorten it"
             raise InvalidSelector(text, reason)
         compiled = _compile_once(text) if len(text) <= _CACHED_LENGTH else _compile(text)
-        self.text = text
         self._condition, self.names = compiled
+        self.text = text
 
     def matches(self, message: Message) -> bool:
         """Whether the condition is true for the message, rather than false or unknown.
@@ -65,12 +64,8 @@ class Selector:
         return f"Selector({self.text!r})"
 
 
-class _Compiled(NamedTuple):
-    condition: Condition
-    names: frozenset[str]
-
-
-def _compile(text: str) -> _Compiled:
+def _compile(text: str) -> tuple[Condition, frozenset[str]]:
+    """The condition, and the names in it."""
     # Loading the parser takes time, and most programs have no selector.
     from jdbcstore.message.selector.compiler import Compiler
     from jdbcstore.message.selector.grammar import parse
@@ -78,10 +73,10 @@ def _compile(text: str) -> _Compiled:
     converting = text.startswith(_CONVERTING)
     begin = len(_CONVERTING) if converting else 0
     if not text[begin:].strip():
-        return _Compiled(lambda _: True, frozenset())
+        return lambda _: True, frozenset()
     compiler = Compiler(text, converting=converting)
     try:
-        return _Compiled(compiler.condition(parse(text, begin)), frozenset(compiler.names))
+        return compiler.condition(parse(text, begin)), frozenset(compiler.names)
     except InvalidSelector as error:
         # A connector may have added the prefix, so positions are those of the client's text.
         position = None if error.position is None else error.position - begin

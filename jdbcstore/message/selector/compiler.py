@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
@@ -14,20 +14,17 @@ from jdbcstore.message.selector.conditions import (
     Condition,
     Getter,
     alike,
-    all_of,
-    any_of,
     arithmetic,
     as_number,
     comparison,
     getter,
     is_null,
     is_true,
+    junction,
     like,
-    likeness,
-    membership,
-    minus,
     negation,
-    plus,
+    signed,
+    text_test,
 )
 from jdbcstore.message.selector.numbers import literal
 
@@ -106,11 +103,9 @@ class Compiler:
         text = _unquoted(token)
         return Part(Kind.TEXT, lambda _: text, token.start_pos or 0)
 
-    def _true(self, token: Token) -> Part:
-        return Part(Kind.BOOLEAN, lambda _: True, token.start_pos or 0)
-
-    def _false(self, token: Token) -> Part:
-        return Part(Kind.BOOLEAN, lambda _: False, token.start_pos or 0)
+    def _boolean(self, token: Token) -> Part:
+        truth = token.type == "TRUE"
+        return Part(Kind.BOOLEAN, lambda _: truth, token.start_pos or 0)
 
     def _identifier(self, token: Token) -> Part:
         name = str(token)
@@ -120,12 +115,16 @@ class Compiler:
     # conditions
 
     def _disjunction(self, *operands: Part) -> Part:
-        return self._part(Kind.BOOLEAN, any_of([self._as_condition(part) for part in operands]), *operands)
+        return self._junction(operands, decisive=True)
 
     def _conjunction(self, *operands: Part) -> Part:
-        return self._part(Kind.BOOLEAN, all_of([self._as_condition(part) for part in operands]), *operands)
+        return self._junction(operands, decisive=False)
 
-    def _negation(self, operand: Part) -> Part:
+    def _junction(self, operands: Sequence[Part], *, decisive: bool) -> Part:
+        value = junction([self._as_condition(part) for part in operands], decisive=decisive)
+        return self._part(Kind.BOOLEAN, value, *operands)
+
+    def _negation(self, _not: Token, operand: Part) -> Part:
         return self._part(Kind.BOOLEAN, negation(self._as_condition(operand)), operand)
 
     def _comparison(self, one: Part, symbol: Token, other: Part) -> Part:
@@ -141,46 +140,28 @@ class Compiler:
             return alike(one.value, other.value)
         return as_number(one.value), as_number(other.value)
 
-    def _between(self, value: Part, low: Part, high: Part) -> Part:
-        above, below = self._comparison(value, _GE, low), self._comparison(value, _LE, high)
-        return self._conjunction(above, below)
+    def _between(self, value: Part, not_: Token | None, low: Part, high: Part) -> Part:
+        from_low, to_high = (_GE, _LE) if not_ is None else (_LT, _GT)
+        bounds = self._comparison(value, from_low, low), self._comparison(value, to_high, high)
+        return self._junction(bounds, decisive=not_ is not None)
 
-    def _not_between(self, value: Part, low: Part, high: Part) -> Part:
-        below, above = self._comparison(value, _LT, low), self._comparison(value, _GT, high)
-        return self._disjunction(below, above)
+    def _is_null(self, operand: Part, not_: Token | None) -> Part:
+        return self._part(Kind.BOOLEAN, is_null(operand.value, expected=not_ is None), operand)
 
-    def _is_null(self, operand: Part) -> Part:
-        return self._part(Kind.BOOLEAN, is_null(operand.value, expected=True), operand)
-
-    def _is_not_null(self, operand: Part) -> Part:
-        return self._part(Kind.BOOLEAN, is_null(operand.value, expected=False), operand)
-
-    def _like(self, value: Part, pattern: Token, escape: Token | None = None) -> Part:
-        return self._likeness(value, pattern, escape, expected=True)
-
-    def _not_like(self, value: Part, pattern: Token, escape: Token | None = None) -> Part:
-        return self._likeness(value, pattern, escape, expected=False)
-
-    def _likeness(self, value: Part, pattern: Token, escape: Token | None, *, expected: bool) -> Part:
+    def _like(self, value: Part, not_: Token | None, pattern: Token, escape: Token | None) -> Part:
         if value.kind not in (Kind.PROPERTY, Kind.TEXT):
             raise self._error(f"LIKE is for strings, and this is {value.kind}", value.position)
         character = None if escape is None else _unquoted(escape)
         if escape is not None and len(character or "") != 1:
             raise self._error("ESCAPE takes a string of one character", escape.start_pos or 0)
         is_like = like(_unquoted(pattern), character)
-        return self._part(Kind.BOOLEAN, likeness(value.value, is_like, expected=expected), value)
+        return self._part(Kind.BOOLEAN, text_test(value.value, is_like, expected=not_ is None), value)
 
-    def _in_(self, value: Part, *texts: Token) -> Part:
-        return self._membership(value, *texts, expected=True)
-
-    def _not_in(self, value: Part, *texts: Token) -> Part:
-        return self._membership(value, *texts, expected=False)
-
-    def _membership(self, value: Part, *texts: Token, expected: bool) -> Part:
+    def _membership(self, value: Part, not_: Token | None, *texts: Token) -> Part:
         if value.kind is not Kind.PROPERTY:
             raise self._error(f"IN is for properties, and this is {value.kind}", value.position)
-        among = [_unquoted(text) for text in texts]
-        return self._part(Kind.BOOLEAN, membership(value.value, among, expected=expected), value)
+        is_in = frozenset(map(_unquoted, texts)).__contains__
+        return self._part(Kind.BOOLEAN, text_test(value.value, is_in, expected=not_ is None), value)
 
     # numbers
 
@@ -189,13 +170,9 @@ class Compiler:
         value = arithmetic(symbol, self._operand(one), self._operand(other))
         return self._part(Kind.NUMBER, value, one, other)
 
-    def _minus(self, symbol: Token, operand: Part) -> Part:
+    def _sign(self, symbol: Token, operand: Part) -> Part:
         self._check_numbers(symbol, operand)
-        return self._part(Kind.NUMBER, minus(self._operand(operand)), operand)
-
-    def _plus(self, symbol: Token, operand: Part) -> Part:
-        self._check_numbers(symbol, operand)
-        return self._part(Kind.NUMBER, plus(self._operand(operand)), operand)
+        return self._part(Kind.NUMBER, signed(symbol, self._operand(operand)), operand)
 
     def _operand(self, part: Part) -> Getter:
         return as_number(part.value) if self._converting else part.value

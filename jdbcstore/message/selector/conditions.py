@@ -62,27 +62,15 @@ _ORDERS: dict[str, Callable[[Number, Number], bool]] = {
 }
 
 
-def any_of(conditions: Sequence[Condition]) -> Condition:
+def junction(conditions: Sequence[Condition], *, decisive: bool) -> Condition:
+    """OR, which one true condition decides; or AND, which one false condition decides."""
+
     def holds(message: Message) -> bool | None:
-        result: bool | None = False
+        result: bool | None = not decisive
         for condition in conditions:
             holds = condition(message)
-            if holds:
-                return True
-            if holds is None:
-                result = None
-        return result
-
-    return holds
-
-
-def all_of(conditions: Sequence[Condition]) -> Condition:
-    def holds(message: Message) -> bool | None:
-        result: bool | None = True
-        for condition in conditions:
-            holds = condition(message)
-            if holds is False:
-                return False
+            if holds is decisive:
+                return decisive
             if holds is None:
                 result = None
         return result
@@ -148,16 +136,9 @@ def _ordering(order: Callable[[Number, Number], bool], one: Getter, other: Gette
     return holds
 
 
-def membership(value: Getter, texts: Sequence[str], *, expected: bool) -> Condition:
-    among = frozenset(texts)
-    return _of_text(value, among.__contains__, expected=expected)
+def text_test(value: Getter, is_so: Callable[[str], bool], *, expected: bool) -> Condition:
+    """LIKE or IN, or with ``expected`` false their opposites; false for what is not a string."""
 
-
-def likeness(value: Getter, is_like: Callable[[str], bool], *, expected: bool) -> Condition:
-    return _of_text(value, is_like, expected=expected)
-
-
-def _of_text(value: Getter, is_so: Callable[[str], bool], *, expected: bool) -> Condition:
     def holds(message: Message) -> bool | None:
         found = value(message)
         if found is None:
@@ -236,18 +217,15 @@ def arithmetic(symbol: str, one: Getter, other: Getter) -> Getter:
     return value
 
 
-def minus(operand: Getter) -> Getter:
+def signed(symbol: str, operand: Getter) -> Getter:
+    """The operand or its negative; NULL if it is NULL or not a number."""
+    is_minus = symbol == "-"
+
     def value(message: Message) -> Value:
         found = operand(message)
-        return negative(found) if type(found) in NUMBERS else None  # type: ignore[arg-type]
-
-    return value
-
-
-def plus(operand: Getter) -> Getter:
-    def value(message: Message) -> Value:
-        found = operand(message)
-        return found if type(found) in NUMBERS else None
+        if type(found) not in NUMBERS:
+            return None
+        return negative(found) if is_minus else found  # type: ignore[arg-type]
 
     return value
 

@@ -20,29 +20,23 @@ _GRAMMAR = r"""
 ?start: disjunction
 ?disjunction: conjunction (_OR conjunction)*
 ?conjunction: negation (_AND negation)*
-?negation: _NOT negation                            -> negation
+?negation: NOT negation                             -> negation
     | test
 ?test: sum
     | sum COMPARISON sum                            -> comparison
-    | sum _IS _NULL                                 -> is_null
-    | sum _IS _NOT _NULL                            -> is_not_null
-    | sum _BETWEEN sum _AND sum                     -> between
-    | sum _NOT _BETWEEN sum _AND sum                -> not_between
-    | sum _LIKE TEXT [_ESCAPE TEXT]                 -> like
-    | sum _NOT _LIKE TEXT [_ESCAPE TEXT]            -> not_like
-    | sum _IN "(" TEXT ("," TEXT)* ")"              -> in_
-    | sum _NOT _IN "(" TEXT ("," TEXT)* ")"         -> not_in
+    | sum _IS [NOT] _NULL                           -> is_null
+    | sum [NOT] _BETWEEN sum _AND sum               -> between
+    | sum [NOT] _LIKE TEXT [_ESCAPE TEXT]           -> like
+    | sum [NOT] _IN "(" TEXT ("," TEXT)* ")"        -> membership
 ?sum: product
     | sum (PLUS | MINUS) product                    -> arithmetic
 ?product: unary
     | product (TIMES | BY | REST) unary             -> arithmetic
-?unary: MINUS unary                                 -> minus
-    | PLUS unary                                    -> plus
+?unary: (MINUS | PLUS) unary                        -> sign
     | atom
 ?atom: NUMBER                                       -> number
     | TEXT                                          -> quoted
-    | TRUE                                          -> true
-    | FALSE                                         -> false
+    | (TRUE | FALSE)                                -> boolean
     | NAME                                          -> identifier
     | "(" disjunction ")"
     | COMMENT                                       -> comment
@@ -58,7 +52,7 @@ NUMBER: /0[xX][0-9a-fA-F]+[lL]?|[0-9]+\.[0-9]*([eE][+-]?[0-9]+)?[fFdD]?|\.[0-9]+
 TEXT: /'([^']|'')*'/
 NAME: /[^\W\d$][\w$]*|\$[\w$]*/
 %ignore /[ \t\r\n\f]+/
-%declare _OR _AND _NOT _IS _NULL _BETWEEN _LIKE _ESCAPE _IN TRUE FALSE
+%declare _OR _AND NOT _IS _NULL _BETWEEN _LIKE _ESCAPE _IN TRUE FALSE
 """  # noqa: E501 - a regular expression
 
 
@@ -76,7 +70,8 @@ def parse(text: str, begin: int) -> Tree[Token]:
         reason, position = _explain(error, text)
     except UnexpectedCharacters as error:
         position = error.pos_in_stream or 0
-        reason = _explain_character(text, position)
+        refusal = f"{text[position]!r} is not allowed in a selector; remove it"
+        reason = _CHARACTERS.get(text[position], refusal)
     raise InvalidSelector(text, reason, position=position)
 
 
@@ -97,13 +92,9 @@ def _refuse(token: Token) -> Token:
 def _keyword(token: Token) -> Token:
     """A keyword in upper or lower case, or else an identifier."""
     word = token.upper()
-    if word in ("TRUE", "FALSE"):
+    if word in ("TRUE", "FALSE", "NOT") or word in _UNSUPPORTED:
         return token.update(type=word)
-    if word in RESERVED:
-        return token.update(type=f"_{word}")
-    if word in _UNSUPPORTED:
-        return token.update(type=word)
-    return token
+    return token.update(type=f"_{word}") if word in RESERVED else token
 
 
 def _explain(error: UnexpectedToken, text: str) -> tuple[str, int]:
@@ -116,17 +107,13 @@ def _explain(error: UnexpectedToken, text: str) -> tuple[str, int]:
     return _explain_token(found, text[:position].rstrip(), accepted), position
 
 
-def _explain_character(text: str, position: int) -> str:
-    character = text[position]
-    if character == "'":
-        return "the string that begins here is not closed; double a quote inside a string: 'it''s'"
-    if character == '"':
-        return "strings need single quotes: 'red'"
-    if character == "!":
-        return "write <> for unequal, and NOT for not"
-    if character == ";":
-        return "a selector is a single condition; remove the ;"
-    return f"{character!r} is not allowed in a selector; remove it"
+_CHARACTERS = {
+    "'": "the string that begins here is not closed; double a quote inside a string: 'it''s'",
+    '"': "strings need single quotes: 'red'",
+    "!": "write <> for unequal, and NOT for not",
+    ";": "a selector is a single condition; remove the ;",
+}
+"""The explanation of a character that begins no token."""
 
 
 def _explain_token(found: Token, before: str, accepted: set[str]) -> str:
@@ -152,7 +139,7 @@ def _wanted(accepted: set[str]) -> str:
         return "a list in parentheses"
     if "COMMA" in accepted:
         return "a comma or a closing parenthesis"
-    if accepted <= {"_NULL", "_NOT"}:
+    if accepted <= {"_NULL", "NOT"}:
         return "NULL or NOT NULL"
     if accepted <= {"_LIKE", "_IN", "_BETWEEN"}:
         return "LIKE, IN or BETWEEN"

@@ -6,7 +6,6 @@ import operator
 import re
 from collections.abc import Callable
 from math import copysign, fmod, inf, isinf, isnan, nan
-from typing import Any
 
 from jdbcstore.message.values import Byte, Float, Long, Short
 
@@ -77,22 +76,31 @@ def negative(value: Number) -> Number:
     return wrapped(-int(value)) if type(value) in EXACT else -float(value)
 
 
-def _plainly(operation: Callable[[Any, Any], Any]) -> Callable[[Number, Number], Number | None]:
+def _operation(
+    exact: Callable[[int, int], int], approximate: Callable[[float, float], float]
+) -> Callable[[Number, Number], Number | None]:
     def calculate(one: Number, other: Number) -> Number | None:
         if type(one) in EXACT and type(other) in EXACT:
-            return wrapped(operation(int(one), int(other)))
-        return float(operation(float(one), float(other)))
+            try:
+                return wrapped(exact(int(one), int(other)))
+            except ZeroDivisionError:
+                return None
+        return approximate(float(one), float(other))
 
     return calculate
 
 
-def _divide(one: Number, other: Number) -> Number | None:
-    if type(one) in EXACT and type(other) in EXACT:
-        if other == 0:
-            return None
-        quotient = abs(int(one)) // abs(int(other))
-        return wrapped(quotient if (one < 0) == (other < 0) else -quotient)
-    dividend, divisor = float(one), float(other)
+def _quotient(one: int, other: int) -> int:
+    quotient = abs(one) // abs(other)
+    return quotient if (one < 0) == (other < 0) else -quotient
+
+
+def _remainder(one: int, other: int) -> int:
+    remainder = abs(one) % abs(other)
+    return -remainder if one < 0 else remainder
+
+
+def _float_quotient(dividend: float, divisor: float) -> float:
     if divisor != 0:
         return dividend / divisor
     if dividend == 0 or isnan(dividend):
@@ -100,21 +108,15 @@ def _divide(one: Number, other: Number) -> Number | None:
     return inf * copysign(1.0, dividend) * copysign(1.0, divisor)
 
 
-def _remainder(one: Number, other: Number) -> Number | None:
-    if type(one) in EXACT and type(other) in EXACT:
-        if other == 0:
-            return None
-        remainder = abs(int(one)) % abs(int(other))
-        return -remainder if one < 0 else remainder
-    dividend, divisor = float(one), float(other)
+def _float_remainder(dividend: float, divisor: float) -> float:
     return nan if divisor == 0 or isinf(dividend) else fmod(dividend, divisor)
 
 
 OPERATIONS: dict[str, Callable[[Number, Number], Number | None]] = {
-    "+": _plainly(operator.add),
-    "-": _plainly(operator.sub),
-    "*": _plainly(operator.mul),
-    "/": _divide,
-    "%": _remainder,
+    "+": _operation(operator.add, operator.add),
+    "-": _operation(operator.sub, operator.sub),
+    "*": _operation(operator.mul, operator.mul),
+    "/": _operation(_quotient, _float_quotient),
+    "%": _operation(_remainder, _float_remainder),
 }
 """The result is None where Java throws an exception: an integer divided by 0."""
