@@ -6,8 +6,6 @@ They are reached through any JDBC driver, or any SQLAlchemy dialect.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, fields
-from functools import cache
 from typing import Any, ClassVar
 
 from sqlalchemy import URL, BigInteger, LargeBinary, String
@@ -109,32 +107,16 @@ class JdbcAdapter(SwitchedAdapter):
         return Failure.OTHER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VendorFacts:
-    """The attributes of :class:`JdbcAdapter` in which a vendor differs from it."""
-
-    jdbc_subprotocols: tuple[str, ...]
-    drivers: dict[str, tuple[str, str]] = field(default_factory=lambda: {"jdbc+any": BRIDGE})
-    now_ms: str = ""
-    binary_type: TypeEngine[Any] = JdbcAdapter.binary_type
-    sequence_type: TypeEngine[Any] = JdbcAdapter.sequence_type
-    long_type: TypeEngine[Any] = JdbcAdapter.long_type
-    container_name_type: TypeEngine[Any] = JdbcAdapter.container_name_type
-    string_id_type: TypeEngine[Any] = JdbcAdapter.string_id_type
-    fold_upper: bool = JdbcAdapter.fold_upper
-    quotes_names: bool = JdbcAdapter.quotes_names
-    touches_to_lock: bool = True
-    acks_key_is_named: bool = JdbcAdapter.acks_key_is_named
-    drop_acks_key: str = JdbcAdapter.drop_acks_key
-    statement_end: str = JdbcAdapter.statement_end
-    size_function: str = JdbcAdapter.size_function
-    max_blob: int = JdbcAdapter.max_blob
-    failures: dict[str | int, Failure] = field(default_factory=dict)
+def _untried(name: str, **facts: Any) -> type[JdbcAdapter]:
+    """The adapter class of a vendor by the attributes in which it differs."""
+    usual = {"drivers": {"jdbc+any": BRIDGE}, "now_ms": "", "touches_to_lock": True}
+    return type(f"{name.capitalize()}Adapter", (JdbcAdapter,), {"name": name, **usual, **facts})
 
 
-UNTRIED = {
+_VENDORS = (
     # DB2 LUW 11. BLOB alone would be BLOB(1M), which is what ActiveMQ makes.
-    "db2": VendorFacts(
+    _untried(
+        "db2",
         jdbc_subprotocols=("db2",),
         drivers={"jdbc+db2": BRIDGE},
         now_ms=(
@@ -148,7 +130,8 @@ UNTRIED = {
         failures={-4499: Failure.DISCONNECTED, -4214: Failure.REFUSED},
     ),
     # Informix 12. Quotes mean a string here, and three names of more than 150 characters exceed a key.
-    "informix": VendorFacts(
+    _untried(
+        "informix",
         jdbc_subprotocols=("informix-sqli",),
         fold_upper=False,
         quotes_names=False,
@@ -168,7 +151,8 @@ UNTRIED = {
         },
     ),
     # Sybase ASE 15, through jConnect or jTDS. Its dialect says NULL for columns that may be.
-    "sybase": VendorFacts(
+    _untried(
+        "sybase",
         jdbc_subprotocols=("sybase",),
         drivers={"jdbc+sybase": BRIDGE},
         quotes_names=False,
@@ -189,7 +173,8 @@ UNTRIED = {
         },
     ),
     # MaxDB. ActiveMQ's INTEGER has 32 bits here, too few for a time in milliseconds.
-    "maxdb": VendorFacts(
+    _untried(
+        "maxdb",
         jdbc_subprotocols=("sapdb",),
         sequence_type=Worded(BigInteger(), "FIXED(19)"),
         long_type=Worded(BigInteger(), "FIXED(19)"),
@@ -204,17 +189,10 @@ UNTRIED = {
         },
     ),
     # Axion, a database inside one program, which ActiveMQ itself dropped in 6.2.
-    "axion": VendorFacts(jdbc_subprotocols=("axiondb",), quotes_names=False),
-}
+    _untried("axion", jdbc_subprotocols=("axiondb",), quotes_names=False),
+)
+UNTRIED = {adapter.name: adapter for adapter in _VENDORS}
 """Vendors whose SQL is compiled and compared with golden files, and was never run against a server."""
-
-
-@cache
-def untried_adapter(name: str) -> type[JdbcAdapter]:
-    """The adapter class of a vendor in :data:`UNTRIED`."""
-    facts = UNTRIED[name]
-    attributes = {one.name: getattr(facts, one.name) for one in fields(facts)}
-    return type(f"{name.capitalize()}Adapter", (JdbcAdapter,), {"name": name, **attributes})
 
 
 class DefaultAdapter(Adapter):

@@ -12,7 +12,7 @@ from sqlalchemy import URL
 
 from jdbcstore.config.data_source import parse_url
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.adapters.generic import UNTRIED, untried_adapter
+from jdbcstore.database.adapters.generic import UNTRIED
 from jdbcstore.database.adapters.urls import is_jdbc, subprotocol
 from jdbcstore.errors import ConfigurationError, UnknownDatabase
 
@@ -41,24 +41,12 @@ _CLASSES = {
 BUILT_IN = (*[name for name in _CLASSES if name not in GENERIC], *UNTRIED, *GENERIC)
 
 _ACTIVEMQ = {
-    "axion": "axion",
-    "blob": "blob",
-    "bytes": "bytes",
-    "db2": "db2",
-    "default": "default",
-    "h2": "h2",
-    "hsqldb": "hsqldb",
+    **{name: name for name in ("axion", "blob", "bytes", "db2", "default", "h2", "hsqldb", "informix")},
+    **{name: name for name in ("maxdb", "mysql", "oracle", "postgresql", "sybase")},
     "imagebased": "image",
-    "informix": "informix",
-    "maxdb": "maxdb",
-    "mysql": "mysql",
-    "oracle": "oracle",
     "oracleblob": "oracle",
-    "postgresql": "postgresql",
     "sqlserver": "mssql",
-    # The same column, read and written as a stream.
-    "stream": "default",
-    "sybase": "sybase",
+    "stream": "default",  # the same column, read and written as a stream
     "transact": "mssql",
 }
 """By ActiveMQ's class or element name without ``jdbc`` and ``adapter``."""
@@ -123,7 +111,7 @@ def adapter_of_scheme(scheme: str) -> type[Adapter]:
     :raises UnknownDatabase: there is none
     """
     if scheme in UNTRIED:
-        return untried_adapter(scheme)
+        return UNTRIED[scheme]
     place = _CLASSES.get(scheme) or _plugged_in().get(scheme)
     if place is None:
         raise UnknownDatabase(scheme, adapter_names())
