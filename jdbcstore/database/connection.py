@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.adapters.sql import UNGUARDED, Batch, EpochGuard, Guard, Guards, Key, Row, Sql
+from jdbcstore.database.adapters.sql import MSG, UNGUARDED, Batch, EpochGuard, Guard, Guards, Key, Row, Sql
 from jdbcstore.database.statements.builder import Query, Statement
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import TOPICS
 
-_BLOB = 5
-"""The position of MSG in a row."""
 _LONG = 1024 * 1024
 """The size of a batch in bytes from which it may take long to write."""
 _FIRST_REFRESH = 2_000
@@ -99,7 +97,7 @@ class Connection:
         :raises LockLost: the epoch has ended
         :raises SequencesTaken: another writer has reserved sequences after the block
         """
-        size = sum(len(row[_BLOB]) for row in batch.adds) if self.tenure is not None else 0
+        size = sum(len(row[MSG]) for row in batch.adds) if self.tenure is not None else 0
         try:
             batch.removes = [*self._decided(batch.removes)]
             if self._statements.writes_singly:

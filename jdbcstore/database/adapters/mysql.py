@@ -16,7 +16,7 @@ from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters.base import Adapter, Failure
-from jdbcstore.database.adapters.sql import Batch, Key, Row, Sql, count_columns, in_pairs, multi_row
+from jdbcstore.database.adapters.sql import MSG, Batch, Key, Row, Sql, count_columns, in_pairs, multi_row
 from jdbcstore.errors import StoreUnavailable
 
 _ROWS = 250
@@ -25,8 +25,6 @@ _OVERHEAD = 8192
 """An upper bound for the statement and the columns other than MSG, in bytes."""
 _NEVER_PREPARED = 1295
 """The server's error for statements that it cannot prepare, such as LOCK TABLES."""
-_BLOB = 5
-"""The position of MSG in a row."""
 _DELETE = "DELETE "
 _SESSION = "SELECT ID, HOST FROM information_schema.PROCESSLIST WHERE ID = "
 
@@ -212,7 +210,7 @@ class MysqlAdapter(Adapter):
         limit = self._packet // 2 - _OVERHEAD
         start, size = 0, 0
         for index, row in enumerate(rows):
-            needed = len(row[_BLOB]) + 2048
+            needed = len(row[MSG]) + 2048
             if index > start and (size + needed > limit or index - start == _ROWS):
                 yield rows[start:index]
                 start, size = index, 0

@@ -20,8 +20,18 @@ from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters import libpq
-from jdbcstore.database.adapters.base import Adapter, Failure
-from jdbcstore.database.adapters.sql import UNGUARDED, Batch, Guard, Guards, Key, Row, Sql, WriteStatements
+from jdbcstore.database.adapters.base import Adapter, Failure, failure_of
+from jdbcstore.database.adapters.sql import (
+    MSG,
+    UNGUARDED,
+    Batch,
+    Guard,
+    Guards,
+    Key,
+    Row,
+    Sql,
+    WriteStatements,
+)
 
 _T = TypeVar("_T")
 _NULL = b"\xff\xff\xff\xff"
@@ -36,8 +46,6 @@ _MAX_SENT = 128 * 1024**2
 """Bytes of the arrays of one statement: the server closes a connection that sends 1 GiB at once."""
 _OVERHEAD = 1024
 """The approximate size of a row without MSG, or of a key; at most four times that."""
-_MSG = 5
-"""The position of MSG in a row."""
 _NUMBER, _NAME, _BLOB = ("BIGINT", _INT8), ("VARCHAR", _VARCHAR), ("BYTEA", _BYTEA)
 _COLUMNS = (_NUMBER, _NAME, _NAME, _NUMBER, _NUMBER, _BLOB, _NUMBER, _NAME)
 """The columns of ACTIVEMQ_MSGS in the order of a row."""
@@ -152,15 +160,7 @@ class PostgresqlAdapter(Adapter):
 
     def classify(self, error: BaseException) -> Failure:
         state = getattr(error, "sqlstate", None)
-        if state is None:
-            return _classify_unnumbered(error)
-        if state in _DISCONNECTED:
-            return Failure.DISCONNECTED
-        if state in ("55P03", "57014"):
-            return Failure.TRANSIENT
-        if state.startswith("42"):
-            return Failure.NO_TABLE if state in ("42P01", "42703") else Failure.OTHER
-        return Failure.DUPLICATE if state == "23505" else _BY_CLASS.get(state[:2], Failure.OTHER)
+        return _classify_unnumbered(error) if state is None else _BY_STATE.get(state) or failure_of(state)
 
     def write(
         self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
@@ -212,7 +212,7 @@ class PostgresqlAdapter(Adapter):
         raise guards[-1].refusal()
 
     def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
-        for chunk in _chunks(rows, [_OVERHEAD + len(row[_MSG]) for row in rows]):
+        for chunk in _chunks(rows, [_OVERHEAD + len(row[MSG]) for row in rows]):
             self._execute(cursor, _insert_arrays(sql.text), _column_arrays(chunk))
 
     def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
@@ -253,21 +253,17 @@ class PostgresqlAdapter(Adapter):
             cursor.execute(f'ANALYZE (SKIP_LOCKED) "{table}"')
 
 
-_DISCONNECTED = {
+_LOST = (
     # Closed by an administrator, a crash, during start-up, with its database, by the idle timeout, the idle
     # timeout within a transaction, and the transaction timeout.
     *("57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04"),
     # Too many connections; a server that has become read-only; another server behind a pooler.
     *("53300", "25006", "26000"),
-}
-_BY_CLASS = {
-    "08": Failure.DISCONNECTED,
-    "22": Failure.BAD_VALUE,
-    "23": Failure.BAD_VALUE,
-    "28": Failure.REFUSED,
-    "40": Failure.TRANSIENT,
-    "53": Failure.FULL,
-    "54": Failure.TOO_LARGE,
+)
+_BY_STATE = {
+    **dict.fromkeys(_LOST, Failure.DISCONNECTED),
+    **dict.fromkeys(("55P03", "57014"), Failure.TRANSIENT),
+    "42704": Failure.OTHER,
 }
 
 
@@ -285,7 +281,7 @@ def _classify_unnumbered(error: BaseException) -> Failure:
 
 def _fits(batch: Batch) -> bool:
     """Whether one statement can hold everything that a batch adds and removes."""
-    sizes = sum([len(row[_MSG]) for row in batch.adds])
+    sizes = sum([len(row[MSG]) for row in batch.adds])
     return sizes + _OVERHEAD * (len(batch.adds) + len(batch.removes)) <= _MAX_SENT
 
 

@@ -14,6 +14,8 @@ from jdbcstore.config.statements import Template
 from jdbcstore.errors import LockLost, StoreError
 
 Row = tuple[Any, ...]
+MSG = 5
+"""The position of MSG in a row of ACTIVEMQ_MSGS."""
 Key = tuple[str, int]
 """CONTAINER and ID of a message: an ID alone may by now be that of a message in another destination."""
 
