@@ -92,46 +92,28 @@ class JdbcDialect(DefaultDialect):
         return any(failure_of(state) is Failure.DISCONNECTED for state, _ in states(error))
 
     def _get_default_schema_name(self, connection: Any) -> Any:
-        return self._metadata(connection).schema()
+        return _metadata(connection).schema()
 
     def has_table(self, connection: Any, table_name: str, schema: str | None = None, **kw: Any) -> bool:
-        return self._metadata(connection).table(table_name) is not None
+        return _metadata(connection).find(table_name) is not None
 
     def get_table_names(self, connection: Any, schema: str | None = None, **kw: Any) -> Any:
-        return self._metadata(connection).table_names()
+        return _metadata(connection).table_names()
 
-    def get_columns(
-        self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
-    ) -> list[Any]:
-        metadata = self._metadata(connection)
-        return [_column(row) for row in metadata.columns(self._table(metadata, table_name))]
+    def get_columns(self, connection: Any, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        return [_column(row) for row in _metadata(connection).columns(table_name)]
 
     def get_pk_constraint(
         self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
     ) -> Any:
-        metadata = self._metadata(connection)
-        name, columns = metadata.primary_key(self._table(metadata, table_name))
+        name, columns = _metadata(connection).primary_key(table_name)
         return {"name": name, "constrained_columns": columns}
 
-    def get_indexes(
-        self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
-    ) -> list[Any]:
-        metadata = self._metadata(connection)
-        indexes = metadata.indexes(self._table(metadata, table_name)).items()
+    def get_indexes(self, connection: Any, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        indexes = _metadata(connection).indexes(table_name).items()
         return [
             {"name": name, "column_names": columns, "unique": unique} for name, (unique, columns) in indexes
         ]
-
-    @staticmethod
-    def _metadata(connection: Any) -> Any:
-        return Metadata(connection.connection.dbapi_connection)
-
-    @staticmethod
-    def _table(metadata: Any, name: str) -> str:
-        found: str | None = metadata.table(name)
-        if found is None:
-            raise NoSuchTableError(name)
-        return found
 
 
 _TYPES: dict[int, type[TypeEngine[Any]]] = {
@@ -184,47 +166,56 @@ class SybaseDialect(JdbcDialect):
     supports_statement_cache = True
 
 
+def _metadata(connection: Any) -> Metadata:
+    return Metadata(connection.connection.dbapi_connection)
+
+
 class Metadata:
-    """Reflection of the connection's own schema, for any vendor; names match regardless of case."""
+    """Reflection of the connection's own schema, for any vendor; names match regardless of case.
+
+    :raises NoSuchTableError: the table does not exist
+    """
 
     def __init__(self, connection: Any) -> None:
         self._java = connection.java
         self._data = connection.java.getMetaData()
 
-    def table_names(self) -> list[str]:
-        names = []
-        for row in _rows(self._data.getTables(self._catalog(), self.schema(), "%", ["TABLE", "BASE TABLE"])):
-            names.append(row["TABLE_NAME"])
-        return names
+    def table_names(self) -> list[Any]:
+        found = self._data.getTables(self._catalog(), self.schema(), "%", ["TABLE", "BASE TABLE"])
+        return [row["TABLE_NAME"] for row in _rows(found)]
 
-    def table(self, name: str) -> str | None:
+    def find(self, name: str) -> str | None:
         """The table's name in the database; None if it does not exist."""
         names = self.table_names()
         return name if name in names else next((n for n in names if n.lower() == name.lower()), None)
 
-    def columns(self, table: str) -> list[dict[str, Any]]:
+    def _table(self, name: str) -> str:
+        found = self.find(name)
+        if found is None:
+            raise NoSuchTableError(name)
+        return found
+
+    def columns(self, name: str) -> list[dict[str, Any]]:
+        table = self._table(name)
         found = self._data.getColumns(self._catalog(), self.schema(), self._pattern(table), "%")
         return [row for row in _rows(found) if row["TABLE_NAME"] == table]
 
-    def primary_key(self, table: str) -> tuple[str | None, list[str]]:
+    def primary_key(self, name: str) -> tuple[str | None, list[str]]:
         """The key's name, and its columns in order."""
-        rows = list(_rows(self._data.getPrimaryKeys(self._catalog(), self.schema(), table)))
+        rows = [*_rows(self._data.getPrimaryKeys(self._catalog(), self.schema(), self._table(name)))]
         rows.sort(key=lambda row: int(row["KEY_SEQ"]))
         return (rows[0]["PK_NAME"] if rows else None), [row["COLUMN_NAME"] for row in rows]
 
-    def indexes(self, table: str) -> dict[str, tuple[bool, list[str]]]:
+    def indexes(self, name: str) -> dict[str, tuple[bool, list[str]]]:
         """Name -> whether it is unique, and its columns in order."""
-        rows = [
-            row
-            for row in _rows(self._data.getIndexInfo(self._catalog(), self.schema(), table, False, True))
-            if row["INDEX_NAME"] is not None
-        ]
+        found = self._data.getIndexInfo(self._catalog(), self.schema(), self._table(name), False, True)
+        rows = [row for row in _rows(found) if row["INDEX_NAME"] is not None]
         rows.sort(key=lambda row: int(row["ORDINAL_POSITION"]))
-        found: dict[str, tuple[bool, list[str]]] = {}
+        indexes: dict[str, tuple[bool, list[str]]] = {}
         for row in rows:
             unique = row["NON_UNIQUE"] in ("0", "false", "FALSE")
-            found.setdefault(row["INDEX_NAME"], (unique, []))[1].append(row["COLUMN_NAME"])
-        return found
+            indexes.setdefault(row["INDEX_NAME"], (unique, []))[1].append(row["COLUMN_NAME"])
+        return indexes
 
     def schema(self) -> str | None:
         name = self._java.getSchema()
