@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from alembic import op
 from sqlalchemy import (
@@ -305,13 +305,14 @@ class PutRow(Step):
         op.execute(self.insert)
 
 
-class NumberMessages(Step):
-    """Give messages from before PRIORITY the value 0: ActiveMQ does not clean up rows with NULL."""
+class _NumberRows(Step):
+    """Give rows from before PRIORITY the value 0."""
 
     effect = Effect.WRITES
+    what: ClassVar[str]
 
     def __init__(self, table: Table) -> None:
-        super().__init__(table, f"set {table.c.priority.name} of older messages in {table.name} to 0")
+        super().__init__(table, f"set {table.c.priority.name} of older {self.what} in {table.name} to 0")
 
     def is_needed(self, found: Found) -> bool:
         return found.table(self.table) is not None and found.exists(self._rows(found))
@@ -319,47 +320,46 @@ class NumberMessages(Step):
     def rows(self, found: Found) -> int | None:
         return found.count(self._rows(found))
 
+    def _rows(self, found: Found) -> Select[Any]:
+        query, there = select(ONE.label("one")).select_from(self.table), found.table(self.table)
+        return query if there is None or "priority" not in there.columns else query.where(self._is_older())
+
+    @abstractmethod
+    def _is_older(self) -> ColumnElement[bool]: ...
+
     def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
-        id_, priority = self.table.c.id, self.table.c.priority
-        change = update(self.table).where(priority.is_(None)).values(priority=_ZERO)
+        op.execute(update(self.table).where(self._is_older()).values(priority=_ZERO))
+
+
+class NumberMessages(_NumberRows):
+    """Give messages from before PRIORITY the value 0: ActiveMQ does not clean up rows with NULL."""
+
+    what = "messages"
+
+    def _is_older(self) -> ColumnElement[bool]:
+        return self.table.c.priority.is_(None)
+
+    def run(self, found: Found, advance: Advance) -> None:
         if op.get_context().as_sql:
-            op.execute(change)
+            super().run(found, advance)
             return
-        some = select(id_).where(priority.is_(None)).order_by(id_).limit(_CHUNK).subquery()
+        id_ = self.table.c.id
+        change = update(self.table).where(self._is_older()).values(priority=_ZERO)
+        some = select(id_).where(self._is_older()).order_by(id_).limit(_CHUNK).subquery()
         connection = op.get_bind()
         while (last := connection.execute(select(func.max(some.c.id))).scalar()) is not None:
             advance(connection.execute(change.where(id_ <= last)).rowcount)
 
-    def _rows(self, found: Found) -> Select[Any]:
-        query = select(self.table.c.id)
-        return query.where(self.table.c.priority.is_(None)) if _has_priority(self.table, found) else query
 
-
-class NumberSubscriptions(Step):
+class NumberSubscriptions(_NumberRows):
     """Give subscriptions from before PRIORITY the value 0, by which ActiveMQ finds them.
 
     ActiveMQ adds the column with a default of 5, and then does not find them when it starts.
     """
 
-    effect = Effect.WRITES
+    what = "subscriptions"
 
-    def __init__(self, table: Table) -> None:
-        super().__init__(table, f"set {table.c.priority.name} of older subscriptions in {table.name} to 0")
-
-    def is_needed(self, found: Found) -> bool:
-        return found.table(self.table) is not None and found.exists(self._rows(found))
-
-    def rows(self, found: Found) -> int | None:
-        return found.count(self._rows(found))
-
-    def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
-        op.execute(update(self.table).where(self._is_alone()).values(priority=_ZERO))
-
-    def _rows(self, found: Found) -> Select[Any]:
-        query = select(self.table.c.sub_name)
-        return query.where(self._is_alone()) if _has_priority(self.table, found) else query
-
-    def _is_alone(self) -> ColumnElement[bool]:
+    def _is_older(self) -> ColumnElement[bool]:
         """Whether a row has the default and is its subscription's only one: one of ten has it as well."""
         acks = self.table
         names = ("container", "client_id", "sub_name")
@@ -372,8 +372,3 @@ class NumberSubscriptions(Step):
         )
         same = [others.c[name] == acks.c[name] for name in names]
         return (acks.c.priority == _DEFAULT) & not_(exists(select(ONE).select_from(others).where(*same)))
-
-
-def _has_priority(table: Table, found: Found) -> bool:
-    there = found.table(table)
-    return there is not None and "priority" in there.columns
