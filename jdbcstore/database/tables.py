@@ -72,45 +72,26 @@ class _Definer:
     def __init__(self, adapter: Adapter, metadata: MetaData, config: StoreConfig) -> None:
         self.adapter = adapter
         self.metadata = metadata
-        self.config = config
+        self.sequence = _typed(adapter.sequence_type, config.sequence_data_type)
+        self.lock_id = _typed(adapter.sequence_type, config.long_data_type)
+        self.number = _typed(adapter.long_type, config.sequence_data_type)
+        self.time = _typed(adapter.long_type, config.long_data_type)
+        self.container = _typed(adapter.container_name_type, config.container_name_data_type)
+        self.producer = _typed(adapter.msg_id_type, config.msg_id_data_type)
+        self.string = _typed(adapter.string_id_type, config.string_id_data_type)
+        self.binary = _typed(adapter.binary_type, config.binary_data_type)
+
+    def own(self, type_: TypeEngine[Any]) -> TypeEngine[Any]:
+        """The type of a name in jdbcstore's own tables."""
+        return type_ if isinstance(type_, Worded) else self.adapter.own_name_type or type_
 
     def name(self, name: str) -> quoted_name:
         folded = name if self.adapter.fold_upper else name.lower()
         return quoted_name(folded, quote=self.adapter.quotes_names)
 
-    def column(self, name: str, type_: Any, worded: str | None = None, **options: Any) -> Column[Any]:
+    def column(self, name: str, type_: TypeEngine[Any], **options: Any) -> Column[Any]:
         # The key is the lower-case name on every vendor, whatever the column's name there.
-        return Column(
-            self.name(name), Worded(type_, worded) if worded else type_, key=name.lower(), **options
-        )
-
-    def container(self) -> Column[Any]:
-        worded = self.config.container_name_data_type
-        return self.column("CONTAINER", self.adapter.container_name_type, worded, nullable=False)
-
-    def producer(self) -> Column[Any]:
-        return self.column("MSGID_PROD", self.adapter.msg_id_type, self.config.msg_id_data_type)
-
-    def text(self, name: str, **options: Any) -> Column[Any]:
-        return self.column(name, self.adapter.string_id_type, self.config.string_id_data_type, **options)
-
-    def own(self, name: str, base: TypeEngine[Any], worded: str | None, **options: Any) -> Column[Any]:
-        """A name in one of jdbcstore's own tables."""
-        type_ = base if worded else self.adapter.own_name_type or base
-        return self.column(name, type_, worded, **options)
-
-    def number(self, name: str, **options: Any) -> Column[Any]:
-        """A number of a message or acknowledgement."""
-        return self._number(name, self.adapter.long_type, self.config.sequence_data_type, **options)
-
-    def long(self, name: str, **options: Any) -> Column[Any]:
-        return self._number(name, self.adapter.long_type, self.config.long_data_type, **options)
-
-    def _number(self, name: str, type_: Any, worded: str | None, **options: Any) -> Column[Any]:
-        return self.column(name, type_, worded, autoincrement=False, **options)
-
-    def key(self, worded: str | None) -> Column[Any]:
-        return self._number("ID", self.adapter.sequence_type, worded, primary_key=True)
+        return Column(self.name(name), type_, key=name.lower(), autoincrement=False, **options)
 
     def table(self, name: str, *parts: Any) -> Table:
         return Table(self.name(name), self.metadata, *parts, **self.adapter.table_options)
@@ -122,17 +103,21 @@ class _Definer:
         return Index(self.name(f"{table}_{suffix}"), *columns)
 
 
+def _typed(base: TypeEngine[Any], worded: str | None) -> TypeEngine[Any]:
+    return Worded(base, worded) if worded else base
+
+
 def _messages(define: _Definer, name: str) -> Table:
     return define.table(
         name,
-        define.key(define.config.sequence_data_type),
-        define.container(),
-        define.producer(),
-        define.number("MSGID_SEQ"),
-        define.long("EXPIRATION"),
-        define.column("MSG", define.adapter.binary_type, define.config.binary_data_type),
-        define.number("PRIORITY"),
-        define.text("XID"),
+        define.column("ID", define.sequence, primary_key=True),
+        define.column("CONTAINER", define.container, nullable=False),
+        define.column("MSGID_PROD", define.producer),
+        define.column("MSGID_SEQ", define.number),
+        define.column("EXPIRATION", define.time),
+        define.column("MSG", define.binary),
+        define.column("PRIORITY", define.number),
+        define.column("XID", define.string),
         define.index(name, "MIDX", "msgid_prod", "msgid_seq"),
         define.index(name, "CIDX", "container"),
         define.index(name, "EIDX", "expiration"),
@@ -150,14 +135,14 @@ def _acks(define: _Definer, name: str) -> Table:
     key_name = define.name(f"PK_{name}") if define.adapter.acks_key_is_named else None
     return define.table(
         name,
-        define.container(),
-        define.text("SUB_DEST"),
-        define.text("CLIENT_ID", nullable=False),
-        define.text("SUB_NAME", nullable=False),
-        define.text("SELECTOR"),
-        define.number("LAST_ACKED_ID"),
-        define.number("PRIORITY", nullable=False, server_default=text("5")),
-        define.text("XID"),
+        define.column("CONTAINER", define.container, nullable=False),
+        define.column("SUB_DEST", define.string),
+        define.column("CLIENT_ID", define.string, nullable=False),
+        define.column("SUB_NAME", define.string, nullable=False),
+        define.column("SELECTOR", define.string),
+        define.column("LAST_ACKED_ID", define.number),
+        define.column("PRIORITY", define.number, nullable=False, server_default=text("5")),
+        define.column("XID", define.string),
         define.primary_key(*key, name=key_name),
         define.index(name, "XIDX", "xid"),
     )
@@ -166,32 +151,35 @@ def _acks(define: _Definer, name: str) -> Table:
 def _lock(define: _Definer, name: str) -> Table:
     return define.table(
         name,
-        define.key(define.config.long_data_type),
-        define.long("TIME"),
-        define.text("BROKER_NAME"),
+        define.column("ID", define.lock_id, primary_key=True),
+        define.column("TIME", define.time),
+        define.column("BROKER_NAME", define.string),
     )
 
 
 def _acknowledged(define: _Definer, name: str) -> Table:
-    adapter, config = define.adapter, define.config
     # The message id is stored as well as ID: if a broker restarts IDs, a new message must not be taken for
     # one that was acknowledged before.
     return define.table(
         name,
-        define.own("CONTAINER", adapter.container_name_type, config.container_name_data_type, nullable=False),
-        define.own("CLIENT_ID", adapter.string_id_type, config.string_id_data_type, nullable=False),
-        define.own("SUB_NAME", adapter.string_id_type, config.string_id_data_type, nullable=False),
-        define.number("ID", nullable=False),
-        define.own("MSGID_PROD", adapter.msg_id_type, config.msg_id_data_type),
-        define.number("MSGID_SEQ"),
-        define.text("XID"),
+        define.column("CONTAINER", define.own(define.container), nullable=False),
+        define.column("CLIENT_ID", define.own(define.string), nullable=False),
+        define.column("SUB_NAME", define.own(define.string), nullable=False),
+        define.column("ID", define.number, nullable=False),
+        define.column("MSGID_PROD", define.own(define.producer)),
+        define.column("MSGID_SEQ", define.number),
+        define.column("XID", define.string),
         define.primary_key("container", "client_id", "sub_name", "id"),
         define.index(name, "XIDX", "xid"),
     )
 
 
 def _state(define: _Definer, name: str) -> Table:
-    return define.table(name, define.text("NAME", primary_key=True), define.number("NUMBER", nullable=False))
+    return define.table(
+        name,
+        define.column("NAME", define.string, primary_key=True),
+        define.column("NUMBER", define.number, nullable=False),
+    )
 
 
 def _version(define: _Definer, name: str) -> Table:
