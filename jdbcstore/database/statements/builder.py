@@ -60,6 +60,21 @@ class Lanes(NamedTuple):
         return self.other if priority else self.lowest
 
 
+def between(table: Any) -> ColumnElement[bool]:
+    """The keyset range of IDs."""
+    return and_(table.c.id > bindparam("after"), table.c.id <= bindparam("up_to"))
+
+
+def same_message(one: Any, other: Any) -> ColumnElement[bool]:
+    """Whether two rows are about the same message."""
+    return and_(*(one.c[key] == other.c[key] for key in ("container", "id", "msgid_prod", "msgid_seq")))
+
+
+def same_subscription(one: Any, other: Any) -> ColumnElement[bool]:
+    """Whether two rows of one destination are of the same subscription."""
+    return and_(one.c.client_id == other.c.client_id, one.c.sub_name == other.c.sub_name)
+
+
 class StatementBuilder:
     """Conditions on one set of tables, and their compilation for one vendor.
 
@@ -82,6 +97,11 @@ class StatementBuilder:
         column: ColumnElement[str] = table.c.container
         return self._equal(column, bindparam("container"))
 
+    def _committed_here(self) -> ColumnElement[bool]:
+        """Of a message: in this destination, and not of a prepared transaction."""
+        t = self._tables.messages
+        return and_(self._here(t), t.c.xid.is_(None))
+
     def _equal(self, column: ColumnElement[str], value: ColumnElement[str]) -> ColumnElement[bool]:
         """The plain comparison finds the index, the exact one decides."""
         exact = self._adapter.exact(column)
@@ -100,15 +120,6 @@ class StatementBuilder:
             self._equal(table.c.sub_name, bindparam("sub_name")),
         )
 
-    def _same_message(self, ahead: Any) -> ColumnElement[bool]:
-        t = self._tables.messages
-        return and_(
-            ahead.c.container == t.c.container,
-            ahead.c.id == t.c.id,
-            ahead.c.msgid_prod == t.c.msgid_prod,
-            ahead.c.msgid_seq == t.c.msgid_seq,
-        )
-
     def _ahead_id(self, *, signed: bool = False) -> ColumnElement[Any]:
         """The message's ID if this subscription has acknowledged it beyond its LAST_ACKED_ID, else NULL.
 
@@ -119,7 +130,9 @@ class StatementBuilder:
             return null()
         ahead = self._tables.acknowledged
         id_ = case((ahead.c.xid.is_(None), ahead.c.id), else_=-ahead.c.id) if signed else ahead.c.id
-        return select(id_).where(self._same_message(ahead), self._sub(ahead)).scalar_subquery()
+        return (
+            select(id_).where(same_message(ahead, self._tables.messages), self._sub(ahead)).scalar_subquery()
+        )
 
     def _not_ahead(self) -> ColumnElement[bool]:
         # For "IS NULL" PostgreSQL expects one row in two hundred, and plans to read far for a page.
@@ -127,6 +140,20 @@ class StatementBuilder:
 
     def _behind_mark(self, acks: Any) -> ColumnElement[bool]:
         return func.coalesce(acks.c.last_acked_id, ZERO) < self._tables.messages.c.id
+
+    def _add_ahead(self, *where: ColumnElement[bool], **more: Any) -> ClauseElement:
+        """Record messages as acknowledged by a subscription beyond its LAST_ACKED_ID."""
+        t = self._tables.messages
+        name = t.c.container.type
+        columns = {
+            "container": t.c.container,
+            "client_id": bindparam("client_id", type_=name),
+            "sub_name": bindparam("sub_name", type_=name),
+            **{key: t.c[key] for key in ("id", "msgid_prod", "msgid_seq")},
+            **more,
+        }
+        source = select(*columns.values()).where(*where)
+        return insert(self._tables.acknowledged).from_select([*columns], source)
 
     def _by_container(self, query: Select[Any]) -> Select[Any]:
         """The query with the vendor's hint for the index on CONTAINER, where needed."""

@@ -8,7 +8,14 @@ from sqlalchemy import Dialect, and_, bindparam, exists, func, literal_column, n
 from sqlalchemy.sql import ColumnElement
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.statements.builder import ONE, ZERO, StatementBuilder
+from jdbcstore.database.statements.builder import (
+    ONE,
+    ZERO,
+    StatementBuilder,
+    between,
+    same_message,
+    same_subscription,
+)
 from jdbcstore.database.tables import Tables
 
 
@@ -26,11 +33,8 @@ class RowStatements(StatementBuilder):
     def _define_messages(self) -> None:
         t = self._tables.messages
 
-        def between() -> ColumnElement[bool]:
-            return and_(t.c.id > bindparam("after"), t.c.id <= bindparam("up_to"))
-
         def here() -> ColumnElement[bool]:
-            return and_(self._here(t), t.c.xid.is_(None), between())
+            return and_(self._committed_here(), between(t))
 
         self.count_messages = self._compile(lambda: select(func.count()).select_from(t))
         self.find_sizes = self._page(
@@ -38,9 +42,9 @@ class RowStatements(StatementBuilder):
                 t.c.id > bindparam("after")
             )
         )
-        self.find_messages = self._compile(lambda: select(*t.columns).where(between()).order_by(t.c.id))
+        self.find_messages = self._compile(lambda: select(*t.columns).where(between(t)).order_by(t.c.id))
         self.find_names = self._page(
-            lambda: select(t.c.id, t.c.container, t.c.msgid_prod, t.c.msgid_seq).where(between())
+            lambda: select(t.c.id, t.c.container, t.c.msgid_prod, t.c.msgid_seq).where(between(t))
         )
         self.find_here = self._page(lambda: select(*t.columns).where(here()))
         self.find_acknowledged_here = self._page(
@@ -81,14 +85,10 @@ def acknowledged(tables: Tables, adapter: Adapter, *, ours: bool) -> ColumnEleme
             acks.c.priority.between(ZERO, literal_column("9")),
         )
 
-    same_subscription = and_(
-        other.c.container == marks.c.container,
-        other.c.client_id == marks.c.client_id,
-        other.c.sub_name == marks.c.sub_name,
-        other.c.priority != marks.c.priority,
-    )
+    same = and_(other.c.container == marks.c.container, same_subscription(other, marks))
+    others = select(ONE).select_from(other).where(same, other.c.priority != marks.c.priority)
     # The only row of a subscription holds for every priority.
-    has_others = exists(select(ONE).select_from(other).where(same_subscription)).correlate(marks)
+    has_others = exists(others).correlate(marks)
     governs = or_(marks.c.priority == func.coalesce(t.c.priority, ZERO), not_(has_others))
     waits = [here(marks), governs, func.coalesce(marks.c.last_acked_id, ZERO) < t.c.id]
     if ours:
@@ -101,13 +101,5 @@ def acknowledged(tables: Tables, adapter: Adapter, *, ours: bool) -> ColumnEleme
 def _ahead_of(marks: Any, tables: Tables) -> ColumnElement[bool]:
     """Whether the subscription of this row has acknowledged the message beyond LAST_ACKED_ID."""
     t, ahead = tables.messages, tables.acknowledged
-    by_it = and_(
-        ahead.c.container == t.c.container,
-        ahead.c.id == t.c.id,
-        ahead.c.msgid_prod == t.c.msgid_prod,
-        ahead.c.msgid_seq == t.c.msgid_seq,
-        ahead.c.xid.is_(None),
-        ahead.c.client_id == marks.c.client_id,
-        ahead.c.sub_name == marks.c.sub_name,
-    )
-    return exists(select(ONE).select_from(ahead).where(by_it)).correlate(t, marks)
+    by_it = (same_message(ahead, t), ahead.c.xid.is_(None), same_subscription(ahead, marks))
+    return exists(select(ONE).select_from(ahead).where(*by_it)).correlate(t, marks)

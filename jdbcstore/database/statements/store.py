@@ -20,7 +20,6 @@ from sqlalchemy import (
     delete,
     exists,
     func,
-    insert,
     literal,
     literal_column,
     not_,
@@ -34,7 +33,17 @@ from sqlalchemy.sql import ClauseElement, ColumnElement
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.sql import Batch, Sql, WriteStatements
 from jdbcstore.database.schema import JOURNAL_ROWS
-from jdbcstore.database.statements.builder import LOWEST, ONE, ZERO, Lanes, Statement, StatementBuilder
+from jdbcstore.database.statements.builder import (
+    LOWEST,
+    ONE,
+    ZERO,
+    Lanes,
+    Statement,
+    StatementBuilder,
+    between,
+    same_message,
+    same_subscription,
+)
 from jdbcstore.database.statements.given import (
     GivenStatements,
     MessageById,
@@ -92,11 +101,9 @@ class Statements(StatementBuilder):
         t = self._tables.messages
         one = t.c.id == bindparam("id_")
 
-        def here() -> ColumnElement[bool]:
-            return and_(self._here(t), t.c.xid.is_(None))
-
-        def by_producer() -> ColumnElement[bool]:
-            return self._equal(t.c.msgid_prod, bindparam("msgid_prod"))
+        def by_name() -> ColumnElement[bool]:
+            by_producer = self._equal(t.c.msgid_prod, bindparam("msgid_prod"))
+            return and_(by_producer, t.c.msgid_seq == bindparam("msgid_seq"))
 
         own = self._insert(t)
         add = self._given.take("addMessageStatement")
@@ -116,14 +123,14 @@ class Statements(StatementBuilder):
         """Whether a batch must be arranged: bulk paths rewrite the store's own text, not the user's."""
         self.write = WriteStatements(self.add_message, self.update_message, self.remove_message)
         self.find_message_sequence_id: Statement = self._compile(
-            lambda: (
-                select(t.c.id, t.c.priority)
-                .where(by_producer(), t.c.msgid_seq == bindparam("msgid_seq"), here())
-                .order_by(t.c.id)
-            )
+            lambda: select(t.c.id, t.c.priority).where(by_name(), self._committed_here()).order_by(t.c.id)
         )
-        self.find_priority_by_id = self._compile(lambda: select(t.c.id, t.c.priority).where(one, here()))
-        self.find_message_by_id: Statement = self._compile(lambda: select(t.c.id, t.c.msg).where(one, here()))
+        self.find_priority_by_id = self._compile(
+            lambda: select(t.c.id, t.c.priority).where(one, self._committed_here())
+        )
+        self.find_message_by_id: Statement = self._compile(
+            lambda: select(t.c.id, t.c.msg).where(one, self._committed_here())
+        )
         if find := self._given.take("findMessageSequenceIdStatement"):
             named = Picked(find, (0, 1), sort=True)
             self.find_message_sequence_id = MessageByName(named, self.find_priority_by_id)
@@ -131,19 +138,16 @@ class Statements(StatementBuilder):
             self.find_message_by_id = MessageById(self.find_priority_by_id, find)
         self.find_sizes_by_ids = self._compile(
             lambda: select(t.c.id, self._adapter.size(t.c.msg)).where(
-                t.c.id.in_([bindparam(f"id_{number}") for number in range(LISTED)]), here()
+                t.c.id.in_([bindparam(f"id_{number}") for number in range(LISTED)]), self._committed_here()
             )
         )
         self.find_messages_of_size = self._page(
             lambda: select(t.c.id, t.c.container, t.c.msg).where(
-                and_(t.c.id > bindparam("after"), t.c.id <= bindparam("up_to")),
-                self._adapter.size(t.c.msg) == bindparam("size", type_=Integer()),
+                between(t), self._adapter.size(t.c.msg) == bindparam("size", type_=Integer())
             )
         )
         # In any destination, and whether or not it is prepared.
-        self.find_ids_by_name = self._compile(
-            lambda: select(t.c.id).where(by_producer(), t.c.msgid_seq == bindparam("msgid_seq"))
-        )
+        self.find_ids_by_name = self._compile(lambda: select(t.c.id).where(by_name()))
         self.find_id_owner = self._compile(
             lambda: select(t.c.msgid_prod, t.c.msgid_seq, t.c.container).where(one)
         )
@@ -174,20 +178,16 @@ class Statements(StatementBuilder):
     def _define_totals(self) -> None:
         t, acks = self._tables.messages, self._tables.acks
 
-        def here() -> ColumnElement[bool]:
-            return and_(self._here(t), t.c.xid.is_(None))
-
         def subscribed() -> Select[Any]:
             return select(self._adapter.exact(acks.c.container))
 
         take = self._given.take
         self.destination_message_count = take("destinationMessageCountStatement") or self._compile(
-            lambda: select(func.count()).select_from(t).where(here())
+            lambda: select(func.count()).select_from(t).where(self._committed_here())
         )
+        bytes_ = func.coalesce(func.sum(self._adapter.size(t.c.msg)), ZERO)
         self.destination_statistics = self._compile(
-            lambda: select(func.count(), func.coalesce(func.sum(self._adapter.size(t.c.msg)), ZERO)).where(
-                here()
-            )
+            lambda: select(func.count(), bytes_).where(self._committed_here())
         )
         self.find_priorities = self._page(
             lambda: self._by_container(select(t.c.priority).where(self._here(t)))
@@ -257,7 +257,7 @@ class Statements(StatementBuilder):
         t, acks, ahead = self._tables.messages, self._tables.acks, self._tables.acknowledged
 
         def behind() -> ColumnElement[bool]:
-            return and_(self._here(t), t.c.xid.is_(None), t.c.id > bindparam("after"))
+            return and_(self._committed_here(), t.c.id > bindparam("after"))
 
         def pending() -> Select[Any]:
             return select(t.c.id, t.c.msg).where(behind(), self._not_ahead())
@@ -265,7 +265,7 @@ class Statements(StatementBuilder):
         def count_in_lanes() -> Select[Any]:
             lane = and_(self._sub(acks), acks.c.priority == self._priority(), self._behind_mark(acks))
             count = select(func.count()).select_from(t).join(acks, lane)
-            return count.where(self._here(t), t.c.xid.is_(None), self._not_ahead())
+            return count.where(self._committed_here(), self._not_ahead())
 
         def window() -> Select[Any]:
             return select(t.c.id, self._ahead_id(signed=True)).where(behind())
@@ -315,9 +315,8 @@ class Statements(StatementBuilder):
         t = self._tables.messages
 
         def pending() -> Select[Any]:
-            between = t.c.id.between(bindparam("after") + ONE, bindparam("up_to"))
-            here = (self._here(t), t.c.xid.is_(None), between)
-            return select(t.c.id).where(*here, self._is_behind_mark(by_lane), self._not_ahead())
+            here = and_(self._committed_here(), t.c.id.between(bindparam("after") + ONE, bindparam("up_to")))
+            return select(t.c.id).where(here, self._is_behind_mark(by_lane), self._not_ahead())
 
         return self._compile(pending)
 
@@ -338,24 +337,15 @@ class Statements(StatementBuilder):
         return exists(mark.correlate(t))
 
     def _insert_acknowledged(self) -> ClauseElement:
-        t = self._tables.messages
-        source = select(
-            t.c.container,
-            bindparam("client_id", type_=t.c.container.type),
-            bindparam("sub_name", type_=t.c.container.type),
-            t.c.id,
-            t.c.msgid_prod,
-            t.c.msgid_seq,
-        ).where(t.c.id == bindparam("id_"), self._here(t), t.c.xid.is_(None), self._not_ahead())
-        columns = ["container", "client_id", "sub_name", "id", "msgid_prod", "msgid_seq"]
-        return insert(self._tables.acknowledged).from_select(columns, source)
+        one = self._tables.messages.c.id == bindparam("id_")
+        return self._add_ahead(one, self._committed_here(), self._not_ahead())
 
     def _define_cleanup(self) -> None:
         t, ahead = self._tables.messages, self._tables.acknowledged
         self.find_acknowledged = self._page_of(
             lambda: (
                 select(ahead.c.id, t.c.id, case((self._is_done(), ONE), else_=ZERO))
-                .select_from(ahead.outerjoin(t, self._same_message(ahead)))
+                .select_from(ahead.outerjoin(t, same_message(ahead, t)))
                 .where(self._sub(ahead), ahead.c.id > bindparam("after"))
                 .order_by(ahead.c.id)
             )
@@ -363,9 +353,8 @@ class Statements(StatementBuilder):
 
         def stale() -> ColumnElement[bool]:
             # Removed messages, also by an ActiveMQ that may have assigned the ID to another message.
-            gone = not_(exists(select(ONE).select_from(t).where(self._same_message(ahead))))
-            between = and_(ahead.c.id > bindparam("after"), ahead.c.id <= bindparam("up_to"))
-            return and_(between, ahead.c.xid.is_(None), gone)
+            gone = not_(exists(select(ONE).select_from(t).where(same_message(ahead, t))))
+            return and_(between(ahead), ahead.c.xid.is_(None), gone)
 
         self.remove_stale_acknowledged = self._compile(lambda: delete(ahead).where(self._sub(ahead), stale()))
 
@@ -374,23 +363,17 @@ class Statements(StatementBuilder):
         t, acks = self._tables.messages, self._tables.acks
         by_others = self._tables.acknowledged.alias("by_others")
         other = acks.alias("other")
-        same_subscription = and_(
-            self._here(other),
-            other.c.client_id == acks.c.client_id,
-            other.c.sub_name == acks.c.sub_name,
-            other.c.priority != acks.c.priority,
-        )
+        others = (self._here(other), same_subscription(other, acks), other.c.priority != acks.c.priority)
         # The only row of a subscription holds for every priority.
-        governs = or_(acks.c.priority == self._priority(), not_(exists(select(ONE).where(same_subscription))))
+        governs = or_(acks.c.priority == self._priority(), not_(exists(select(ONE).where(*others))))
         acknowledged = (
             exists(
                 select(ONE)
                 .select_from(by_others)
                 .where(
-                    self._same_message(by_others),
+                    same_message(by_others, t),
                     by_others.c.xid.is_(None),
-                    by_others.c.client_id == acks.c.client_id,
-                    by_others.c.sub_name == acks.c.sub_name,
+                    same_subscription(by_others, acks),
                 )
             )
             # By default it correlates with one level only, and would match any message of the topic.

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Dialect, and_, bindparam, delete, func, insert, literal_column, null, select, update
+from sqlalchemy import Dialect, and_, bindparam, delete, func, literal_column, null, select, update
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.statements.builder import LOWEST, Statement, StatementBuilder
+from jdbcstore.database.statements.builder import LOWEST, Statement, StatementBuilder, between, same_message
 from jdbcstore.database.statements.given import GivenStatements, Narrowed
 from jdbcstore.database.tables import Tables
 
@@ -94,7 +94,7 @@ class XaStatements(StatementBuilder):
         self.find_prepared = self._compile(
             lambda: (
                 select(t.c.id, t.c.priority)
-                .select_from(ahead.join(t, self._same_message(ahead)))
+                .select_from(ahead.join(t, same_message(ahead, t)))
                 .where(mine())
                 .order_by(t.c.id)
             )
@@ -105,19 +105,16 @@ class XaStatements(StatementBuilder):
     def _define_ranges(self) -> None:
         t = self._tables.messages
 
-        def between() -> ColumnElement[bool]:
-            return and_(t.c.id > bindparam("after"), t.c.id <= bindparam("up_to"))
-
         def in_lane() -> ColumnElement[bool]:
-            return and_(between(), self._priority() == bindparam("priority"))
+            return and_(between(t), self._priority() == bindparam("priority"))
 
         def count(which: ColumnElement[bool]) -> ClauseElement:
-            return select(func.count()).select_from(t).where(self._here(t), t.c.xid.is_(None), which)
+            return select(func.count()).select_from(t).where(self._committed_here(), which)
 
         self.add_prepared = self._compile(lambda: self._insert_prepared(t.c.id == bindparam("id_")))
-        self.add_prepared_between = self._compile(lambda: self._insert_prepared(between()))
+        self.add_prepared_between = self._compile(lambda: self._insert_prepared(between(t)))
         self.add_prepared_between_in_lane = self._compile(lambda: self._insert_prepared(in_lane()))
-        self.count_between = self._compile(lambda: count(between()))
+        self.count_between = self._compile(lambda: count(between(t)))
         self.count_between_in_lane = self._compile(lambda: count(in_lane()))
 
     def _replace(self, given: GivenStatements) -> None:
@@ -152,18 +149,9 @@ class XaStatements(StatementBuilder):
             .where(self._sub(again), again.c.container == t.c.container, again.c.id == t.c.id)
             .scalar_subquery()
         )
-        text = t.c.container.type
-        source = select(
-            t.c.container,
-            bindparam("client_id", type_=text),
-            bindparam("sub_name", type_=text),
-            t.c.id,
-            t.c.msgid_prod,
-            t.c.msgid_seq,
-            bindparam("xid_", type_=text),
-        ).where(self._here(t), t.c.xid.is_(None), func.coalesce(known, literal_column("-1")) != t.c.id, which)
-        columns = ["container", "client_id", "sub_name", "id", "msgid_prod", "msgid_seq", "xid"]
-        return insert(ahead).from_select(columns, source)
+        is_new = func.coalesce(known, literal_column("-1")) != t.c.id
+        xid = bindparam("xid_", type_=t.c.container.type)
+        return self._add_ahead(self._committed_here(), is_new, which, xid=xid)
 
     def _has_xid(self, table: Any) -> ColumnElement[bool]:
         return self._equal(table.c.xid, bindparam("xid_"))
