@@ -9,7 +9,7 @@ from typing import Any
 
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.sql import MSG, UNGUARDED, Batch, EpochGuard, Guard, Guards, Key, Row, Sql
-from jdbcstore.database.statements.builder import Query, Statement
+from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import TOPICS
@@ -37,8 +37,8 @@ class Connection:
         """The server's identifier of this connection, after :meth:`identify`."""
 
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
-        if isinstance(sql, Query):
-            return sql.rows(self.fetch, **values)
+        if not isinstance(sql, Sql):
+            return sql(self.fetch, **values)
         self.cursor.execute(sql.text, sql.row(**values))
         rows: list[Row] = self.cursor.fetchmany(values["limit"]) if sql.cut else self.cursor.fetchall()
         return rows

@@ -28,7 +28,7 @@ from jdbcstore.database.schema import (
     look,
     widen_acks_key,
 )
-from jdbcstore.database.statements.builder import Query, Statement
+from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.given import GivenStatements, check_replacements
 from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.database.statements.store import Statements
@@ -178,8 +178,8 @@ class Session(Database):
         :raises StoreUnavailable: the database does not answer
         :raises StoreClosed: the session is closed
         """
-        if isinstance(sql, Query):
-            return sql.rows(self.fetch, **values)
+        if not isinstance(sql, Sql):
+            return sql(self.fetch, **values)
         with self._reading():
             limit = values["limit"] if sql.cut else None
             # Each further connection may hang as long as the first.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -35,14 +34,8 @@ Fetch = Callable[..., list[Row]]
 """(statement, **values) -> its rows."""
 
 
-class Query(ABC):
-    """A combination of statements that is fetched in place of one."""
-
-    @abstractmethod
-    def rows(self, fetch: Fetch, **values: Any) -> list[Row]:
-        """The rows, from statements that ``fetch`` runs one after another."""
-
-
+Query = Callable[..., list[Row]]
+"""(fetch, **values) -> the rows of several statements, which it fetches in place of one."""
 Statement = Sql | Query
 
 

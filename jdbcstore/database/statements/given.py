@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import Dialect
@@ -117,136 +116,108 @@ def check_replacements(
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Picked(Query):
-    """Some columns of a statement, in another order; ``sort`` if its rows are in no order."""
+def picked(sql: Sql, columns: tuple[int | None, ...], *, sort: bool = False) -> Query:
+    """Some columns of a statement in another order, None for NULL; ``sort`` if its rows are in no order."""
 
-    sql: Sql
-    columns: tuple[int | None, ...]
-    """None means NULL."""
-    sort: bool = False
-
-    def rows(self, fetch: Fetch, **values: Any) -> list[Row]:
+    def rows(fetch: Fetch, **values: Any) -> list[Row]:
         found = [
-            tuple([None if column is None else row[column] for column in self.columns])
-            for row in fetch(self.sql, **values)
+            tuple([None if column is None else row[column] for column in columns])
+            for row in fetch(sql, **values)
         ]
-        return sorted(found, key=lambda row: row[:2]) if self.sort else found
+        return sorted(found, key=lambda row: row[:2]) if sort else found
+
+    return rows
 
 
-@dataclass(frozen=True, slots=True)
-class MessageByName(Query):
-    """IDs and priorities by a statement that does not exclude messages in doubt."""
+def message_by_name(name: Statement, place: Sql) -> Query:
+    """IDs and priorities by a statement that does not exclude messages in doubt; ``place`` does."""
 
-    name: Statement
-    place: Sql
-    """(id_, container) -> ID, PRIORITY: whether it exists."""
-
-    def rows(self, fetch: Fetch, **values: Any) -> list[Row]:
+    def rows(fetch: Fetch, **values: Any) -> list[Row]:
         container = values["container"]
-        found = fetch(self.name, **values)
-        return [row for row in found if fetch(self.place, id_=row[0], container=container)]
+        found = fetch(name, **values)
+        return [row for row in found if fetch(place, id_=row[0], container=container)]
+
+    return rows
 
 
-@dataclass(frozen=True, slots=True)
-class MessageById(Query):
-    """A message's ID and MSG, by a statement that does not check the destination."""
+def message_by_id(place: Sql, message: Sql) -> Query:
+    """A message's ID and MSG, by a statement that does not check the destination; ``place`` does."""
 
-    place: Sql
-    """(id_, container) -> ID, PRIORITY: whether it exists."""
-    message: Sql
-    """(id_) -> MSG"""
-
-    def rows(self, fetch: Fetch, **values: Any) -> list[Row]:
+    def rows(fetch: Fetch, **values: Any) -> list[Row]:
         return [
-            (id_, blob)
-            for id_, _ in fetch(self.place, **values)
-            for (blob,) in fetch(self.message, id_=values["id_"])
+            (id_, blob) for id_, _ in fetch(place, **values) for (blob,) in fetch(message, id_=values["id_"])
         ]
 
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionRows(Query):
-    """A subscription's rows, with selector and pattern from a statement that returns only those."""
-
-    marks: Sql
-    description: Sql
-    """(container, client_id, sub_name) -> SELECTOR, SUB_DEST"""
-
-    def rows(self, fetch: Fetch, **values: Any) -> list[Row]:
-        marks = fetch(self.marks, **values)
-        described = fetch(self.description, **values) if marks else []
-        return [(*row[:4], *described[0]) for row in marks] if described else []
+    return rows
 
 
-@dataclass(frozen=True, slots=True)
-class OneLane(Query):
+def subscription_rows(marks: Sql, description: Sql) -> Query:
+    """A subscription's rows, with SELECTOR and SUB_DEST from a statement that returns only those."""
+
+    def rows(fetch: Fetch, **values: Any) -> list[Row]:
+        found = fetch(marks, **values)
+        described = fetch(description, **values) if found else []
+        return [(*row[:4], *described[0]) for row in found] if described else []
+
+    return rows
+
+
+def one_lane(sql: Sql) -> Query:
     """One priority's messages, by a statement with a position in each of ten lanes."""
 
-    sql: Sql
-
-    def rows(self, fetch: Fetch, **values: Any) -> list[Row]:
+    def rows(fetch: Fetch, **values: Any) -> list[Row]:
         places = {f"last_{lane}": MAX_SEQUENCE for lane in range(10)}
         places[f"last_{values['priority']}"] = values["after"]
-        return fetch(self.sql, **values, **places)
+        return fetch(sql, **values, **places)
+
+    return rows
 
 
-@dataclass(frozen=True, slots=True)
-class Pending(Query):
+def pending_page(page: Sql, still: Sql) -> Query:
     """A subscription's messages, by a statement that does not know acknowledgements beyond LAST_ACKED_ID.
 
-    Pending messages are queried after the page, so that an acknowledgement made before is seen, wherever it
-    is stored by then.
+    ``still`` finds the IDs of pending messages in between. It is queried after the page, so that an
+    acknowledgement made before is seen, wherever it is stored by then.
     """
 
-    page: Sql
-    still: Sql
-    """(..., after, up_to) -> IDs of pending messages in between"""
-
-    def rows(self, fetch: Fetch, **values: Any) -> list[Row]:
+    def rows(fetch: Fetch, **values: Any) -> list[Row]:
         found: list[Row] = []
         limit, more = values["limit"], True
         while more and len(found) < limit:
-            rows = fetch(self.page, **values)
-            more = len(rows) == limit
-            if rows:
-                values["up_to"] = rows[-1][0]
-                pending = {id_ for (id_,) in fetch(self.still, **values)}
-                found += [row for row in rows if row[0] in pending]
+            read = fetch(page, **values)
+            more = len(read) == limit
+            if read:
+                values["up_to"] = read[-1][0]
+                ids = {id_ for (id_,) in fetch(still, **values)}
+                found += [row for row in read if row[0] in ids]
                 values["after"] = values["up_to"]
         return found[:limit]
 
+    return rows
 
-@dataclass(frozen=True, slots=True)
-class PendingCount(Query):
+
+def pending_count(behind_marks: Sql, ahead: Sql, in_doubt: Statement, own: Statement) -> Query:
     """The number of pending messages, by a statement that knows LAST_ACKED_ID only.
 
-    It may count messages in doubt, so it is not used if there are any.
+    It may count messages in doubt, so ``own`` is used if there are any.
     """
 
-    behind_marks: Sql
-    ahead: Sql
-    in_doubt: Statement
-    own: Statement
+    def rows(fetch: Fetch, **values: Any) -> list[Row]:
+        if fetch(in_doubt, **{**values, "after": -1, "limit": 1}):
+            return fetch(own, **values)
+        [(count,)] = fetch(behind_marks, **values)
+        [(acknowledged,)] = fetch(ahead, **values)
+        return [(max(0, int(count) - int(acknowledged)),)]
 
-    def rows(self, fetch: Fetch, **values: Any) -> list[Row]:
-        if fetch(self.in_doubt, **{**values, "after": -1, "limit": 1}):
-            return fetch(self.own, **values)
-        [(count,)] = fetch(self.behind_marks, **values)
-        [(ahead,)] = fetch(self.ahead, **values)
-        return [(max(0, int(count) - int(ahead)),)]
+    return rows
 
 
-@dataclass(frozen=True, slots=True)
-class Narrowed(Query):
-    """The rows of the store's statement that match a row of another statement."""
+def narrowed(own: Sql, other: Sql, columns: tuple[tuple[int, int], ...]) -> Query:
+    """The rows of the store's statement that equal a row of another statement in these pairs of columns."""
 
-    own: Sql
-    other: Sql
-    columns: tuple[tuple[int, int], ...]
-    """The pairs of columns that must be equal."""
+    def rows(fetch: Fetch, **values: Any) -> list[Row]:
+        found = {tuple([row[theirs] for _, theirs in columns]) for row in fetch(other, **values)}
+        ours = fetch(own, **values) if found else []
+        return [row for row in ours if tuple([row[mine] for mine, _ in columns]) in found]
 
-    def rows(self, fetch: Fetch, **values: Any) -> list[Row]:
-        found = {tuple([row[theirs] for _, theirs in self.columns]) for row in fetch(self.other, **values)}
-        rows = fetch(self.own, **values) if found else []
-        return [row for row in rows if tuple([row[ours] for ours, _ in self.columns]) in found]
+    return rows

@@ -38,6 +38,7 @@ from jdbcstore.database.statements.builder import (
     ONE,
     ZERO,
     Lanes,
+    Query,
     Statement,
     StatementBuilder,
     between,
@@ -46,13 +47,13 @@ from jdbcstore.database.statements.builder import (
 )
 from jdbcstore.database.statements.given import (
     GivenStatements,
-    MessageById,
-    MessageByName,
-    OneLane,
-    Pending,
-    PendingCount,
-    Picked,
-    SubscriptionRows,
+    message_by_id,
+    message_by_name,
+    one_lane,
+    pending_count,
+    pending_page,
+    picked,
+    subscription_rows,
 )
 from jdbcstore.database.tables import Tables
 
@@ -132,10 +133,10 @@ class Statements(StatementBuilder):
             lambda: select(t.c.id, t.c.msg).where(one, self._committed_here())
         )
         if find := self._given.take("findMessageSequenceIdStatement"):
-            named = Picked(find, (0, 1), sort=True)
-            self.find_message_sequence_id = MessageByName(named, self.find_priority_by_id)
+            named = picked(find, (0, 1), sort=True)
+            self.find_message_sequence_id = message_by_name(named, self.find_priority_by_id)
         if find := self._given.take("findMessageByIdStatement", id="id_"):
-            self.find_message_by_id = MessageById(self.find_priority_by_id, find)
+            self.find_message_by_id = message_by_id(self.find_priority_by_id, find)
         self.find_sizes_by_ids = self._compile(
             lambda: select(t.c.id, self._adapter.size(t.c.msg)).where(
                 t.c.id.in_([bindparam(f"id_{number}") for number in range(LISTED)]), self._committed_here()
@@ -168,7 +169,7 @@ class Statements(StatementBuilder):
         )
         self.find_next_messages_by_priority = self._lanes(lambda: behind(t.c.id, t.c.msg))
         if page := self._given.take("findNextMessagesByPriorityStatement"):
-            self.find_next_messages_by_priority = Lanes(OneLane(page), OneLane(page))
+            self.find_next_messages_by_priority = Lanes(one_lane(page), one_lane(page))
         self.find_expired_messages = self._page(lambda: behind(t.c.id, t.c.msg).where(overdue()))
         self.find_in_doubt_messages = self._page(lambda: behind(t.c.id, t.c.msg, in_doubt=True))
         self.find_expired_ids = self._page(lambda: behind(t.c.id).where(overdue()))
@@ -211,7 +212,7 @@ class Statements(StatementBuilder):
             lambda: select(t.c.msgid_prod, t.c.msgid_seq).order_by(t.c.id.desc())
         )
         if page := take("findAllMessageIdsStatement"):
-            self.find_all_message_ids = Picked(page, (1, 2))
+            self.find_all_message_ids = picked(page, (1, 2))
 
     def _define_subscriptions(self) -> None:
         acks, take = self._tables.acks, self._given.take
@@ -226,11 +227,11 @@ class Statements(StatementBuilder):
         self.find_all_durable_subs: Statement = self.find_all_marks
         if find := take("findAllDurableSubsStatement"):
             # It has SELECTOR, SUB_NAME, CLIENT_ID, SUB_DEST, in no order.
-            self.find_all_durable_subs = Picked(find, (2, 1, None, None, 0, 3), sort=True)
+            self.find_all_durable_subs = picked(find, (2, 1, None, None, 0, 3), sort=True)
         self.find_marks = self._compile(lambda: marks(self._sub(acks)))
         self.find_durable_sub: Statement = self.find_marks
         if find := take("findDurableSubStatement"):
-            self.find_durable_sub = SubscriptionRows(self.find_marks, find)
+            self.find_durable_sub = subscription_rows(self.find_marks, find)
         names = (acks.c.container, acks.c.client_id, acks.c.sub_name)
         self.find_taken_for_it = self._compile(
             lambda: select(*names).where(*(column == bindparam(column.key) for column in names))
@@ -297,10 +298,10 @@ class Statements(StatementBuilder):
     def _replace_pending(self) -> None:
         page = self._given.take("findDurableSubMessagesStatement", last_id="after")
         if page:
-            self.find_durable_sub_messages = Pending(page, self._still_pending())
+            self.find_durable_sub_messages = pending_page(page, self._still_pending())
         page = self._given.take("findDurableSubMessagesByPriorityStatement", last_id="after")
         if page:
-            pending = Pending(page, self._still_pending(by_lane=True))
+            pending = pending_page(page, self._still_pending(by_lane=True))
             self.find_durable_sub_messages_by_priority = Lanes(pending, pending)
         if count := self._given.take("durableSubscriberMessageCountStatement"):
             own = self.durable_subscriber_message_count
@@ -320,14 +321,14 @@ class Statements(StatementBuilder):
 
         return self._compile(pending)
 
-    def _count_pending(self, given: Sql, own: Statement, *, by_lane: bool = False) -> PendingCount:
+    def _count_pending(self, given: Sql, own: Statement, *, by_lane: bool = False) -> Query:
         t = self._tables.messages
 
         def ahead() -> Select[Any]:
             count = select(func.count()).select_from(t)
             return count.where(self._here(t), self._is_behind_mark(by_lane), self._ahead_id() == t.c.id)
 
-        return PendingCount(given, self._compile(ahead), self.find_in_doubt_messages, own)
+        return pending_count(given, self._compile(ahead), self.find_in_doubt_messages, own)
 
     def _is_behind_mark(self, by_lane: bool) -> ColumnElement[bool]:
         t, acks = self._tables.messages, self._tables.acks

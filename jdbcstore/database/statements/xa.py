@@ -13,7 +13,7 @@ from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.statements.builder import LOWEST, Statement, StatementBuilder, between, same_message
-from jdbcstore.database.statements.given import GivenStatements, Narrowed
+from jdbcstore.database.statements.given import GivenStatements, narrowed
 from jdbcstore.database.tables import Tables
 
 
@@ -135,10 +135,10 @@ class XaStatements(StatementBuilder):
         clear = given.take("clearDurableLastAckInTxStatement", priority="priority_")
         self.clear_durable_last_ack_in_tx = clear or self.clear_durable_last_ack_in_tx
         if find := given.take("findOpsPendingOutcomeStatement"):
-            self.find_flags = Narrowed(self._own_flags, find, ((0, 1),))
+            self.find_flags = narrowed(self._own_flags, find, ((0, 1),))
         if find := given.take("findAcksPendingOutcomeStatement"):
             same = ((5, 0), (0, 1), (1, 2), (2, 3))
-            self.find_acks_pending_outcome = Narrowed(self._own_marks, find, same)
+            self.find_acks_pending_outcome = narrowed(self._own_marks, find, same)
 
     def _insert_prepared(self, which: ColumnElement[bool]) -> ClauseElement:
         """Record messages as acknowledged by a prepared transaction, except those acknowledged before."""
