@@ -93,34 +93,26 @@ def _under_another_case(inspector: Inspector, names: list[str]) -> list[str]:
     return [name for name in names if name.lower() in written and inspector.has_table(name)]
 
 
-def check_columns(present: Present) -> None:
-    """Make sure that the tables that exist have ActiveMQ's columns.
-
-    :raises SchemaError: a table lacks a column
-    """
-    for table, found in present.columns.items():
-        check_table(table, found)
-
-
 def check_table(table: Table, found: Iterable[str], without: Set[str] = frozenset()) -> None:
     """Make sure that a table has its columns, except those ``without`` which it may be.
 
     :raises SchemaError: it lacks one
     """
-    missing = set(table.columns.keys()) - without - {name.lower() for name in found}
+    missing = _missing_columns(table, found) - without
     if missing:
+        cure = "it is not ActiveMQ's; choose a table_prefix"
+        if missing <= LATER_COLUMNS:
+            cure = "an earlier version made it; run jdbcstore migrate, which keeps every row"
         raise SchemaError(
             f"the table {table.name} has no column"
-            f" {' and no '.join(name.upper() for name in sorted(missing))}: {_cure(missing)}",
+            f" {' and no '.join(name.upper() for name in sorted(missing))}: {cure}",
             found=", ".join(found),
             expected=", ".join(table.columns.keys()),
         )
 
 
-def _cure(missing: set[str]) -> str:
-    if missing <= LATER_COLUMNS:
-        return "an earlier version made it; run jdbcstore migrate, which keeps every row"
-    return "it is not ActiveMQ's; choose a table_prefix"
+def _missing_columns(table: Table, found: Iterable[str]) -> set[str]:
+    return set(table.columns.keys()) - {name.lower() for name in found}
 
 
 def check_transactions(engine: Engine, present: Present, adapter: Adapter) -> None:
@@ -137,11 +129,6 @@ def check_transactions(engine: Engine, present: Present, adapter: Adapter) -> No
             " batch could be stored; run jdbcstore migrate, which keeps every row",
             found=kept_by,
         )
-
-
-def transactions_statement(table: Table, adapter: Adapter, dialect: Dialect) -> str:
-    """The statement that moves a table to an engine with transactions."""
-    return f"ALTER TABLE {dialect.identifier_preparer.format_table(table)} {adapter.make_transactional}"
 
 
 def create_tables(
@@ -338,7 +325,6 @@ def _lacking(present: Present, tables: Sequence[Table]) -> str:
     for table in tables:
         if table not in present.columns:
             return f"the table {table.name}"
-        missing = set(table.columns.keys()) - {name.lower() for name in present.columns[table]}
-        if missing:
+        if missing := _missing_columns(table, present.columns[table]):
             return f"the column {min(missing).upper()} of {table.name}"
     return ""

@@ -20,7 +20,7 @@ from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.engine import Database
 from jdbcstore.database.schema import (
-    check_columns,
+    check_table,
     check_transactions,
     create_given_tables,
     create_tables,
@@ -134,7 +134,8 @@ class Session(Database):
         creates = self.config.create_tables_on_startup and not self.read_only
         if creates:
             present = create_given_tables(self.engine, self.tables, present, self.config.statements)
-        check_columns(present)
+        for table, columns in present.columns.items():
+            check_table(table, columns)
         if self.adapter.make_transactional and not self.read_only:
             check_transactions(self.engine, present, self.adapter)
         if creates:

@@ -12,7 +12,7 @@ from pathlib import Path
 from jdbcstore.analytics import java, vendors
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.config import Configuration
-from jdbcstore.database.adapters.jdbc.jvm import JARS, find_jar, usual_jars
+from jdbcstore.database.adapters.jdbc.jvm import JARS, USUAL_JARS, find_jar
 from jdbcstore.database.adapters.registry import BUILT_IN, GENERIC, adapter_class
 from jdbcstore.database.engine import Database
 from jdbcstore.errors import ConfigurationError, SchemaError, StoreError
@@ -119,7 +119,7 @@ def _odbc_drivers() -> Iterator[Finding]:
 
 
 def _bridge_drivers() -> Iterator[Finding]:
-    for kind, jars in usual_jars().items():
+    for kind, jars in USUAL_JARS.items():
         debian = f"install Debian's {_DEBIAN[kind]}, or " if kind in _DEBIAN else ""
         cure = f"{debian}name {' or '.join(jars)} in {JARS}"
         yield _placed("JDBC drivers for jdbcstore[jdbc]", f"jdbc:{kind}:", "jpype", find_jar(kind), cure)

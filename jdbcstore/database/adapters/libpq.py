@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import os
 import socket
 import threading
@@ -12,31 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-_SHORTEST_CONNECT = 2
-"""The shortest ``connect_timeout`` that libpq takes, in seconds."""
 _IDLE = 5.0
 """Seconds after which an idle watching thread ends."""
 
 
-def network_arguments(seconds: float) -> dict[str, Any]:
-    """Arguments of ``connect`` with which the kernel detects a host that has vanished."""
-    return {
-        "connect_timeout": min(10, max(_SHORTEST_CONNECT, math.ceil(seconds))),
-        "tcp_user_timeout": max(1, round(seconds * 1000)),
-        "keepalives_idle": max(1, round(seconds / 3)),
-        "keepalives_interval": max(1, round(seconds / 3)),
-        "keepalives_count": 2,
-    }
-
-
-def limit_answers(connection: Any, seconds: float) -> None:
-    """Treat the connection as lost if a statement is not answered within this time."""
-    connection.cursor_factory = _timed_cursor()
-    connection.answer_timeout = seconds
-
-
 @functools.cache
-def _timed_cursor() -> type[Any]:
+def timed_cursor() -> type[Any]:
+    """A class of cursors whose statements are answered in time, or else the connection is lost."""
     from psycopg import Cursor
 
     class TimedCursor(Cursor[Any]):

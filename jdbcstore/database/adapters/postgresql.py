@@ -8,6 +8,7 @@ a cursor would often wait for the interpreter's lock.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,6 +43,8 @@ _IS_STALE = (
     " FROM pg_stat_user_tables WHERE relid = to_regclass(%s)"
 )
 _SESSION = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = "
+_SHORTEST_CONNECT = 2
+"""The shortest ``connect_timeout`` that libpq takes, in seconds."""
 _MAX_SENT = 128 * 1024**2
 """Bytes of the arrays of one statement: the server closes a connection that sends 1 GiB at once."""
 _OVERHEAD = 1024
@@ -143,10 +146,18 @@ class PostgresqlAdapter(Adapter):
         libpq.abort(connection)
 
     def network_arguments(self, url: URL, seconds: float) -> dict[str, Any]:  # noqa: ARG002
-        return libpq.network_arguments(seconds)
+        # With these the kernel detects a host that has vanished.
+        return {
+            "connect_timeout": min(10, max(_SHORTEST_CONNECT, math.ceil(seconds))),
+            "tcp_user_timeout": max(1, round(seconds * 1000)),
+            "keepalives_idle": max(1, round(seconds / 3)),
+            "keepalives_interval": max(1, round(seconds / 3)),
+            "keepalives_count": 2,
+        }
 
     def limit_answers(self, connection: Any, seconds: float) -> None:
-        libpq.limit_answers(connection, seconds)
+        connection.cursor_factory = libpq.timed_cursor()
+        connection.answer_timeout = seconds
 
     def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:  # noqa: ARG002
         from psycopg import errors, pq

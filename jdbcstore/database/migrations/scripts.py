@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
 from alembic.migration import MigrationContext
@@ -25,7 +25,7 @@ from jdbcstore.database.migrations.migration import (
     make_known,
     revisions,
 )
-from jdbcstore.database.migrations.steps import PutRow, Step
+from jdbcstore.database.migrations.steps import PutRow
 from jdbcstore.database.schema import ACKS_KEY, HEAD, acks_key_statements
 from jdbcstore.database.tables import Tables, define_tables
 
@@ -68,57 +68,44 @@ class _Renderer:
         return "{name}" in self._adapter.drop_acks_key and self._adapter.acks_key_has_priority
 
     def create(self) -> str:
-        def write(context: MigrationContext) -> None:
-            for table in self._tables.known:
-                context.execute(CreateTable(table))
-                for index in sorted(table.indexes, key=lambda index: str(index.name)):
-                    context.execute(CreateIndex(index))
-            for step in self._rows():
-                context.execute(step.insert)
-            context.execute(self._tables.version.insert().values(version_num=HEAD))
-
-        return self._render("All tables, for an empty database. ActiveMQ and jdbcstore work on them.", write)
+        purpose = "All tables, for an empty database. ActiveMQ and jdbcstore work on them."
+        statements: list[Any] = []
+        for table in self._tables.known:
+            indexes = sorted(table.indexes, key=lambda index: str(index.name))
+            statements += [CreateTable(table), *map(CreateIndex, indexes)]
+        for revision in revisions():
+            steps = revision.steps(self._tables, self._adapter)
+            statements += [step.insert for step in steps if isinstance(step, PutRow)]
+        return self._render(purpose, [*statements, self._tables.version.insert().values(version_num=HEAD)])
 
     def drop(self) -> str:
-        def write(context: MigrationContext) -> None:
-            for table in reversed(self._tables.known):
-                context.execute(DropTable(table))
-
-        return self._render("Drops all tables, WITH ALL MESSAGES IN THEM.", write)
+        purpose = "Drops all tables, WITH ALL MESSAGES IN THEM."
+        return self._render(purpose, map(DropTable, reversed(self._tables.known)))
 
     def widen(self) -> str:
-        def write(context: MigrationContext) -> None:
-            acks = self._tables.acks
-            for statement in acks_key_statements(
-                acks, self._adapter, self._dialect, str(acks.primary_key.name)
-            ):
-                context.execute(statement)
-
+        acks = self._tables.acks
         return self._render(
-            f"Makes room for prioritised durable subscriptions in {self._tables.acks.name}, where a store's"
+            f"Makes room for prioritised durable subscriptions in {acks.name}, where a store's"
             " user may not.\nDo this once, on tables that create.sql or an ActiveMQ made.",
-            write,
+            acks_key_statements(acks, self._adapter, self._dialect, str(acks.primary_key.name)),
         )
 
     def grants(self) -> str:
-        def write(context: MigrationContext) -> None:
-            for statement in self._adapter.owner_grants:
-                context.execute(statement.format(owner=OWNER))
-            quote = self._dialect.identifier_preparer.format_table
-            for table in self._tables.all if self._adapter.has_users else ():
-                context.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {quote(table)} TO {USER}")
-            for table in (self._tables.version,) if self._adapter.has_users else ():
-                context.execute(f"GRANT SELECT ON {quote(table)} TO {USER}")
-
+        owners = [statement.format(owner=OWNER) for statement in self._adapter.owner_grants]
         if not self._adapter.has_users:
-            return self._render("There are no users here: who may write the file may do all.", write)
+            return self._render("There are no users here: who may write the file may do all.", owners)
+        quote = self._dialect.identifier_preparer.format_table
+        users = [
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON {quote(table)} TO {USER}" for table in self._tables.all
+        ]
+        users.append(f"GRANT SELECT ON {quote(self._tables.version)} TO {USER}")
         purpose = (
             f"What the user needs as whom stores and brokers run: put yours in for {USER}.\n"
             "The user must be there, and the tables."
         )
         if self._adapter.owner_grants:
             purpose += f"\nBefore, what {OWNER} needs, who creates and migrates the tables."
-        return self._render(purpose, write)
+        return self._render(purpose, owners + users)
 
     def upgrade(self, revision: Revision) -> str:
         found = self._generation(revision)
@@ -145,13 +132,7 @@ class _Renderer:
                 acks.key = ACKS_KEY
         return found
 
-    def _rows(self) -> list[PutRow]:
-        steps: list[Step] = [
-            step for revision in revisions() for step in revision.steps(self._tables, self._adapter)
-        ]
-        return [step for step in steps if isinstance(step, PutRow)]
-
-    def _render(self, purpose: str, write: Callable[[MigrationContext], Any]) -> str:
+    def _render(self, purpose: str, statements: Iterable[Any]) -> str:
         output = io.StringIO()
         context = MigrationContext.configure(
             dialect=self._dialect,
@@ -165,7 +146,8 @@ class _Renderer:
         )
         end_statements(context, self._adapter)
         with context.begin_transaction():
-            write(context)
+            for statement in statements:
+                context.execute(statement)
         return self._tidy(purpose, output.getvalue())
 
     def _tidy(self, purpose: str, text: str) -> str:

@@ -27,7 +27,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable, DropTable
 
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.migrations.found import ONE, Found, FoundColumn, FoundTable
-from jdbcstore.database.schema import ACKS_KEY, acks_key_statements, transactions_statement
+from jdbcstore.database.schema import ACKS_KEY, acks_key_statements
 
 _CHUNK = 10_000
 _ZERO: ColumnElement[int] = literal_column("0")
@@ -248,7 +248,8 @@ class GiveTransactions(Step):
         return bool(self._adapter.without_transactions(found.connection, [str(self.table.name)]))
 
     def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
-        op.execute(transactions_statement(self.table, self._adapter, op.get_context().dialect))
+        table = op.get_context().dialect.identifier_preparer.format_table(self.table)
+        op.execute(f"ALTER TABLE {table} {self._adapter.make_transactional}")
 
 
 class EnlargeBinary(Step):

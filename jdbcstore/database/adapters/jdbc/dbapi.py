@@ -25,7 +25,7 @@ from jpype.dbapi2 import (
     Warning,  # noqa: A004
 )
 
-from jdbcstore.database.adapters.jdbc.jvm import driver_for, properties
+from jdbcstore.database.adapters.jdbc.jvm import driver_for
 
 __all__ = [
     "DataError",
@@ -58,9 +58,11 @@ _FLOATING = frozenset((6, 7, 8))
 
 def connect(url: str, user: str | None, password: str | None) -> Connection:
     """A connection through the JDBC driver that takes the URL, in autocommit mode."""
-    login = {"user": user, "password": password}
-    given = {name: value for name, value in login.items() if value is not None}
-    return Connection(driver_for(url).connect(url, properties(given)))
+    driver, login = driver_for(url), JClass("java.util.Properties")()
+    for name, value in (("user", user), ("password", password)):
+        if value is not None:
+            login.setProperty(name, value)
+    return Connection(driver.connect(url, login))
 
 
 class Connection:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ JARS = "JDBCSTORE_JDBC_JARS"
 _SHARED = Path("/usr/share/java")
 """Debian's directory of jar files."""
 
-_JARS = {
+USUAL_JARS = {
     "axiondb": ("axion.jar",),
     "db2": ("db2jcc4.jar", "db2jcc.jar", "jcc.jar"),
     "derby": ("derby.jar", "derbyclient.jar"),
@@ -30,7 +30,7 @@ _JARS = {
     "sapdb": ("sapdbc.jar",),
     "sybase": ("jconn4.jar",),
 }
-"""The jar files of each subprotocol's driver."""
+"""By subprotocol, the usual names of its driver's jar files."""
 
 _lock = threading.Lock()
 _drivers: dict[tuple[Path, ...], list[Any]] = {}
@@ -44,7 +44,7 @@ def driver_for(url: str) -> Any:
     :raises ConfigurationError: Java or the driver is not installed
     """
     kind = subprotocol(url)
-    jars = _JARS.get(kind, ())
+    jars = USUAL_JARS.get(kind, ())
     paths = _paths(jars)
     with _lock:
         _start()
@@ -60,25 +60,10 @@ def driver_for(url: str) -> Any:
     )
 
 
-def usual_jars() -> dict[str, tuple[str, ...]]:
-    """By subprotocol, the names of its driver's jar files."""
-    return dict(_JARS)
-
-
 def find_jar(kind: str) -> Path | None:
     """The subprotocol's jar file under its usual name: the user's, or Debian's."""
-    names = _JARS[kind]
+    names = USUAL_JARS[kind]
     return next((path for path in _paths(names) if path.name in names and path.exists()), None)
-
-
-def properties(values: Mapping[str, str]) -> Any:
-    """``java.util.Properties``."""
-    import jpype
-
-    made = jpype.JClass("java.util.Properties")()
-    for name, value in values.items():
-        made.setProperty(name, value)
-    return made
 
 
 def _start() -> None:
