@@ -135,7 +135,7 @@ class Adapter:
     can_forbid_null: ClassVar[bool] = False
     """Whether an indexed column can be altered to NOT NULL."""
     make_transactional: ClassVar[str] = ""
-    """The ALTER TABLE clause that moves a table to an engine with transactions."""
+    """The statement that moves ``{table}`` to an engine with transactions."""
     statement_end: ClassVar[str] = ";"
     """The end of a statement in a script for the vendor's own client."""
     has_users: ClassVar[bool] = True

@@ -51,7 +51,7 @@ class MysqlAdapter(Adapter):
     can_forbid_null = True
     owner_grants = ("GRANT CREATE, ALTER, INDEX, DROP, SELECT, INSERT, UPDATE, DELETE ON * TO {owner}",)
     lock_migrations = "SELECT GET_LOCK(CONCAT('jdbcstore ', MD5(DATABASE())), 31536000)"
-    make_transactional = "ENGINE=InnoDB"
+    make_transactional = "ALTER TABLE {table} ENGINE=InnoDB"
     small_binary_types = frozenset({"TINYBLOB", "BLOB"})
     begin_statement = "START TRANSACTION"
     guards_insert = True

@@ -249,7 +249,7 @@ class GiveTransactions(Step):
 
     def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
         table = op.get_context().dialect.identifier_preparer.format_table(self.table)
-        op.execute(f"ALTER TABLE {table} {self._adapter.make_transactional}")
+        op.execute(self._adapter.make_transactional.format(table=table))
 
 
 class EnlargeBinary(Step):

@@ -1,9 +1,9 @@
 """The decoder of the MSG column: any message that ActiveMQ has stored since 5.4.
 
 A message is three runs of fields around its content and properties: names, headers, tail. Most of their
-fields are absent in nearly every message; ``_usual_names``, ``_usual_headers`` and ``_usual_tail`` read such
-a run in one piece. They return None for any other, and leave the reader where it was; ``_read_names``,
-``_read_headers`` and ``_read_tail`` then read it field by field.
+fields are absent in nearly every message; ``_read_usual_names``, ``_read_usual_headers`` and
+``_read_usual_tail`` read such a run in one piece. They return false for any other, and leave the reader where
+it was; ``_read_names``, ``_read_headers`` and ``_read_tail`` then read it field by field.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception class
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from jdbcstore.errors import CorruptMessage, InvalidDestination
 from jdbcstore.message.destination import Destination, clean_name
@@ -31,7 +31,6 @@ from jdbcstore.message.message import (
     NO_PROPERTIES,
     UNREAD,
     BodyType,
-    DataStructure,
     Message,
     MessageFields,
     seal,
@@ -42,17 +41,6 @@ from jdbcstore.message.openwire.reference import body_in_journal, is_reference
 from jdbcstore.message.openwire.wire_format import BODY_TYPES, OLD_VERSION, VERSION, Malformed
 
 T = TypeVar("T")
-Names: TypeAlias = tuple[
-    int, bool, ProducerId | None, Destination | None, TransactionId | None, Destination | None,
-    MessageId | None,
-]  # fmt: skip
-Headers: TypeAlias = tuple[
-    TransactionId | None, str | None, int, str | None, bool, int, int, Destination | None, int, str | None,
-]  # fmt: skip
-Tail: TypeAlias = tuple[
-    "DataStructure | None", ConsumerId | None, bool, int, tuple[BrokerId, ...] | None, int, str | None, bool,
-    bool, tuple[BrokerId, ...] | None, int, int, bool,
-]  # fmt: skip
 
 _i16, _i32, _i64, _two_i64 = Struct(">h"), Struct(">i"), Struct(">q"), Struct(">qq")
 _presence_and_size = Struct(">Bi")
@@ -292,85 +280,72 @@ _IDS: tuple[type[Any], ...] = (
 def _read_message(
     reader: _Reader, kind: BodyType, sequence: int | None, container: str | None, nesting: int
 ) -> Message:
-    (
-        command_id, response_required, producer_id, destination, transaction_id, original_destination,
-        message_id,
-    ) = _usual_names(reader, sequence) or _read_names(reader, sequence)  # fmt: skip
-    sequence_offset = NOWHERE if message_id is None else reader.at - 8
-    (
-        original_transaction_id, group_id, group_sequence, correlation_id, persistent, expiration_ms,
-        priority, reply_to, timestamp_ms, jms_type,
-    ) = _usual_headers(reader) or _read_headers(reader)  # fmt: skip
+    fields = MessageFields.__new__(MessageFields)
+    fields.body_type, fields.sequence = kind, sequence
+    if not _read_usual_names(reader, fields):
+        _read_names(reader, fields)
+    sequence_offset = NOWHERE if fields.message_id is None else reader.at - 8
+    if not _read_usual_headers(reader, fields):
+        _read_headers(reader, fields)
+    if not 0 <= fields.priority <= 9:
+        fields.priority = min(max(fields.priority, 0), 9)
     content_at, content_size = reader.span()
     properties_at, properties_size = reader.span()
-    (
-        data_structure, target_consumer_id, compressed, redelivery_counter, broker_path, arrival_ms, user_id,
-        received_by_df_bridge, droppable, cluster, broker_in_time_ms, broker_out_time_ms, first_for_consumer,
-    ) = _usual_tail(reader) or _read_tail(reader, nesting)  # fmt: skip
-    remote_blob_url = mime_type = None
-    deleted_by_broker = False
+    if not _read_usual_tail(reader, fields):
+        _read_tail(reader, fields, nesting)
+    fields.remote_blob_url = fields.mime_type = None
+    fields.deleted_by_broker = False
     if kind is _BLOB:
-        remote_blob_url, mime_type, deleted_by_broker = reader.string(), reader.string(), reader.byte() != 0
-    source = StoredBytes(
+        fields.remote_blob_url, fields.mime_type = reader.string(), reader.string()
+        fields.deleted_by_broker = reader.byte() != 0
+    fields._body = UNREAD
+    fields._properties = NO_PROPERTIES if properties_size < 0 else UNREAD
+    fields._source = StoredBytes(
         reader.data, 0 if nesting else reader.version, sequence_offset, content_at, content_size,
         properties_at, properties_size, container,
     )  # fmt: skip
-    return seal(MessageFields(
-        kind, destination, message_id, priority if 0 <= priority <= 9 else min(max(priority, 0), 9),
-        timestamp_ms, expiration_ms, correlation_id, reply_to, jms_type, persistent, group_id,
-        group_sequence, redelivery_counter, user_id, compressed, original_destination, transaction_id,
-        original_transaction_id, producer_id, arrival_ms, broker_in_time_ms, broker_out_time_ms,
-        broker_path, cluster, data_structure, target_consumer_id, command_id, response_required,
-        received_by_df_bridge, droppable, first_for_consumer, remote_blob_url, mime_type,
-        deleted_by_broker, sequence, UNREAD, NO_PROPERTIES if properties_size < 0 else UNREAD, source,
-    ))  # fmt: skip
+    return seal(fields)
 
 
 _BLOB = BodyType.BLOB
 
 
-def _read_names(reader: _Reader, sequence: int | None) -> Names:
-    """The fields up to the message id, whose broker sequence becomes ``sequence`` if that is given."""
-    command_id, response_required = reader.fixed(_head)
-    producer_id, destination = reader.nested(ProducerId), reader.nested(Destination)
-    transaction_id, original_destination = reader.transaction_id(), reader.nested(Destination)
-    message_id = reader.nested(MessageId)
-    if message_id is not None and sequence is not None:
-        message_id = MessageId(
-            message_id.producer_id, message_id.producer_sequence, sequence, message_id.text_view
+def _read_names(reader: _Reader, fields: MessageFields) -> None:
+    """Read the fields up to the message id, whose broker sequence is the row's, if there is a row."""
+    fields.command_id, fields.response_required = reader.fixed(_head)
+    fields.producer_id, fields.destination = reader.nested(ProducerId), reader.nested(Destination)
+    fields.transaction_id, fields.original_destination = reader.transaction_id(), reader.nested(Destination)
+    fields.message_id = named = reader.nested(MessageId)
+    if named is not None and fields.sequence is not None:
+        fields.message_id = MessageId(
+            named.producer_id, named.producer_sequence, fields.sequence, named.text_view
         )
-    return (
-        command_id, response_required, producer_id, destination, transaction_id, original_destination,
-        message_id,
-    )  # fmt: skip
 
 
-def _read_headers(reader: _Reader) -> Headers:
-    """The fields between message id and content."""
-    original_transaction_id = reader.transaction_id()
-    group_id, group_sequence, correlation_id = reader.string(), reader.number(_i32), reader.string()
-    persistent, expiration_ms, priority = reader.fixed(_delivery)
-    reply_to, timestamp_ms, jms_type = reader.nested(Destination), reader.number(_i64), reader.string()
-    return (
-        original_transaction_id, group_id, group_sequence, correlation_id, persistent, expiration_ms,
-        priority, reply_to, timestamp_ms, jms_type,
-    )  # fmt: skip
+def _read_headers(reader: _Reader, fields: MessageFields) -> None:
+    """Read the fields between message id and content."""
+    fields.original_transaction_id = reader.transaction_id()
+    fields.group_id, fields.group_sequence = reader.string(), reader.number(_i32)
+    fields.correlation_id = reader.string()
+    fields.persistent, fields.expiration_ms, fields.priority = reader.fixed(_delivery)
+    fields.reply_to, fields.timestamp_ms = reader.nested(Destination), reader.number(_i64)
+    fields.jms_type = reader.string()
 
 
-def _read_tail(reader: _Reader, nesting: int) -> Tail:
-    """The fields after the properties, of a message that is nested so deep in others."""
-    data_structure = _read_nested_message(reader, nesting) or reader.nested(*_IDS)
-    target_consumer_id = reader.nested(ConsumerId)
-    compressed, redelivery_counter = reader.fixed(_redelivery)
-    broker_path, arrival_ms, user_id = reader.path(), reader.number(_i64), reader.string()
-    received_by_df_bridge, droppable = reader.fixed(_flags)
-    cluster = reader.path()
-    broker_in_time_ms, broker_out_time_ms = reader.fixed(_two_i64)
-    first_for_consumer = reader.version >= VERSION and reader.byte() != 0
-    return (
-        data_structure, target_consumer_id, compressed, redelivery_counter, broker_path, arrival_ms, user_id,
-        received_by_df_bridge, droppable, cluster, broker_in_time_ms, broker_out_time_ms, first_for_consumer,
-    )  # fmt: skip
+def _read_tail(reader: _Reader, fields: MessageFields, nesting: int) -> None:
+    """Read the fields after the properties, of a message that is nested so deep in others."""
+    fields.data_structure = _read_nested_message(reader, nesting) or reader.nested(*_IDS)
+    fields.target_consumer_id = reader.nested(ConsumerId)
+    fields.compressed, fields.redelivery_counter = reader.fixed(_redelivery)
+    fields.broker_path, fields.arrival_ms, fields.user_id = (
+        reader.path(),
+        reader.number(_i64),
+        reader.string(),
+    )
+    fields.received_by_df_bridge, fields.droppable = reader.fixed(_flags)
+    fields.cluster = reader.path()
+    fields.broker_in_time_ms, fields.broker_out_time_ms = reader.fixed(_two_i64)
+    fields.first_for_consumer = reader.version >= VERSION and reader.byte() != 0
 
 
 def _read_nested_message(reader: _Reader, nesting: int) -> Message | None:
@@ -392,22 +367,27 @@ _PRODUCER_ID = b"\1\x7b\1"
 _MESSAGE_ID = b"\0\0\1\x6e\0"  # no transaction, no original destination, and an id without text view
 
 
-def _usual_names(reader: _Reader, sequence: int | None) -> Names | None:
-    """The names of a message outside transactions, sent by the producer that named it."""
+def _read_usual_names(reader: _Reader, fields: MessageFields) -> bool:
+    """Read the names of a message outside transactions, sent by the producer that named it."""
     data, at = reader.data, reader.at
     try:
-        command_id, response_required, present, length = _names_head(data, at)
+        fields.command_id, fields.response_required, present, length = _names_head(data, at)
         if present != _PRODUCER_ID or reader.version != VERSION:
-            return None
+            return False
         name_length_at = at + 29 + length
         end = name_length_at + 28 + length + (data[name_length_at] << 8 | data[name_length_at + 1])
-        producer_id, destination = _producer_and_destination(data[at + 5 : end])
+        producer_id, fields.destination = _producer_and_destination(data[at + 5 : end])
         producer_sequence, broker_sequence = _two(data, end)
     except (StructError, IndexError, Malformed):
-        return None
+        return False
     reader.at = end + 16
-    message_id = MessageId(producer_id, producer_sequence, broker_sequence if sequence is None else sequence)
-    return command_id, response_required, producer_id, destination, None, None, message_id
+    sequence = fields.sequence
+    fields.producer_id = producer_id
+    fields.message_id = MessageId(
+        producer_id, producer_sequence, broker_sequence if sequence is None else sequence
+    )
+    fields.transaction_id = fields.original_destination = None
+    return True
 
 
 @lru_cache(maxsize=256)
@@ -426,34 +406,36 @@ def _producer_and_destination(section: bytes) -> tuple[ProducerId, Destination]:
     )
 
 
-def _usual_headers(reader: _Reader) -> Headers | None:
-    """The headers of a message without correlation id, reply-to, type and group."""
+def _read_usual_headers(reader: _Reader, fields: MessageFields) -> bool:
+    """Read the headers of a message without correlation id, reply-to, type and group."""
     try:
         (
-            transaction, group, group_sequence, correlation_id, persistent, expiration_ms, priority,
-            reply_to, timestamp_ms, jms_type,
+            transaction, group, fields.group_sequence, correlation_id, fields.persistent,
+            fields.expiration_ms, fields.priority, reply_to, fields.timestamp_ms, jms_type,
         ) = _headers_layout.unpack_from(reader.data, reader.at)  # fmt: skip
     except StructError:
-        return None
+        return False
     if transaction or group or correlation_id or reply_to or jms_type:
-        return None
+        return False
     reader.at += _headers_layout.size
-    return None, None, group_sequence, None, persistent, expiration_ms, priority, None, timestamp_ms, None
+    fields.original_transaction_id = fields.group_id = fields.correlation_id = None
+    fields.reply_to = fields.jms_type = None
+    return True
 
 
-def _usual_tail(reader: _Reader) -> Tail | None:
-    """The tail of a message without user name, not forwarded by a broker network, that is not an advisory."""
+def _read_usual_tail(reader: _Reader, fields: MessageFields) -> bool:
+    """Read the tail of a message without user name, not forwarded by a network, that is not an advisory."""
     try:
         (
-            structure, consumer, compressed, redelivery_counter, path, arrival_ms, user,
-            received_by_df_bridge, droppable, cluster, broker_in_time_ms, broker_out_time_ms, first,
+            structure, consumer, fields.compressed, fields.redelivery_counter, path, fields.arrival_ms, user,
+            fields.received_by_df_bridge, fields.droppable, cluster, fields.broker_in_time_ms,
+            fields.broker_out_time_ms, fields.first_for_consumer,
         ) = _tail_layout.unpack_from(reader.data, reader.at)  # fmt: skip
     except StructError:
-        return None
+        return False
     if structure or consumer or path or user or cluster or reader.version != VERSION:
-        return None
+        return False
     reader.at += _tail_layout.size
-    return (
-        None, None, compressed, redelivery_counter, None, arrival_ms, None, received_by_df_bridge, droppable,
-        None, broker_in_time_ms, broker_out_time_ms, first,
-    )  # fmt: skip
+    fields.data_structure = fields.target_consumer_id = fields.user_id = None
+    fields.broker_path = fields.cluster = None
+    return True
