@@ -7,11 +7,10 @@ from typing import Any
 from sqlalchemy import Dialect, Select, and_, case, exists, func, literal_column, not_, or_, select
 
 from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.statements.builder import ONE, ZERO, same_message, same_subscription
 from jdbcstore.database.statements.rows import acknowledged
 from jdbcstore.database.tables import Tables
 
-_ONE: Any = literal_column("1")
-_ZERO: Any = literal_column("0")
 SAMPLE = 100
 """Rows in the sample for the mean size."""
 
@@ -26,10 +25,10 @@ def destinations(tables: Tables, adapter: Adapter) -> Select[Any]:
     t = tables.messages
     name = adapter.exact(t.c.container).label("destination")
     committed = t.c.xid.is_(None)
-    overdue = and_(committed, t.c.expiration > _ZERO, t.c.expiration < literal_column(adapter.now_ms))
+    overdue = and_(committed, t.c.expiration > ZERO, t.c.expiration < literal_column(adapter.now_ms))
 
-    def total(condition: Any, value: Any = _ONE) -> Any:
-        return func.coalesce(func.sum(case((condition, value), else_=_ZERO)), _ZERO)
+    def total(condition: Any, value: Any = ONE) -> Any:
+        return func.coalesce(func.sum(case((condition, value), else_=ZERO)), ZERO)
 
     totals = (
         select(
@@ -67,7 +66,7 @@ def subscriptions(tables: Tables, adapter: Adapter, *, ours: bool) -> Select[Any
         marks.c.last_acked_id,
         _lag(tables, adapter, ours=ours).label("lag"),
         _ahead(tables, ours=ours).label("acknowledged_ahead"),
-    ).where(marks.c.priority.between(_ZERO, literal_column("9")))
+    ).where(marks.c.priority.between(ZERO, literal_column("9")))
     m = per_mark.subquery("marks")
     names = (m.c.destination, m.c.client_id, m.c.subscription_name)
     return select(
@@ -83,47 +82,28 @@ def subscriptions(tables: Tables, adapter: Adapter, *, ours: bool) -> Select[Any
 def _lag(tables: Tables, adapter: Adapter, *, ours: bool) -> Any:
     t, marks, ahead = tables.messages, tables.acks, tables.acknowledged
     other = marks.alias("other")
-    has_others = exists(
-        select(_ONE).where(
-            other.c.container == marks.c.container,
-            other.c.client_id == marks.c.client_id,
-            other.c.sub_name == marks.c.sub_name,
-            other.c.priority != marks.c.priority,
-        )
-    ).correlate(marks)
+    same = and_(other.c.container == marks.c.container, same_subscription(other, marks))
+    has_others = exists(select(ONE).where(same, other.c.priority != marks.c.priority)).correlate(marks)
     # A subscription with a single row has one mark for all priorities.
     governs = or_(marks.c.priority == t.c.priority, not_(has_others))
-    behind = t.c.id > func.coalesce(marks.c.last_acked_id, _ZERO)
+    behind = t.c.id > func.coalesce(marks.c.last_acked_id, ZERO)
     # The plain comparison uses the index.
     conditions = [t.c.container == marks.c.container, t.c.xid.is_(None), behind, governs]
     if adapter.exact(t.c.container) is not t.c.container:
         pairs = zip(_exactly(adapter, t.c.container), _exactly(adapter, marks.c.container), strict=True)
         conditions += [one == other for one, other in pairs]
     if ours:
-        by_it = exists(
-            select(_ONE).where(
-                ahead.c.container == t.c.container,
-                ahead.c.id == t.c.id,
-                ahead.c.msgid_prod == t.c.msgid_prod,
-                ahead.c.msgid_seq == t.c.msgid_seq,
-                ahead.c.client_id == marks.c.client_id,
-                ahead.c.sub_name == marks.c.sub_name,
-            )
-        ).correlate(t, marks)
-        conditions.append(not_(by_it))
+        by_it = select(ONE).where(same_message(ahead, t), same_subscription(ahead, marks))
+        conditions.append(not_(exists(by_it).correlate(t, marks)))
     return select(func.count()).select_from(t).where(*conditions).correlate(marks).scalar_subquery()
 
 
 def _ahead(tables: Tables, *, ours: bool) -> Any:
     if not ours:
-        return _ZERO
+        return ZERO
     marks, ahead = tables.acks, tables.acknowledged
-    same = (
-        ahead.c.container == marks.c.container,
-        ahead.c.client_id == marks.c.client_id,
-        ahead.c.sub_name == marks.c.sub_name,
-    )
-    return select(func.count()).select_from(ahead).where(*same).correlate(marks).scalar_subquery()
+    same = and_(ahead.c.container == marks.c.container, same_subscription(ahead, marks))
+    return select(func.count()).select_from(ahead).where(same).correlate(marks).scalar_subquery()
 
 
 def count_ids(tables: Tables) -> Select[Any]:

@@ -87,7 +87,8 @@ class Session(Database):
                 ours=self.has_own_tables,
                 hinted=hinted,
             )
-            self._report_unused()
+            for name, reason in unused_statements(config.statements):
+                log.info("the statement %s is configured but not used: %s", name, reason)
             # On the connection that the pool has by now: on some servers opening one is expensive.
             with self.translated(), self.engine.connect() as pooled:
                 connection = self._wrap(pooled.connection.dbapi_connection)
@@ -108,10 +109,6 @@ class Session(Database):
     @property
     def lock_statements(self) -> LockStatements:
         return LockStatements(self.tables, self.adapter, self.engine.dialect, self.given)
-
-    def _report_unused(self) -> None:
-        for name, reason in unused_statements(self.config.statements):
-            log.info("the statement %s is configured but not used: %s", name, reason)
 
     def _check_statements(self, connection: Connection) -> None:
         # A read-only user may not even be allowed to prepare statements that write.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 import time
 
-_FIRST = 0.01
-
 
 class Backoff:
     """Pauses that double up to ``longest`` seconds, with jitter, so that clients do not retry all at once.
@@ -15,7 +13,7 @@ class Backoff:
     before that failure does not count.
     """
 
-    def __init__(self, longest: float, *, first: float = _FIRST, timeout: float = float("inf")) -> None:
+    def __init__(self, longest: float, *, first: float = 0.01, timeout: float = float("inf")) -> None:
         self._longest = longest
         self._first = first
         self._timeout = timeout

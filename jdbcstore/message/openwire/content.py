@@ -108,10 +108,7 @@ def decode_body(content: bytes | None, kind: BodyType, compressed: bool) -> Body
 
 
 def _decode_text(content: bytes) -> str | None:
-    try:
-        (size,) = _i32(content)
-    except StructError:
-        raise Malformed("the text ends within its length") from None
+    size = _size(content, "the text ends within its length")
     if size == -1 and len(content) == 4:
         return None
     if size != len(content) - 4:
@@ -119,15 +116,18 @@ def _decode_text(content: bytes) -> str | None:
     return decode_utf(content[4:])
 
 
+def _size(content: bytes, otherwise: str) -> int:
+    if len(content) < 4:
+        raise Malformed(otherwise)
+    return _i32(content)[0]  # type: ignore[no-any-return]
+
+
 def _inflate_bytes(content: bytes) -> bytes:
     """Four bytes of length, then the deflated bytes.
 
     ActiveMQ deflates the whole of its write buffer, so more may come out than the length says.
     """
-    try:
-        (size,) = _i32(content)
-    except StructError:
-        raise Malformed("the compressed bytes end within their length") from None
+    size = _size(content, "the compressed bytes end within their length")
     inflated = _inflate(content[4:], wire.MAX_INFLATED)
     if not 0 <= size <= len(inflated):
         raise Malformed(f"the body should have {size} bytes and inflates to {len(inflated)}")

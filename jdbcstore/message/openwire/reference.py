@@ -35,11 +35,6 @@ class BodyReference(NamedTuple):
     crc: int
     """The checksum of these bytes, as the journal has them."""
 
-    def pack(self) -> bytes:
-        """The reference for a MSG column; its sequence is still to be set."""
-        data = _LAYOUT.pack(REFERENCE_START, _FORMAT, *self)
-        return data + _CHECK.pack(0, zlib.crc32(data))
-
     def complete(self, body: bytes, sequence: int) -> bytes:
         """The message with its sequence, from the bytes that the journal has at this place.
 
@@ -52,7 +47,9 @@ class BodyReference(NamedTuple):
 
 def refer(journal: int, segment: int, offset: int, blob: bytes, slot: int) -> bytes:
     """The reference for the MSG column of a message in a journal; its sequence is still to be set."""
-    return BodyReference(journal, segment, offset, len(blob), slot, zlib.crc32(blob)).pack()
+    reference = BodyReference(journal, segment, offset, len(blob), slot, zlib.crc32(blob))
+    data = _LAYOUT.pack(REFERENCE_START, _FORMAT, *reference)
+    return data + _CHECK.pack(0, zlib.crc32(data))
 
 
 def is_reference(blob: bytes | bytearray | memoryview | None) -> bool:

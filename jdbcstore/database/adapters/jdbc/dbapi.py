@@ -205,16 +205,13 @@ class Cursor:
         return rows
 
     def close(self) -> None:
-        self._drop()
-
-    def setinputsizes(self, _sizes: Any) -> None:
-        """Does nothing: parameters are sent as they are."""
-
-    def setoutputsize(self, _size: int, _column: int | None = None) -> None:
-        """Does nothing: columns are read whole."""
+        """Close the statement, after an error or an incomplete read."""
+        statement, self._statement, self._rows = self._statement, None, None
+        if statement is not None:
+            statement.close()
 
     def _prepare(self, operation: str) -> Any:
-        self._drop()
+        self.close()
         self.rowcount, self.description = -1, None
         self._operation = operation
         self._statement = self.connection.take(operation)
@@ -237,12 +234,6 @@ class Cursor:
         statement, self._statement, self._rows = self._statement, None, None
         if statement is not None:
             self.connection.give(self._operation, statement)
-
-    def _drop(self) -> None:
-        """Close the statement, after an error or an incomplete read."""
-        statement, self._statement, self._rows = self._statement, None, None
-        if statement is not None:
-            statement.close()
 
 
 def _common_pool() -> Any:
