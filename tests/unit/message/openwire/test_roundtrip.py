@@ -130,9 +130,9 @@ def test_each_rare_header_alone(header: dict[str, Any], version: int) -> None:
 def compare_ways(blob: bytes, message: Message) -> None:
     short = decode(blob, sequence=12)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoder, "_usual_names", lambda *_: None)
-        patch.setattr(decoder, "_usual_headers", lambda *_: None)
-        patch.setattr(decoder, "_usual_tail", lambda *_: None)
+        patch.setattr(decoder, "_read_usual_names", lambda *_: False)
+        patch.setattr(decoder, "_read_usual_headers", lambda *_: False)
+        patch.setattr(decoder, "_read_usual_tail", lambda *_: False)
         long = decode(blob, sequence=12)
     assert short == long == message
     assert as_decoded(short) == as_decoded(long)
