@@ -111,9 +111,6 @@ def _process_with_lock(file: int) -> str | None:
 
 
 def _lock(file: int) -> None:
-    """
-    :raises BlockingIOError: another process has locked it
-    """
     try:
         if sys.platform == "linux" and hasattr(fcntl, "F_OFD_SETLK"):
             try:

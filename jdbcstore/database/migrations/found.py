@@ -71,9 +71,6 @@ class Found:
         """Note that a table was dropped."""
         self._tables.pop(_name(table), None)
 
-    def has_any(self, tables: Iterable[Table]) -> bool:
-        return any(self.table(table) is not None for table in tables)
-
     def rows(self, table: Table) -> int | None:
         """The number of rows of a table, counted once; None without a connection."""
         if self.table(table) is None:

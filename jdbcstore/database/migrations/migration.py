@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -258,12 +259,8 @@ class Migration:
 
 def _last_complete(history: Sequence[Revision], needed: Sequence[Planned]) -> Revision | None:
     incomplete = {planned.revision.id for planned in needed}
-    last = None
-    for revision in history:
-        if revision.id in incomplete:
-            break
-        last = revision
-    return last
+    complete = [*takewhile(lambda revision: revision.id not in incomplete, history)]
+    return complete[-1] if complete else None
 
 
 def end_statements(context: MigrationContext, adapter: Adapter) -> None:
@@ -310,7 +307,7 @@ def migration_of(
             if not only_look:
                 _lock(connection, adapter)
             found = Found.read(connection, tables.known)
-            if not found.has_any(tables.known):
+            if not any(map(found.table, tables.known)):
                 _refuse_others(messages_elsewhere(connection, tables), database)
             _refuse_foreign(found, tables)
             migration = Migration(tables, adapter, found, connection.dialect, target, watch)

@@ -45,8 +45,10 @@ def scripts(vendor: str) -> dict[str, str]:
         "drop.sql": renderer.drop(),
         "grants.sql": renderer.grants(),
     }
+    # Dropping the key of ACTIVEMQ_ACKS may need its name, which is then unknown.
+    nameless = "{name}" in adapter.drop_acks_key and adapter.acks_key_has_priority
     for revision in revisions():
-        if not revision.is_ours and not (revision.id == "activemq_5_0" and renderer.cannot_name_the_key):
+        if not revision.is_ours and not (revision.id == "activemq_5_0" and nameless):
             made[f"upgrade-from-{revision.id}.sql"] = renderer.upgrade(revision)
     if not adapter.acks_key_has_priority:
         made["widen-acks-key.sql"] = renderer.widen()
@@ -61,11 +63,6 @@ class _Renderer:
         self._dialect: Dialect = adapter.offline_dialect()
         self._dialect.insert_returning = False
         make_known(self._dialect)
-
-    @property
-    def cannot_name_the_key(self) -> bool:
-        """Whether dropping the key of ACTIVEMQ_ACKS needs its name, and that is unknown."""
-        return "{name}" in self._adapter.drop_acks_key and self._adapter.acks_key_has_priority
 
     def create(self) -> str:
         purpose = "All tables, for an empty database. ActiveMQ and jdbcstore work on them."

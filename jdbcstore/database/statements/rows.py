@@ -92,14 +92,9 @@ def acknowledged(tables: Tables, adapter: Adapter, *, ours: bool) -> ColumnEleme
     governs = or_(marks.c.priority == func.coalesce(t.c.priority, ZERO), not_(has_others))
     waits = [here(marks), governs, func.coalesce(marks.c.last_acked_id, ZERO) < t.c.id]
     if ours:
-        waits.append(not_(_ahead_of(marks, tables)))
+        ahead = tables.acknowledged
+        by_it = (same_message(ahead, t), ahead.c.xid.is_(None), same_subscription(ahead, marks))
+        waits.append(not_(exists(select(ONE).select_from(ahead).where(*by_it)).correlate(t, marks)))
     wanted = exists(select(ONE).select_from(marks).where(*waits)).correlate(t)
     subscribed = exists(select(ONE).select_from(marks).where(here(marks))).correlate(t)
     return and_(t.c.xid.is_(None), subscribed, not_(wanted))
-
-
-def _ahead_of(marks: Any, tables: Tables) -> ColumnElement[bool]:
-    """Whether the subscription of this row has acknowledged the message beyond LAST_ACKED_ID."""
-    t, ahead = tables.messages, tables.acknowledged
-    by_it = (same_message(ahead, t), ahead.c.xid.is_(None), same_subscription(ahead, marks))
-    return exists(select(ONE).select_from(ahead).where(*by_it)).correlate(t, marks)

@@ -28,7 +28,7 @@ from sqlalchemy import (
     union,
     update,
 )
-from sqlalchemy.sql import ClauseElement, ColumnElement
+from sqlalchemy.sql import ColumnElement
 
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.sql import Batch, Sql, WriteStatements
@@ -280,7 +280,9 @@ class Statements(StatementBuilder):
         self._replace_pending()
         self.find_window = self._page(lambda: self._by_container(window()))
         self.find_window_by_priority = self._lanes(window)
-        self.add_acknowledged = self._compile(self._insert_acknowledged)
+        self.add_acknowledged = self._compile(
+            lambda: self._add_ahead(t.c.id == bindparam("id_"), self._committed_here(), self._not_ahead())
+        )
         self.remove_acknowledged = self._compile(
             lambda: delete(ahead).where(self._sub(ahead), ahead.c.id == bindparam("id_"))
         )
@@ -336,10 +338,6 @@ class Statements(StatementBuilder):
         if by_lane:
             mark = mark.where(acks.c.priority == self._priority())
         return exists(mark.correlate(t))
-
-    def _insert_acknowledged(self) -> ClauseElement:
-        one = self._tables.messages.c.id == bindparam("id_")
-        return self._add_ahead(one, self._committed_here(), self._not_ahead())
 
     def _define_cleanup(self) -> None:
         t, ahead = self._tables.messages, self._tables.acknowledged

@@ -25,13 +25,12 @@ class XaStatements(StatementBuilder):
 
     def __init__(self, tables: Tables, adapter: Adapter, dialect: Dialect, given: GivenStatements) -> None:
         super().__init__(tables, adapter, dialect, ours=True, hinted=False)
-        self._define_messages()
-        self._define_marks()
+        self._define_messages(given)
+        self._define_marks(given)
         self._define_acknowledged()
         self._define_ranges()
-        self._replace(given)
 
-    def _define_messages(self) -> None:
+    def _define_messages(self, given: GivenStatements) -> None:
         t = self._tables.messages
         one = t.c.id == bindparam("id_")
 
@@ -39,8 +38,10 @@ class XaStatements(StatementBuilder):
             xid, container = self._adapter.exact(t.c.xid), self._adapter.exact(t.c.container)
             return select(xid, container, func.count()).where(t.c.xid > LOWEST).group_by(xid, container)
 
-        self._own_flags = self._compile(flags)
-        self.find_flags: Statement = self._own_flags
+        own_flags = self._compile(flags)
+        self.find_flags: Statement = own_flags
+        if given_flags := given.take("findOpsPendingOutcomeStatement"):
+            self.find_flags = narrowed(own_flags, given_flags, ((0, 1),))
         self.find_flagged = self._compile(
             lambda: (
                 select(t.c.id, t.c.msgid_prod, t.c.msgid_seq, self._adapter.exact(t.c.container))
@@ -48,33 +49,42 @@ class XaStatements(StatementBuilder):
                 .order_by(t.c.id)
             )
         )
-        self.update_xid_flag = self._compile(
+        flag = given.take("updateXidFlagStatement", xid="xid_", id="id_")
+        find = given.take("findXidByIdStatement", id="id_")
+        self.looks_before_flagging = bool(flag or find)
+        """Whether :attr:`update_xid_flag` may match a message of another transaction."""
+        self.update_xid_flag = flag or self._compile(
             lambda: update(t).where(self._found_here(t), one, t.c.xid.is_(None)).values(xid=bindparam("xid_"))
         )
-        self.find_xid_by_id = self._compile(lambda: select(t.c.xid).where(one))
+        self.find_xid_by_id = find or self._compile(lambda: select(t.c.xid).where(one))
         self.release_xid_flag = self._compile(lambda: update(t).where(one).values(xid=null()))
-        self.clear_xid_flag = self._compile(
+        self.clear_xid_flag = given.take("clearXidFlagStatement", id="id_") or self._compile(
             lambda: update(t).where(one).values(xid=null(), id=bindparam("new_id"))
         )
 
-    def _define_marks(self) -> None:
-        acks = self._tables.acks
+    def _define_marks(self, given: GivenStatements) -> None:
+        acks, take = self._tables.acks, given.take
 
         def lane() -> ColumnElement[bool]:
             return and_(self._sub(acks), acks.c.priority == bindparam("priority_"))
 
-        self._own_marks = self._compile(
+        own_marks = self._compile(
             lambda: select(
                 *(acks.c.container, acks.c.client_id, acks.c.sub_name),
                 *(acks.c.priority, acks.c.last_acked_id, acks.c.xid),
             ).where(acks.c.xid > LOWEST)
         )
-        self.find_acks_pending_outcome: Statement = self._own_marks
+        self.find_acks_pending_outcome: Statement = own_marks
+        if find := take("findAcksPendingOutcomeStatement"):
+            same = ((5, 0), (0, 1), (1, 2), (2, 3))
+            self.find_acks_pending_outcome = narrowed(own_marks, find, same)
         self.find_mark = self._compile(lambda: select(acks.c.last_acked_id, acks.c.xid).where(lane()))
         mark = self._compile(lambda: update(acks).where(lane()).values(xid=bindparam("xid_")))
-        self.update_durable_last_ack_in_tx = mark
-        self.update_durable_last_ack_with_priority_in_tx = mark
-        self.clear_durable_last_ack_in_tx = self._compile(
+        self.update_durable_last_ack_in_tx = take("updateDurableLastAckInTxStatement", xid="xid_") or mark
+        given_mark = take("updateDurableLastAckWithPriorityInTxStatement", xid="xid_", priority="priority_")
+        self.update_durable_last_ack_with_priority_in_tx = given_mark or mark
+        clear = take("clearDurableLastAckInTxStatement", priority="priority_")
+        self.clear_durable_last_ack_in_tx = clear or self._compile(
             lambda: update(acks).where(lane()).values(xid=null())
         )
 
@@ -116,29 +126,6 @@ class XaStatements(StatementBuilder):
         self.add_prepared_between_in_lane = self._compile(lambda: self._insert_prepared(in_lane()))
         self.count_between = self._compile(lambda: count(between(t)))
         self.count_between_in_lane = self._compile(lambda: count(in_lane()))
-
-    def _replace(self, given: GivenStatements) -> None:
-        flag = given.take("updateXidFlagStatement", xid="xid_", id="id_")
-        find = given.take("findXidByIdStatement", id="id_")
-        self.looks_before_flagging = bool(flag or find)
-        """Whether :attr:`update_xid_flag` may match a message of another transaction."""
-        self.update_xid_flag = flag or self.update_xid_flag
-        self.find_xid_by_id = find or self.find_xid_by_id
-        self.clear_xid_flag = given.take("clearXidFlagStatement", id="id_") or self.clear_xid_flag
-        mark = given.take("updateDurableLastAckInTxStatement", xid="xid_")
-        self.update_durable_last_ack_in_tx = mark or self.update_durable_last_ack_in_tx
-        name = "updateDurableLastAckWithPriorityInTxStatement"
-        mark = given.take(name, xid="xid_", priority="priority_")
-        self.update_durable_last_ack_with_priority_in_tx = (
-            mark or self.update_durable_last_ack_with_priority_in_tx
-        )
-        clear = given.take("clearDurableLastAckInTxStatement", priority="priority_")
-        self.clear_durable_last_ack_in_tx = clear or self.clear_durable_last_ack_in_tx
-        if find := given.take("findOpsPendingOutcomeStatement"):
-            self.find_flags = narrowed(self._own_flags, find, ((0, 1),))
-        if find := given.take("findAcksPendingOutcomeStatement"):
-            same = ((5, 0), (0, 1), (1, 2), (2, 3))
-            self.find_acks_pending_outcome = narrowed(self._own_marks, find, same)
 
     def _insert_prepared(self, which: ColumnElement[bool]) -> ClauseElement:
         """Record messages as acknowledged by a prepared transaction, except those acknowledged before."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 from jpype import JClass
@@ -191,15 +192,10 @@ class Cursor:
         return tuple([_value(self._rows, index, type_) for index, type_ in enumerate(self._types, 1)])
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = []
-        while len(rows) < (size or self.arraysize) and (row := self.fetchone()) is not None:
-            rows.append(row)
-        return rows
+        return [*islice(iter(self.fetchone, None), size or self.arraysize)]
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        rows = []
-        while (row := self.fetchone()) is not None:
-            rows.append(row)
+        rows = [*iter(self.fetchone, None)]
         # An open result set keeps its locks on some servers.
         self._finish()
         return rows
