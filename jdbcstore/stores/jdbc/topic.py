@@ -32,8 +32,7 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
         super().__init__(context, destination, prioritized)
         self._trackers: dict[tuple[str, str], AcknowledgementTracker] = {}
         self._doubted: WeakValueDictionary[tuple[str, str], AcknowledgementTracker] = WeakValueDictionary()
-        """Trackers of subscriptions that may have been deleted, while a write uses them: a subscription never
-        has two."""
+        """Trackers in use of subscriptions that may have been deleted: a subscription never has two."""
         self._lock = threading.Lock()
 
     def _looks_prioritized(self) -> bool:
@@ -82,12 +81,10 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
         return list(dict.fromkeys(self._info(row) for row in rows))
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> None:
-        sub = _key(client_id, subscription_name)
         self.marks(client_id, subscription_name)
 
         def delete(connection: Connection) -> None:
-            connection.execute(self._sql.delete_subscription, container=self._container, **sub)
-            connection.execute(self._sql.remove_all_acknowledged, container=self._container, **sub)
+            self._delete(connection, client_id, subscription_name)
             self._doubt_subscriptions()
 
         self._context.writer.call(delete)
@@ -107,9 +104,12 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
         rows = connection.fetch(self._sql.find_all_marks, container=self._container)
         doubtful = connection.fetch(self._sql.find_subscriptions_in_doubt, container=self._container)
         for client_id, name in {(row[0], row[1]) for row in rows} - {tuple(row) for row in doubtful}:
-            sub = {"container": self._container, **_key(client_id, name)}
-            connection.execute(self._sql.delete_subscription, **sub)
-            connection.execute(self._sql.remove_all_acknowledged, **sub)
+            self._delete(connection, client_id, name)
+
+    def _delete(self, connection: Connection, client_id: str, subscription_name: str) -> None:
+        sub = {"container": self._container, **_key(client_id, subscription_name)}
+        connection.execute(self._sql.delete_subscription, **sub)
+        connection.execute(self._sql.remove_all_acknowledged, **sub)
 
     def in_doubt(self) -> set[int]:
         return {id_ for (id_,) in self._fetch(self._sql.find_acknowledged_in_doubt)}

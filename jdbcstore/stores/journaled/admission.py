@@ -179,8 +179,7 @@ class Admission(Generic[U]):
             self._late_since = None
 
     def stop(self, error: StoreError) -> None:
-        """Accept no more units, for this reason. On a close, those on which no caller blocks are still
-        admitted."""
+        """Accept no more units, for this reason. On a close, units that no caller waits for are admitted."""
         self._stopped = error
         self._left.notify_all()
         self._update()

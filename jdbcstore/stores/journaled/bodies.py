@@ -1,5 +1,4 @@
-"""References to message bodies kept in the journal, and their move to the backing store when a segment
-goes."""
+"""References to message bodies kept in the journal, and the move of bodies to the backing store."""
 
 from __future__ import annotations
 
@@ -63,8 +62,7 @@ class Bodies:
         return found
 
     def due(self, mark: JournalMark, *, everything: bool) -> Iterator[tuple[int, int]]:
-        """Steps of a release: the last sequence to be moved, and the last record that is obsolete after
-        that."""
+        """Steps of a release: the last sequence to be moved, and the last record that is then obsolete."""
         unsaved = self._store.unsaved()
         if unsaved is not None:
             yield from ((-1, number) for number in self._without(unsaved, mark))

@@ -267,8 +267,7 @@ class Checkpointer:
         return changes_of(layer, mark, end, self._batch_size, left_out)
 
     def _rewrite(self, xid: XATransactionId, held: Held) -> None:
-        """Write a prepare again after the cut, if it is still undecided, so that earlier files can be
-        released."""
+        """Write a prepare that is undecided again, after the cut: earlier files can then be released."""
         with held.deciding:
             if self._overlay.prepared.get(xid) is held:
                 unit = Unit(held.writes, kind=PREPARE, xid=xid)

@@ -44,8 +44,7 @@ _END = 2**63 - 1
 
 
 class Subscriptions:
-    """A cache of the durable subscriptions of the backing store, which only the journal changes.
-    Thread-safe."""
+    """A cache of the backing store's subscriptions, which only the journal changes. Thread-safe."""
 
     def __init__(self, store: CheckpointedStore) -> None:
         self._store = store
@@ -71,8 +70,7 @@ class Subscriptions:
         return found
 
     def lanes(self, key: SubscriptionKey) -> int:
-        """The number of lanes it is read in: one, or one per priority, as its topic had when it was
-        created."""
+        """The lanes it is read in: one, or one per priority, as its topic had when it was created."""
         with self._lock:
             found = self._lanes.get(key)
             if found is None:
@@ -87,8 +85,7 @@ class Subscriptions:
             self._lanes.pop(key, None)
 
     def consumed(self, overlay: Overlay, layer: Layer) -> dict[Destination, set[int]]:
-        """Messages added in a layer that every subscription of their topic has consumed there; takes the
-        overlay's lock."""
+        """Messages of a layer that every subscription has consumed in it; takes the overlay's lock."""
         with overlay.lock:
             topics = {key.topic for key in layer.acknowledged}
         every = {topic: list(self.of(topic)) for topic in topics}

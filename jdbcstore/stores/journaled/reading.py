@@ -204,8 +204,7 @@ class _Reading:
         return Cursor(tuple(positions))
 
     def _raise_floor(self, taken: list[_Row]) -> None:
-        """Note the positions before which nothing is visible: a reader starting from the beginning skips
-        it."""
+        """Note the positions before which nothing is visible: readers from the beginning start there."""
         name, floors = self._source.name, self._overlay.floors
         if self._source.expired_ms is not None or floors.get(name) is not self._floor:
             return

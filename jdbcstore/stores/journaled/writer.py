@@ -37,8 +37,7 @@ from jdbcstore.util.futures import Completion, Promise, StoreFuture, Waiter, bur
 
 
 class Unit:
-    """Writes that become one record, together or not at all; ``result`` converts the references to its
-    result."""
+    """Writes that become one record, together or not at all; ``result`` makes its result of references."""
 
     __slots__ = (
         *("chunks", "completion", "cost", "kind", "result"),
@@ -82,8 +81,7 @@ class Unit:
         return self.writes.adds
 
     def without_duplicates(self, is_new: Sequence[bool]) -> Unit:
-        """The unit to write in its place, with the new ones of its messages; references of the others have
-        the sequence -1."""
+        """The unit to write instead, with the new messages; references of the others have the sequence -1."""
         result, adds, writes = self.result, self.adds, self.writes
         new = replace(writes, adds=[*compress(adds, is_new)])
         if self.kind == PREPARE and not (new.adds or new.removes or new.acknowledgements):
@@ -444,10 +442,7 @@ class JournalWriter:
             raise self._stopped.with_traceback(None)
 
     def check(self) -> None:
-        """The lock is held.
-
-        :raises StoreError: nothing is written any more, for this reason
-        """
+        """Raises the error for which nothing is written any more, if any; the lock is held."""
         if self._stopped is not None:
             raise self._stopped.with_traceback(None)
 

@@ -32,7 +32,7 @@ class MemoryMessageStore:
 
     def __init__(self, state: State, shelf: Shelf) -> None:
         self._state = state
-        self.shelf = self._shelf = shelf
+        self.shelf = shelf
         """The messages; for the store, under its lock."""
         self.destination = shelf.destination
         self.prioritized = shelf.prioritized
@@ -56,7 +56,7 @@ class MemoryMessageStore:
         writes.append(self._updating(message))
 
     def adding(self, message: Message) -> Write:
-        shelf, state = self._shelf, self._state
+        shelf, state = self.shelf, self._state
         encoded = self.encode(message)
         name = (encoded.producer, encoded.producer_sequence)
 
@@ -78,7 +78,7 @@ class MemoryMessageStore:
 
     def encode(self, message: Message) -> EncodedMessage:
         """The row that it would be in a database, checked."""
-        shelf = self._shelf
+        shelf = self.shelf
         return self._state.encoder.encode(message, shelf.destination, prioritized=shelf.prioritized)
 
     def put(self, sequence: int, encoded: EncodedMessage) -> None:
@@ -86,9 +86,9 @@ class MemoryMessageStore:
         message = self._kept(encoded.blob_for(sequence), sequence)
         name = (encoded.producer, encoded.producer_sequence)
         stored = Stored(message, len(encoded.blob), encoded.priority, encoded.expiration_ms, name)
-        self._shelf.add(sequence, stored)
+        self.shelf.add(sequence, stored)
         self._state.last_sequence = sequence
-        self._state.places[self._shelf.destination] = self  # it may have been deleted
+        self._state.places[self.shelf.destination] = self  # it may have been deleted
 
     def replace(self, sequence: int, encoded: EncodedMessage) -> None:
         """Replace the contents of a message, if it is stored; the lock is held."""
@@ -96,27 +96,27 @@ class MemoryMessageStore:
 
     def put_body(self, sequence: int, blob: bytes) -> None:
         """Replace the blob of a message, if it is stored; the lock is held."""
-        stored = self._shelf.stored.get(sequence)
+        stored = self.shelf.stored.get(sequence)
         if stored is not None:
-            self._shelf.total_size += len(blob) - stored.size
+            self.shelf.total_size += len(blob) - stored.size
             stored.message = self._kept(blob, sequence)
             stored.size = len(blob)
 
     def referring(self) -> Iterator[Referring]:
         """The messages stored only as references into a journal, in no order; the lock is held."""
-        for sequence, stored in self._shelf.stored.items():
+        for sequence, stored in self.shelf.stored.items():
             if isinstance(stored.message, bytes):
                 yield Referring(sequence, self.destination.qualified_name, stored.message)
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:
-        shelf = self._shelf
+        shelf = self.shelf
         with self._state.entered():
             found = shelf.find(name_of(message))
             return [(number, shelf.stored[number].lane if with_priority else 0) for number in found]
 
     def present(self, sequences: Sequence[int]) -> dict[int, int]:
         with self._state.entered():
-            stored = self._shelf.stored
+            stored = self.shelf.stored
             return {number: stored[number].size for number in sequences if number in stored}
 
     def _kept(self, blob: bytes, sequence: int) -> Message | bytes:
@@ -127,7 +127,7 @@ class MemoryMessageStore:
 
         :raises CorruptMessage: it is a reference, and the journal does not have the message
         """
-        message, find = self._shelf.stored[sequence].message, self._state.find_body
+        message, find = self.shelf.stored[sequence].message, self._state.find_body
         if not isinstance(message, bytes):
             return message
         return self._decode(
@@ -143,7 +143,7 @@ class MemoryMessageStore:
             return self._message(self._stored(message))
 
     def _stored(self, name: MessageId | int) -> int:
-        for sequence in self._shelf.find(name):
+        for sequence in self.shelf.find(name):
             return sequence
         raise message_not_found(name, self.destination)
 
@@ -165,15 +165,15 @@ class MemoryMessageStore:
 
         def remove() -> None:
             for sequence in sequences:
-                self._shelf.remove(sequence)
+                self.shelf.remove(sequence)
 
-        return Write(remove, hold=lambda: hold_taken(self._shelf, sequences))
+        return Write(remove, hold=lambda: hold_taken(self.shelf, sequences))
 
     def find(self, messages: Sequence[Reference]) -> list[int]:
         """The sequences of the messages referred to that are still stored."""
         names = [name_of(message) for message in messages]
         with self._state.entered():
-            return [sequence for name in names for sequence in self._shelf.find(name)]
+            return [sequence for name in names for sequence in self.shelf.find(name)]
 
     def update_message(self, message: Message) -> None:
         self.execute([self._updating(message)])
@@ -189,12 +189,12 @@ class MemoryMessageStore:
 
     def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
         with self._state.entered():
-            return self._page([lane.behind for lane in self._shelf.lanes], limit, after)
+            return self._page([lane.behind for lane in self.shelf.lanes], limit, after)
 
     def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
         now_ms = self._state.clock.now_ms()
         with self._state.entered():
-            return self._page([lambda behind: self._shelf.expired(now_ms, behind)], limit, after)
+            return self._page([lambda behind: self.shelf.expired(now_ms, behind)], limit, after)
 
     def _page(
         self, lanes: Sequence[Callable[[int], Iterator[int]]], limit: int, after: Cursor | None
@@ -213,23 +213,23 @@ class MemoryMessageStore:
 
     def message_count(self) -> int:
         with self._state.entered():
-            return len(self._shelf.stored)
+            return len(self.shelf.stored)
 
     def statistics(self) -> Statistics:
         with self._state.entered():
-            oldest = self._shelf.oldest()
+            oldest = self.shelf.oldest()
             timestamp_ms = None
             if oldest is not None:
                 with contextlib.suppress(CorruptMessage):
                     timestamp_ms = self._message(oldest).timestamp_ms
-            return Statistics(len(self._shelf.stored), self._shelf.total_size, timestamp_ms)
+            return Statistics(len(self.shelf.stored), self.shelf.total_size, timestamp_ms)
 
     def remove_all_messages(self, progress: Progress | None = None) -> int:
-        return self._state.remove(self._shelf, lambda: self._shelf.stored, progress)
+        return self._state.remove(self.shelf, lambda: self.shelf.stored, progress)
 
     def remove_expired(self, progress: Progress | None = None) -> int:
         now_ms = self._state.clock.now_ms()
-        return self._state.remove(self._shelf, lambda: self._shelf.expired(now_ms, -1), progress)
+        return self._state.remove(self.shelf, lambda: self.shelf.expired(now_ms, -1), progress)
 
 
 class MemoryTopicMessageStore(MemoryMessageStore, SubscribedTopic[list[Write]]):
@@ -238,9 +238,9 @@ class MemoryTopicMessageStore(MemoryMessageStore, SubscribedTopic[list[Write]]):
     def _subscribe(self, info: SubscriptionInfo, *, retroactive: bool) -> None:
         check_subscription(info, self._state.lengths)
         with self._state.entered():
-            existing = self._shelf.subscriptions.get((info.client_id, info.subscription_name))
+            existing = self.shelf.subscriptions.get((info.client_id, info.subscription_name))
             if existing is None:
-                self._shelf.subscribe(info, retroactive=retroactive)
+                self.shelf.subscribe(info, retroactive=retroactive)
                 self._state.places[self.destination] = self  # it may have been deleted
             elif existing.info != info:
                 raise subscription_exists(existing.info)
@@ -251,26 +251,26 @@ class MemoryTopicMessageStore(MemoryMessageStore, SubscribedTopic[list[Write]]):
 
     def subscriptions(self) -> list[SubscriptionInfo]:
         with self._state.entered():
-            return [subscription.info for subscription in self._shelf.subscriptions.values()]
+            return [subscription.info for subscription in self.shelf.subscriptions.values()]
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> None:
         with self._state.entered():
             gone = self._subscription(client_id, subscription_name)
-            del self._shelf.subscriptions[client_id, subscription_name]
+            del self.shelf.subscriptions[client_id, subscription_name]
             self._state.unsubscribed(gone.info)
 
     def remove_all_subscriptions(self) -> None:
         with self._state.entered():
-            subscriptions = self._shelf.subscriptions
+            subscriptions = self.shelf.subscriptions
             for key in [key for key, one in subscriptions.items() if not one.in_doubt]:
                 del subscriptions[key]
 
     def in_doubt(self) -> set[int]:
         with self._state.entered():
-            return {number for one in self._shelf.subscriptions.values() for number in one.in_doubt}
+            return {number for one in self.shelf.subscriptions.values() for number in one.in_doubt}
 
     def _subscription(self, client_id: str, subscription_name: str) -> Subscription:
-        found = self._shelf.subscriptions.get((client_id, subscription_name))
+        found = self.shelf.subscriptions.get((client_id, subscription_name))
         if found is None:
             raise subscription_not_found(client_id, subscription_name, self.destination)
         return found
@@ -315,7 +315,7 @@ class MemoryTopicMessageStore(MemoryMessageStore, SubscribedTopic[list[Write]]):
 
     def cleanup(self, progress: Progress | None) -> int:
         """Remove what every subscription has acknowledged."""
-        shelf = self._shelf
+        shelf = self.shelf
         # Asked again before each is removed: a retroactive subscription may have been made meanwhile.
         return self._state.remove(
             shelf, lambda: filter(shelf.is_done, shelf.stored), progress, still=shelf.is_done

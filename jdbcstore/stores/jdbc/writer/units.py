@@ -40,8 +40,7 @@ class Unit:
     """Called after the commit, before the writer begins anything else."""
 
     apart: bool = False
-    """It holds only messages, and each may fail individually: its error then takes the place of its
-    reference."""
+    """It holds only messages; each may fail individually, and has then its error instead of a reference."""
     size: int = 0
     """Roughly the bytes it takes in memory while it is queued."""
     taken: bool = False
