@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent import futures
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import cast
@@ -81,11 +82,9 @@ class Opening:
             return
 
     async def _in_thread(self, lock_timeout: float | None) -> Store:
-        loop = asyncio.get_running_loop()
-        opened: asyncio.Future[Store] = loop.create_future()
+        opened: futures.Future[Store] = futures.Future()
 
         def work() -> None:
-            store, failure = None, None
             try:
                 with self._recovering() as progress:
                     store = jdbcstore.open(
@@ -96,32 +95,26 @@ class Opening:
                         progress=progress,
                     )
             except BaseException as error:
-                failure = error
-            try:
-                loop.call_soon_threadsafe(_settle, opened, store, failure)
-            except RuntimeError:  # the loop is closed
-                _close(store)
+                if opened.set_running_or_notify_cancel():
+                    opened.set_exception(error)
+                return
+            if opened.set_running_or_notify_cancel():
+                opened.set_result(store)
+            else:
+                store.close()  # nobody waits for it any more
 
         threading.Thread(target=work, name="jdbcstore-opening", daemon=True).start()
         try:
-            return await opened
+            return await asyncio.wrap_future(opened)
         except asyncio.CancelledError:
             self.cancel()
+            opened.add_done_callback(_close_late)
             raise
 
 
-def _settle(opened: asyncio.Future[Store], store: Store | None, failure: BaseException | None) -> None:
-    if opened.cancelled():
-        threading.Thread(target=_close, args=(store,), daemon=True).start()
-    elif failure is not None:
-        opened.set_exception(failure)
-    elif store is not None:
-        opened.set_result(store)
-
-
-def _close(store: Store | None) -> None:
-    if store is not None:
-        store.close()
+def _close_late(opened: futures.Future[Store]) -> None:
+    if not opened.cancelled() and opened.exception() is None:
+        threading.Thread(target=opened.result().close, daemon=True).start()
 
 
 class _RefuseAll(Security):
