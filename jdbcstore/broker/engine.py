@@ -280,7 +280,7 @@ class Engine:
             subscription = self._subscribed_to_topics(request, consumer)
         else:
             subscription = await self._durables.subscribe(request, consumer)
-        subscription.on_close = self._forget
+        subscription.on_close = lambda closed: self._subscriptions.pop(closed, None)
         self._add(subscription)
         return subscription
 
@@ -316,9 +316,6 @@ class Engine:
         )
         for destination in found:
             destination.add(subscription)
-
-    def _forget(self, subscription: BaseSubscription) -> None:
-        self._subscriptions.pop(subscription, None)
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> Future[None]:
         return self._loop.create_task(self._durables.unsubscribe(client_id, subscription_name))

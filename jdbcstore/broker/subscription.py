@@ -60,7 +60,7 @@ class BaseSubscription:
         self.paused = False
         self.closed = False
         self.unloads_messages = not self.consumer.keeps_messages
-        self.on_close: Callable[[BaseSubscription], None] = lambda _: None
+        self.on_close: Callable[[BaseSubscription], object] = lambda _: None
 
     @property
     def room(self) -> int:

@@ -11,7 +11,7 @@ import itertools
 import os
 import threading
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from coilmq.config import config
@@ -148,16 +148,16 @@ class JdbcQueueStore(QueueStore):  # type: ignore[misc]
         return StoredFrame({**headers, **own}, body, message)
 
 
+@dataclass(eq=False, repr=False)
 class _Backlog:
     """The messages of one queue that can be claimed: a page, and those released. For one thread at a time."""
 
-    def __init__(self, destination: Destination, messages: MessageStore) -> None:
-        self.destination = destination
-        self.messages = messages
-        self.waiting: list[tuple[int, int, Message]] = []
-        self.complete = False
-        """Whether nothing has been stored behind the last page."""
-        self._cursor: Cursor | None = None
+    destination: Destination
+    messages: MessageStore
+    waiting: list[tuple[int, int, Message]] = field(default_factory=list)
+    complete: bool = False
+    """Whether nothing has been stored behind the last page."""
+    _cursor: Cursor | None = None
 
     def fill(self) -> bool:
         """Read the next page if nothing is waiting; returns whether something is then."""

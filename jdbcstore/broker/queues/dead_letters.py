@@ -144,9 +144,7 @@ class DeadLetters:
         queue = dead_letter_queue(strategy, source.destination, subscriber)
         if isinstance(strategy, DiscardingDeadLetterStrategy) or queue is None:
             return []
-        if expired and not strategy.process_expired:
-            return []
-        if is_dead_letter_queue(strategy, source.destination):
+        if (expired and not strategy.process_expired) or is_dead_letter_queue(strategy, source.destination):
             return []
         target, staged = self._find(queue), []
         for entry in entries:
