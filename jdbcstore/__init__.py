@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         pages,
     )
     from jdbcstore.abc import Progress as _Progress
+    from jdbcstore.analytics.arrow import read_arrow
     from jdbcstore.config import Configuration, StoreConfig, load_config
     from jdbcstore.errors import StoreError
     from jdbcstore.message.destination import Destination, DestinationKind
@@ -75,6 +76,7 @@ __all__ = [
     "load_config",
     "open",
     "pages",
+    "read_arrow",
 ]
 
 _MODULES = {
@@ -83,6 +85,7 @@ _MODULES = {
         *("PreparedWrites", "Statistics", "Store", "SubscriptionInfo", "TopicMessageStore", "Transaction"),
         *("XAResource", "XATransaction", "pages"),
     ),
+    "analytics.arrow": ("read_arrow",),
     "config": ("Configuration", "StoreConfig", "load_config"),
     "errors": ("StoreError",),
     "message.destination": ("Destination", "DestinationKind"),

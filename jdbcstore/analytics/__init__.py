@@ -6,27 +6,42 @@
 ...     spark.sql("SELECT destination, count(*) FROM messages GROUP BY destination").show()
 """
 
-from jdbcstore.errors import ConfigurationError
+from __future__ import annotations
 
-__all__ = ["VIEWS", "Analytics", "as_json", "connect", "explained", "register", "session"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-try:
-    import pyarrow as _pyarrow  # noqa: F401
-    import pyspark as _pyspark  # noqa: F401
-except ImportError as _error:
-    _missing = _error
-
-    # What looks for Java and drivers can be had without Spark.
-    def __getattr__(name: str) -> object:
-        if name in __all__:
-            raise ConfigurationError(
-                "Spark is not installed; run: pip install 'jdbcstore[spark]'"
-            ) from _missing
-        raise AttributeError(name)
-
-else:
+if TYPE_CHECKING:
     from jdbcstore.analytics.connection import Analytics, connect
     from jdbcstore.analytics.questions import as_json, explained
     from jdbcstore.analytics.session import session
     from jdbcstore.analytics.streaming import register
     from jdbcstore.analytics.views import VIEWS
+
+__all__ = ["VIEWS", "Analytics", "as_json", "connect", "explained", "register", "session"]
+
+_MODULES = {
+    "connection": ("Analytics", "connect"),
+    "questions": ("as_json", "explained"),
+    "session": ("session",),
+    "streaming": ("register",),
+    "views": ("VIEWS",),
+}
+_PLACES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first used: Arrow, Java and drivers can be had without Spark."""
+        if name not in _PLACES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            value = getattr(import_module(_PLACES[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name not in ("pyarrow", "pyspark", "py4j"):
+                raise
+            from jdbcstore.errors import ConfigurationError
+
+            raise ConfigurationError("Spark is not installed; run: pip install 'jdbcstore[spark]'") from error
+        globals()[name] = value
+        return value

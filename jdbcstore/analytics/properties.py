@@ -17,7 +17,7 @@ from jdbcstore.analytics.batch import Batch, for_spark
 from jdbcstore.analytics.envelope import Spans, Walk, numbers, pieces
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.message import NO_PROPERTIES
-from jdbcstore.message.openwire.content import decode_map
+from jdbcstore.message.openwire.content import decode_map, decode_utf
 from jdbcstore.message.openwire.wire_format import (  # fmt: skip
     BOOLEAN,
     BYTE,
@@ -139,6 +139,35 @@ class Entries:
         """The floats in single precision, in which their shortest form has fewer digits."""
         return self._numbers(np.float32, {FLOAT: "f4"})
 
+    def named(self, name: bytes) -> Any:
+        """The places of the entries with this name."""
+        sized = np.flatnonzero(self._name_size == len(name))
+        every = np.ones(len(sized), bool)
+        names = pieces(self._data, self._name_at[sized], self._name_size[sized], every)
+        return sized[pc.equal(names, name).to_numpy(zero_copy_only=False)]
+
+    def values(self, places: Any) -> list[Value]:
+        """The values of the entries at these places, as the codec has them; None for damaged strings."""
+        values: list[Value] = [None] * len(places)
+        tags = self.tag[places]
+        for tag in np.unique(tags).tolist():
+            chosen = np.flatnonzero(tags == tag)
+            for place, value in zip(chosen.tolist(), self._read(tag, places[chosen]), strict=True):
+                values[place] = value
+        return values
+
+    def _read(self, tag: int, places: Any) -> list[Any]:
+        """The values of entries of one type."""
+        at = self._at[places]
+        if tag == STRING:
+            raw = pieces(self._data, at, self._size[places], np.ones(len(places), bool))
+            return [_string(each) for each in raw.to_pylist()]
+        if tag not in _READ:
+            return [None] * len(places)
+        code, kind = _READ[tag]
+        read = numbers(self._data, at, code).tolist()
+        return read if kind is None else [*map(kind, read)]
+
     def _numbers(self, kind: Any, codes: dict[int, str]) -> pa.Array:
         values, missing = np.zeros(len(self.tag), kind), np.ones(len(self.tag), bool)
         for tag, code in codes.items():
@@ -149,6 +178,25 @@ class Entries:
         if missing.all():
             return pa.nulls(len(values), pa.from_numpy_dtype(kind))
         return pa.array(values, mask=missing)
+
+
+_READ: dict[int, tuple[str, Callable[[Any], Value] | None]] = {
+    BOOLEAN: ("u1", bool),
+    BYTE: ("i1", Byte),
+    CHAR: ("u2", lambda code: Char(chr(code))),
+    SHORT: ("i2", Short),
+    INT: ("i4", None),
+    LONG: ("i8", Long),
+    FLOAT: ("u4", Float.from_bits),
+    DOUBLE: ("f8", None),
+}
+
+
+def _string(raw: bytes) -> str | None:
+    try:
+        return decode_utf(raw)
+    except Malformed:
+        return None
 
 
 VALUE = pa.struct(
@@ -199,7 +247,7 @@ def _properties(batch: Batch, fields: set[str]) -> pa.Array:
     rest = np.flatnonzero(~walked)
     others = _Column()
     for row in rest.tolist():
-        others.add(_decoded(batch, row))
+        others.add(properties_of(batch, row))
     places = np.arange(len(walked))
     places[rest] = len(walked) + np.arange(len(rest))
     return pa.concat_arrays([column, others.array()]).take(pa.array(places))
@@ -276,8 +324,8 @@ def _text_of_float(value: float) -> str:
     return str(np.float32(value)) if math.isfinite(value) else str(plain(float(value)))
 
 
-def _decoded(batch: Batch, row: int) -> Mapping[str, Value] | None:
-    """The properties of a row, decoded by the codec."""
+def properties_of(batch: Batch, row: int) -> Mapping[str, Value] | None:
+    """The properties of a row, decoded by the codec; None where they do not decode."""
     try:
         if not batch.known[row]:
             return batch.others[row].properties if row in batch.others else None

@@ -13,11 +13,12 @@ pytest.importorskip("numpy")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from jdbcstore.analytics.batch import Batch, for_spark  # noqa: E402
+from jdbcstore.analytics.batch import Batch  # noqa: E402
 from jdbcstore.analytics.columns import COLUMNS  # noqa: E402
 from jdbcstore.errors import CorruptMessage  # noqa: E402
-from jdbcstore.message.message import BodyType, Message  # noqa: E402
+from jdbcstore.message.message import Message  # noqa: E402
 from jdbcstore.message.openwire import decode, encode, refer  # noqa: E402
+from tests.support.analytics.plain import said  # noqa: E402
 from tests.support.openwire.strategies import messages  # noqa: E402
 from tests.support.recordings import all_messages  # noqa: E402
 
@@ -31,37 +32,6 @@ def columns_of(blobs: list[bytes | None]) -> list[dict[str, Any]]:
         column.validate(full=True)
     lists = {name: column.to_pylist() for name, column in columns.items()}
     return [{name: values[row] for name, values in lists.items()} for row in range(len(blobs))]
-
-
-def said(message: Message) -> dict[str, Any]:
-    """Of what the codec read, what a row should say; without what needs a representation of its own."""
-    body = message.body
-    return {
-        "type": str(message.body_type),
-        "message_id": message.message_id and for_spark(str(message.message_id)),
-        "timestamp": message.timestamp_ms,
-        "jms_priority": message.priority,
-        "persistent": message.persistent,
-        "redelivery_counter": message.redelivery_counter,
-        "correlation_id": for_spark(message.correlation_id),
-        "reply_to": message.reply_to and str(message.reply_to),
-        "jms_type": for_spark(message.jms_type),
-        "group_id": for_spark(message.group_id),
-        "group_sequence": message.group_sequence,
-        "user_id": for_spark(message.user_id),
-        "original_destination": message.original_destination and str(message.original_destination),
-        "producer_id": message.producer_id and for_spark(str(message.producer_id)),
-        "transaction_id": message.transaction_id and for_spark(str(message.transaction_id)),
-        "arrival": message.arrival_ms,
-        "broker_in_time": message.broker_in_time_ms,
-        "broker_out_time": message.broker_out_time_ms,
-        "compressed": message.compressed,
-        "properties": [for_spark(name) for name in message.properties],
-        "body_text": for_spark(body) if isinstance(body, str) else None,
-        "body_bytes": body if message.body_type in (BodyType.BYTES, BodyType.OBJECT) else None,
-        "body_map": message.body_type in (BodyType.MAP, BodyType.STREAM),
-        "error": None,
-    }
 
 
 def check(blobs: list[bytes | None]) -> None:

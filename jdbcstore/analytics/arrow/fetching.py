@@ -1,0 +1,170 @@
+"""Rows of a query as Arrow columns, in pages of bounded size: COPY where the driver has it, else a cursor."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sqlalchemy import BigInteger, Connection, Dialect, NullPool, Select, Text, cast
+
+from jdbcstore.analytics.envelope import WINDOW, Walk, pieces
+from jdbcstore.database.engine import Database
+
+PAGE_BYTES = 8 * 1024 * 1024
+PAGE_ROWS = 10_000
+_FETCHED = 32
+"""Rows that a cursor is asked for at once: messages may be large, and the size of the next is not known."""
+
+_READ_ONLY = {
+    "sqlite": "PRAGMA query_only = 1",
+    "postgresql": "SET default_transaction_read_only = on",
+    "mariadb": "SET SESSION TRANSACTION READ ONLY",
+    "mysql": "SET SESSION TRANSACTION READ ONLY",
+}
+"""The first statement of a connection, by the name of the adapter."""
+
+Page = list[pa.Array]
+
+
+class Fetching:
+    """One read-only connection, in which one query is run; closed by :meth:`close`.
+
+    ``first``: statements to run before the query, such as those that set a snapshot.
+    """
+
+    def __init__(self, database: Database, first: Sequence[str] = ()) -> None:
+        self._database = database
+        self._open = contextlib.ExitStack()
+        with database.translated():
+            engine = database.connect_with(poolclass=NullPool)
+            self._open.callback(engine.dispose)
+            self.connection: Connection = engine.connect()
+            # Invalidated, not returned: drivers read what is left of an unfinished result before they do
+            # anything else with its connection.
+            self._open.callback(self.connection.invalidate)
+            for statement in (_READ_ONLY.get(database.adapter.name), *first):
+                if statement:
+                    self.connection.exec_driver_sql(statement)
+
+    def close(self) -> None:
+        """Close the connection, whatever is left to read."""
+        self._open.close()
+
+    def pages(self, query: Select[Any], types: Sequence[pa.DataType]) -> Iterator[Page]:
+        """Run the query at once; its rows follow as columns of these types.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        with self._database.translated():
+            cursor = self.connection.connection.cursor()
+            if hasattr(cursor, "copy"):
+                text, values = _copied(query, self.connection.dialect, types)
+                copy = self._open.enter_context(cursor.copy(text, values))
+                return self._translated(_copied_pages(copy, types))
+            cursor.close()
+            streaming = self.connection.execution_options(stream_results=True)
+            result = streaming.execute(query)
+            return self._translated(_fetched_pages(result.cursor, types))
+
+    def _translated(self, pages: Iterator[Page]) -> Iterator[Page]:
+        with self._database.translated():
+            yield from pages
+
+
+def _copied(query: Select[Any], dialect: Dialect, types: Sequence[pa.DataType]) -> tuple[str, list[Any]]:
+    """The query as a COPY, and its parameters. Columns get the types whose binary form is known."""
+    columns = [
+        column if type_ == pa.binary() else cast(column, BigInteger if type_ == pa.int64() else Text)
+        for column, type_ in zip(query.selected_columns, types, strict=True)
+    ]
+    compiled = query.with_only_columns(*columns).compile(
+        dialect=dialect, compile_kwargs={"render_postcompile": True}
+    )
+    values = [compiled.params[name] for name in compiled.positiontup or ()]  # type: ignore[attr-defined]
+    return f"COPY ({compiled}) TO STDOUT (FORMAT BINARY)", values
+
+
+_HEADER = b"PGCOPY\n\xff\r\n\0"
+_HEADER_SIZE = len(_HEADER) + 8
+_END = b"\xff\xff"
+
+
+def _copied_pages(copy: Any, types: Sequence[pa.DataType]) -> Iterator[Page]:
+    rows: list[bytes] = []
+    size = 0
+    for row in copy:
+        # The driver returns one row at a time; the header is in front of the first.
+        data = bytes(row)
+        if data.startswith(_HEADER):
+            data = data[_HEADER_SIZE:]
+        if not data or data == _END:
+            continue
+        rows.append(data)
+        size += len(data)
+        if size >= PAGE_BYTES or len(rows) >= PAGE_ROWS:
+            yield parsed(rows, types)
+            rows, size = [], 0
+    if rows:
+        yield parsed(rows, types)
+
+
+def parsed(rows: list[bytes], types: Sequence[pa.DataType]) -> Page:
+    """The columns of rows in PostgreSQL's binary form: a count of fields, then each after its size."""
+    sizes = np.fromiter(map(len, rows), np.int64, len(rows))
+    data = np.frombuffer(b"".join([*rows, bytes(WINDOW)]), np.uint8)
+    walk = Walk(data, np.cumsum(sizes) - sizes)
+    walk.skip(2)
+    columns = []
+    for type_ in types:
+        size = walk.next("i4").astype(np.int64)
+        walk.skip(4)
+        there = size >= 0
+        size = np.maximum(size, 0)
+        if type_ == pa.int64():
+            columns.append(pa.array(walk.next("i8"), mask=None if there.all() else ~there))
+        else:
+            columns.append(_as_text(pieces(data, walk.places, size, there), type_))
+        walk.skip(size)
+    return columns
+
+
+def _as_text(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    if column.type == type_:
+        return column
+    try:
+        return column.cast(type_)
+    except pa.ArrowInvalid:  # a server that does not check its strings
+        return pa.array(
+            [None if raw is None else raw.decode("utf-8", "replace") for raw in column.to_pylist()]
+        )
+
+
+def _fetched_pages(cursor: Any, types: Sequence[pa.DataType]) -> Iterator[Page]:
+    blob = next((place for place, type_ in enumerate(types) if type_ == pa.binary()), None)
+    rows: list[Any] = []
+    size = 0
+    while some := cursor.fetchmany(_FETCHED if blob is not None else PAGE_ROWS):
+        rows += some
+        if blob is not None:
+            size += sum([len(row[blob] or b"") for row in some])
+        if size >= PAGE_BYTES or len(rows) >= PAGE_ROWS:
+            yield _columns(rows, types)
+            rows, size = [], 0
+    if rows:
+        yield _columns(rows, types)
+
+
+def _columns(rows: list[Any], types: Sequence[pa.DataType]) -> Page:
+    return [_column(column, type_) for column, type_ in zip(zip(*rows, strict=True), types, strict=True)]
+
+
+def _column(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, type_)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # decimals, as some drivers return numbers
+        if type_ != pa.int64():
+            raise
+        return pa.array([None if value is None else int(value) for value in values], type_)
