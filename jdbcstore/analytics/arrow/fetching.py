@@ -42,9 +42,10 @@ class Fetching:
             engine = database.connect_with(poolclass=NullPool)
             self._open.callback(engine.dispose)
             self.connection: Connection = engine.connect()
-            # Invalidated, not returned: drivers read what is left of an unfinished result before they do
-            # anything else with its connection.
+            # Invalidated, since a rollback would wait for the rest of an unfinished result.
             self._open.callback(self.connection.invalidate)
+            self._raw: Any = self.connection.connection.dbapi_connection
+            self._open.callback(database.adapter.abandon_rows, self._raw)
             for statement in (_READ_ONLY.get(database.adapter.name), *first):
                 if statement:
                     self.connection.exec_driver_sql(statement)
@@ -59,32 +60,34 @@ class Fetching:
         :raises StoreUnavailable: the database does not answer
         """
         with self._database.translated():
-            cursor = self.connection.connection.cursor()
+            cursor = self._database.adapter.streaming_cursor(self._raw)
             if hasattr(cursor, "copy"):
-                text, values = _copied(query, self.connection.dialect, types)
-                copy = self._open.enter_context(cursor.copy(text, values))
-                return self._translated(_copied_pages(copy, types))
-            cursor.close()
-            streaming = self.connection.execution_options(stream_results=True)
-            result = streaming.execute(query)
-            return self._translated(_fetched_pages(result.cursor, types))
+                text, values = _compiled(_in_binary(query, types), self.connection.dialect)
+                copy = cursor.copy(f"COPY ({text}) TO STDOUT (FORMAT BINARY)", values)
+                return self._translated(_copied_pages(self._open.enter_context(copy), types))
+            cursor.execute(*_compiled(query, self.connection.dialect))
+            return self._translated(_fetched_pages(cursor, types))
 
     def _translated(self, pages: Iterator[Page]) -> Iterator[Page]:
         with self._database.translated():
             yield from pages
 
 
-def _copied(query: Select[Any], dialect: Dialect, types: Sequence[pa.DataType]) -> tuple[str, list[Any]]:
-    """The query as a COPY, and its parameters. Columns get the types whose binary form is known."""
+def _compiled(query: Select[Any], dialect: Dialect) -> tuple[str, Any]:
+    """The query and its parameters, for the driver's own cursor."""
+    compiled: Any = query.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
+    if not compiled.positional:
+        return str(compiled), compiled.params
+    return str(compiled), tuple(compiled.params[name] for name in compiled.positiontup)
+
+
+def _in_binary(query: Select[Any], types: Sequence[pa.DataType]) -> Select[Any]:
+    """The query with the types whose binary form is known."""
     columns = [
         column if type_ == pa.binary() else cast(column, BigInteger if type_ == pa.int64() else Text)
         for column, type_ in zip(query.selected_columns, types, strict=True)
     ]
-    compiled = query.with_only_columns(*columns).compile(
-        dialect=dialect, compile_kwargs={"render_postcompile": True}
-    )
-    values = [compiled.params[name] for name in compiled.positiontup or ()]  # type: ignore[attr-defined]
-    return f"COPY ({compiled}) TO STDOUT (FORMAT BINARY)", values
+    return query.with_only_columns(*columns)
 
 
 _HEADER = b"PGCOPY\n\xff\r\n\0"

@@ -263,6 +263,13 @@ class Adapter:
         """A cursor that returns binary columns as bytes without conversions."""
         return connection.cursor()
 
+    def streaming_cursor(self, connection: Any) -> Any:
+        """A cursor of the driver whose rows are fetched as they are needed, and not all at once."""
+        return connection.cursor()
+
+    def abandon_rows(self, connection: Any) -> None:
+        """Called before a connection is closed on which such a cursor has rows left."""
+
     def session_of(self, cursor: Any) -> Row | None:  # noqa: ARG002
         """The server's identifier of this connection, unlike that of any other, past or future.
 

