@@ -90,23 +90,22 @@ def _in_binary(query: Select[Any], types: Sequence[pa.DataType]) -> Select[Any]:
     return query.with_only_columns(*columns)
 
 
-_HEADER = b"PGCOPY\n\xff\r\n\0"
-_HEADER_SIZE = len(_HEADER) + 8
+_HEADER_SIZE = len(b"PGCOPY\n\xff\r\n\0") + 8
 _END = b"\xff\xff"
 
 
 def _copied_pages(copy: Any, types: Sequence[pa.DataType]) -> Iterator[Page]:
-    rows: list[bytes] = []
+    # The driver returns one row at a time, the header in front of the first, and the end like a row.
+    rows: list[Any] = []
     size = 0
+    header = _HEADER_SIZE
     for row in copy:
-        # The driver returns one row at a time; the header is in front of the first.
-        data = bytes(row)
-        if data.startswith(_HEADER):
-            data = data[_HEADER_SIZE:]
-        if not data or data == _END:
+        if header:
+            row, header = row[header:], 0
+        if len(row) <= len(_END):
             continue
-        rows.append(data)
-        size += len(data)
+        rows.append(row)
+        size += len(row)
         if size >= PAGE_BYTES or len(rows) >= PAGE_ROWS:
             yield parsed(rows, types)
             rows, size = [], 0
@@ -114,7 +113,7 @@ def _copied_pages(copy: Any, types: Sequence[pa.DataType]) -> Iterator[Page]:
         yield parsed(rows, types)
 
 
-def parsed(rows: list[bytes], types: Sequence[pa.DataType]) -> Page:
+def parsed(rows: list[Any], types: Sequence[pa.DataType]) -> Page:
     """The columns of rows in PostgreSQL's binary form: a count of fields, then each after its size."""
     sizes = np.fromiter(map(len, rows), np.int64, len(rows))
     data = np.frombuffer(b"".join([*rows, bytes(WINDOW)]), np.uint8)

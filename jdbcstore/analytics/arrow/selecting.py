@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from jdbcstore.message.message import NO_PROPERTIES
 from jdbcstore.message.openwire import decode
 from jdbcstore.message.openwire.encoder import encode_utf
 from jdbcstore.message.selector import Selector
-from jdbcstore.message.values import Value
+from jdbcstore.message.values import Byte, Char, Long, Short, Value
 
 _DECODERS = {column.name: column.decode for column in COLUMNS}
 
@@ -79,15 +80,30 @@ class Selecting:
     def mask(self, rows: Rows) -> pa.Array:
         if self._by_codec:
             return pa.array([self._matches(blob) for blob in rows.stored["msg"].to_pylist()], pa.bool_())
-        attributes = {name: make(rows).to_pylist() for name, make in self._attributes.items()}
         properties, decodes = values_of(rows.batch, self._properties)
-        message: Any = _Row(attributes, properties)
-        found = np.zeros(len(rows), bool)
-        matches = self._selector.matches
-        for row in np.flatnonzero(decodes).tolist():
-            message.row = row
-            found[row] = matches(message)
-        return pa.array(found)
+        columns = [*(make(rows).to_pylist() for make in self._attributes.values()), *properties]
+        if not columns:
+            return pa.array(decodes & self._holds(()))
+        # Few values are those of many messages; of different types, equal ones may mean something else.
+        repeated = all(_is_exact({*map(type, column)} - {type(None)}) for column in columns)
+        known: dict[tuple[Value, ...], bool] = {}
+        found = []
+        for decoded, values in zip(decodes.tolist(), zip(*columns, strict=True), strict=True):
+            holds = known.get(values) if repeated else None
+            if holds is None:
+                holds = decoded and self._holds(values)
+                if repeated and decoded:
+                    known[values] = holds
+            found.append(holds)
+        return pa.array(np.array(found, bool) & decodes)
+
+    def _holds(self, values: tuple[Value, ...]) -> bool:
+        """Whether a message with these attributes and properties matches."""
+        count = len(self._attributes)
+        properties = dict(zip(self._properties, values[count:], strict=True))
+        attributes = zip(self._attributes, values[:count], strict=True)
+        message: Any = SimpleNamespace(**dict(attributes), properties=properties)
+        return self._selector.matches(message)
 
     def _matches(self, blob: bytes | None) -> bool:
         try:
@@ -96,43 +112,28 @@ class Selecting:
             return False
 
 
-def values_of(batch: Batch, names: Sequence[str]) -> tuple[dict[str, list[Value]], Any]:
-    """The values of these properties by row, and a mask of the rows that decode; None where one is absent."""
+def _is_exact(types: set[type]) -> bool:
+    """Whether values of these types that are equal are the same; those of two types may not be."""
+    return len(types) <= 1 and types <= {int, bool, str, Byte, Short, Long, Char}
+
+
+def values_of(batch: Batch, names: Sequence[str]) -> tuple[list[list[Value]], Any]:
+    """The values of these properties, None where one is absent, and a mask of the rows that decode."""
     decodes = batch.known.copy()
     decodes[[*batch.others]] = True
-    values: dict[str, list[Value]] = {name: [None] * len(batch) for name in names}
+    values: list[list[Value]] = [[None] * len(batch) for _ in names]
     if not names:
         return values, decodes
     envelopes = batch.envelopes
     entries = Entries(envelopes.data, envelopes.properties, batch.known)
-    for name in names:
+    for name, column in zip(names, values, strict=True):
         places = entries.named(encode_utf(name))
-        column = values[name]
         # In ascending order: of two entries with one name the codec keeps the last.
         for row, value in zip(entries.row[places].tolist(), entries.values(places), strict=True):
             column[row] = value
     for row in np.flatnonzero(~entries.walked).tolist():
         found = properties_of(batch, row)
         decodes[row] &= found is not None
-        for name in names:
-            values[name][row] = (found or NO_PROPERTIES).get(name)
+        for name, column in zip(names, values, strict=True):
+            column[row] = (found or NO_PROPERTIES).get(name)
     return values, decodes
-
-
-class _Row:
-    """One row after another, as a selector sees a message."""
-
-    def __init__(self, attributes: dict[str, list[Any]], properties: dict[str, list[Value]]) -> None:
-        self.row = 0
-        self._attributes = attributes
-        self._properties = properties
-
-    def __getattr__(self, name: str) -> Any:
-        return self._attributes[name][self.row]
-
-    @property
-    def properties(self) -> _Row:
-        return self
-
-    def get(self, name: str) -> Value:
-        return self._properties[name][self.row]

@@ -51,7 +51,7 @@ def filled(database: Database, count: int = 5) -> None:
             orders.add_message(Message(f"order {number}", properties={"table": number}))
 
 
-def rows(reader: pa.RecordBatchReader) -> list[dict[str, Any]]:
+def rows(reader: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = reader.read_all().to_pylist()
     return sorted(found, key=lambda row: row["id"])
 
@@ -279,7 +279,7 @@ def test_polars_duckdb_and_pandas_take_it(database: Database) -> None:
     filled(database)
     columns = ["id", "destination", "timestamp", "properties", "body_text"]
 
-    def read(where: Any = None) -> pa.RecordBatchReader:
+    def read(where: Any = None) -> Any:
         return read_arrow(database.url, columns, where)
 
     assert sorted(read().read_pandas()["body_text"]) == [f"order {number}" for number in range(5)]
