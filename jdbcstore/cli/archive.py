@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
 from jdbcstore.cli.exit_codes import ExitCode
-from jdbcstore.cli.options import DESTINATION, Parsed
+from jdbcstore.cli.options import DESTINATION, TIME, Parsed
 from jdbcstore.cli.output import counted, note, printable, progress, size, write_json, write_line
 from jdbcstore.cli.settings import Command, Settings, make_default_folder
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.patterns import DestinationPattern
 
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 _destinations = click.argument("destinations", metavar="[DEST]...", nargs=-1, type=DESTINATION)
@@ -79,17 +79,16 @@ def archive(
 @click.command(cls=Command)
 @_folder
 @_destinations
-@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE",
+@click.option("--since", type=TIME, metavar="DATE",
               help="Only messages of this day (UTC) or later.")  # fmt: skip
-@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE",
-              help="Only messages before this day (UTC).")  # fmt: skip
+@click.option("--until", type=TIME, metavar="DATE", help="Only messages before this day (UTC).")
 @click.pass_obj
 def restore(
     settings: Settings,
     folder: Path,
     destinations: tuple[Destination, ...],
-    since: datetime | None,
-    until: datetime | None,
+    since: int | None,
+    until: int | None,
 ) -> int:
     """Restore messages from the archive in FOLDER, exactly as they were.
 
@@ -97,20 +96,15 @@ def restore(
     store already has are skipped.
     """
     from jdbcstore.tools import archive as archives
+    from jdbcstore.tools.replay import Selection
 
     if not archives.Archive.is_one(folder):
         raise click.UsageError(f"{folder} is not an archive")
     configuration = settings.configuration()
     make_default_folder(configuration)
+    selection = Selection(tuple(map(DestinationPattern, destinations)), since, until)
     with progress("restoring") as done:
-        restored = archives.restore(
-            folder,
-            configuration,
-            destinations=destinations,
-            since_ms=_milliseconds(since),
-            until_ms=_milliseconds(until),
-            progress=done,
-        )
+        restored = archives.restore(folder, configuration, selection, progress=done)
     settings.print(
         {"restored": restored.messages, "present": restored.present, "conflicts": restored.conflicts},
         f"restored {counted(restored.messages)}; {restored.present} already present",
@@ -119,7 +113,3 @@ def restore(
         conflicts = counted(restored.conflicts)
         note(f"{conflicts} skipped: another message has the ID; restore to another store")
     return ExitCode.FAILED if restored.conflicts else ExitCode.DONE
-
-
-def _milliseconds(day: datetime | None) -> int | None:
-    return None if day is None else round(day.replace(tzinfo=UTC).timestamp() * 1000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -65,6 +66,14 @@ def store_named(text: str) -> Configuration:
     return load_file(Path(text))
 
 
+def _milliseconds(text: str) -> int:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a time; write 2026-11-21 or 2026-11-21T14:30+01:00") from None
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
 DESTINATION = Parsed("destination", _destination)
 """``queue://X``, ``topic://X``, or the bare name of a queue; may contain wildcards."""
 TARGET = Parsed("destination", _target)
@@ -73,6 +82,8 @@ SELECTOR = Parsed("selector", Selector)
 """A JMS selector."""
 STORE = Parsed("store", store_named)
 """A store: a URL, or a configuration file that names one."""
+TIME = Parsed("time", _milliseconds)
+"""Epoch milliseconds of a date, or a date and time, in UTC unless it has an offset."""
 
 
 def refuse_store_options(settings: Settings) -> None:

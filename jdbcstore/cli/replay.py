@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypedDict, Unpack
 
 import click
 
 import jdbcstore
 from jdbcstore.cli.exit_codes import ExitCode
-from jdbcstore.cli.options import DESTINATION, SELECTOR, STORE, TARGET, Parsed, refuse_store_options
+from jdbcstore.cli.options import DESTINATION, SELECTOR, STORE, TARGET, TIME, refuse_store_options
 from jdbcstore.cli.output import counted, journal_progress, note, printable, progress
 from jdbcstore.cli.settings import Command, Settings, advising_on_master, with_locker
 from jdbcstore.config import Configuration
@@ -18,23 +16,11 @@ from jdbcstore.errors import CorruptJournal, CorruptMessage
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.message.selector import Selector
-from jdbcstore.tools.replay import MARKS, Historic, History
+from jdbcstore.tools.replay import MARKS, Historic, History, Selection
 from jdbcstore.tools.replay import replay as replay_history
 
 _SHOWN = 20
 """Corrupt messages that are reported one by one."""
-
-
-def _milliseconds(text: str) -> int:
-    """Epoch milliseconds of a date, or a date and time, in UTC unless it has an offset."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a time; write 2026-11-21 or 2026-11-21T14:30+01:00") from None
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-_TIME = Parsed("time", _milliseconds)
 
 
 @click.command(cls=Command)
@@ -42,15 +28,9 @@ _TIME = Parsed("time", _milliseconds)
 @click.argument("target", metavar="DST]", required=False, type=STORE)
 @click.option("--to-destination", "to", type=TARGET, metavar="DEST",
               required=True, help="Destination of the new messages.")  # fmt: skip
-@click.option("--from", "since", type=_TIME, metavar="TIME",
+@click.option("--from", "since", type=TIME, metavar="TIME",
               help="Only messages of this time (UTC) or later: 2026-11-21, 2026-11-21T14:30.")  # fmt: skip
-@click.option(
-    "--to",
-    "until",
-    type=_TIME,
-    metavar="TIME",
-    help="Only messages before this time.",
-)
+@click.option("--to", "until", type=TIME, metavar="TIME", help="Only messages before this time.")
 @click.option("--destination", "patterns", type=DESTINATION, metavar="PATTERN", multiple=True,
               help="Only messages of this destination; may contain * and >. Repeatable.")  # fmt: skip
 @click.option("--filter", "selector", type=SELECTOR, metavar="SELECTOR",
@@ -74,15 +54,16 @@ def replay(
     become properties. An interrupted replay continues when it is run again.
     """
     corrupt = _Corrupt()
-    wanted = [DestinationPattern(member) for pattern in patterns for member in pattern.members]
+    members = (member for pattern in patterns for member in pattern.members)
+    selection = Selection(tuple(map(DestinationPattern, members)), since, until)
     if folder is None:
         target = settings.configuration()
-        history = _of_configuration(target, corrupt, destinations=wanted, since_ms=since, until_ms=until)
+        history = _of_configuration(target, corrupt, selection)
     elif target is None:
         raise click.UsageError("also name the store DST: a URL or a configuration file")
     else:
         refuse_store_options(settings)
-        history = _of_folder(folder, corrupt, destinations=wanted, since_ms=since, until_ms=until)
+        history = _of_folder(folder, corrupt, selection)
     configuration = with_locker(target).replace(cleanup_period=0.0)
     with advising_on_master(), journal_progress() as read:
         store = jdbcstore.open(configuration, lock_timeout=0.0, progress=read)
@@ -104,28 +85,20 @@ def replay(
     return ExitCode.CORRUPT if result.corrupt or corrupt.files else ExitCode.DONE
 
 
-class _Filter(TypedDict):
-    """Which messages of a history to replay."""
-
-    destinations: list[DestinationPattern]
-    since_ms: int | None
-    until_ms: int | None
-
-
-def _of_folder(folder: Path, corrupt: _Corrupt, **which: Unpack[_Filter]) -> History:
+def _of_folder(folder: Path, corrupt: _Corrupt, selection: Selection) -> History:
     from jdbcstore.journal import inspection
     from jdbcstore.tools import archive
 
     if archive.Archive.is_one(folder):
-        return archive.ArchiveHistory(folder, **which)
+        return archive.ArchiveHistory(folder, selection)
     if folder.is_dir() and inspection.segments(folder):
         from jdbcstore.tools.journal_history import JournalHistory
 
-        return JournalHistory(folder, on_damage=corrupt.file, **which)
+        return JournalHistory(folder, selection, on_damage=corrupt.file)
     raise click.UsageError(f"{folder} is neither an archive nor the folder of a journal")
 
 
-def _of_configuration(configuration: Configuration, corrupt: _Corrupt, **which: Unpack[_Filter]) -> History:
+def _of_configuration(configuration: Configuration, corrupt: _Corrupt, selection: Selection) -> History:
     from jdbcstore.tools.journal_history import JournalHistory
 
     journal = configuration.journal
@@ -134,7 +107,7 @@ def _of_configuration(configuration: Configuration, corrupt: _Corrupt, **which: 
             "no journal is configured; name the FOLDER of an archive or a journal, and DST"
         )
     archive = journal.journal_archive_directory
-    return JournalHistory(journal.directory, archive=archive, on_damage=corrupt.file, **which)
+    return JournalHistory(journal.directory, selection, archive=archive, on_damage=corrupt.file)
 
 
 class _Corrupt:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchTableError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from jdbcstore.config import StoreConfig
+from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.registry import adapter_for
 from jdbcstore.database.adapters.urls import without_secrets
@@ -55,6 +55,16 @@ class Database:
         self.place = without_secrets(target)
         self.driver_errors: tuple[type[Exception], ...] = ()
         """The driver's base error, once there is an engine."""
+
+    @classmethod
+    def configured(cls, configuration: Configuration, **options: Any) -> Self:
+        """The database of a configuration; ``options`` are the constructor's.
+
+        :raises ConfigurationError: no database is named, or there are several stores
+        """
+        with configuration.locating_errors():
+            url, user, password = configuration.login()
+            return cls(url, configuration.store, user=user, password=password, **options)
 
     @property
     def lock_directory(self) -> str | None:

@@ -69,8 +69,7 @@ def examine_store(configuration: Configuration) -> tuple[Finding, StoreError | N
 
 def _reached(configuration: Configuration) -> tuple[str, str]:
     """The name of the adapter, and the response time of the database."""
-    url, user, password = configuration.login()
-    database = Database(url, configuration.store, user=user, password=password, must_exist=True)
+    database = Database.configured(configuration, must_exist=True)
     engine = database.connect_with()
     begun = time.monotonic()
     try:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from jdbcstore.errors import CorruptJournal, CorruptMessage, StoresDiffer
+from jdbcstore.errors import CorruptJournal, StoresDiffer
 from jdbcstore.journal import Record
 from jdbcstore.journal.directory import kept_segments, live_segments
 from jdbcstore.journal.recovery import SegmentReader
-from jdbcstore.message import openwire
-from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
-from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.stores.journaled.records import COMMIT, WRITE, decode_record
-from jdbcstore.stores.shared.encoding import EncodedMessage
-from jdbcstore.tools.replay import MARKS, Historic
+from jdbcstore.tools.replay import EVERYTHING, MARKS, Historic, Selection
 
 
 class _Place(NamedTuple):
@@ -52,9 +50,6 @@ class JournalHistory:
     else the creation time of its file.
 
     :param archive: directory of retained files, if it is not that of the journal
-    :param destinations: patterns, one of which must match; empty for all destinations
-    :param since_ms: only messages whose time is this or later
-    :param until_ms: only messages whose time is before this
     :param on_damage: called for a damaged or missing file, the rest of which is skipped; by default the error
         is raised
     """
@@ -62,20 +57,16 @@ class JournalHistory:
     def __init__(
         self,
         directory: str | Path,
+        selection: Selection = EVERYTHING,
         *,
         archive: str | Path | None = None,
-        destinations: Iterable[DestinationPattern] = (),
-        since_ms: int | None = None,
-        until_ms: int | None = None,
         on_damage: Callable[[CorruptJournal], None] | None = None,
     ) -> None:
         self._directory = Path(directory)
         self._archive = Path(archive or directory)
-        self._patterns = tuple(destinations)
-        self._since_ms = since_ms
-        self._until_ms = until_ms
+        self._selection = selection
         self._on_damage = on_damage
-        self._matching: dict[str, bool] = {}
+        self._has_destination = cache(selection.has_destination)
 
     @property
     def name(self) -> str:
@@ -84,8 +75,7 @@ class JournalHistory:
         """
         segments = self._segments()
         journal = segments[-1].journal if segments else 0
-        patterns = sorted(str(pattern.destination) for pattern in self._patterns)
-        return json.dumps(["journal", journal, patterns, self._since_ms, self._until_ms])
+        return json.dumps(["journal", journal, *self._selection.facts])
 
     def messages(self, after: str | None) -> Iterator[Historic]:
         """
@@ -102,15 +92,9 @@ class JournalHistory:
             last = (segments[-1].journal, self._last_record(segments[-1]))
         for segment, following in zip(segments, [*segments[1:], None], strict=True):
             for record in self._records(segment, following, last):
-                place = _Place(*last, segment.journal, record.number, 0)
-                messages = self._added(record, start, place)
-                for index, message in enumerate(messages):
-                    found = place._replace(at=index)
-                    if found.is_after(start) and self._matches(message.container):
-                        decoded = _decoded(message, record.sequence + index)
-                        if self._is_in_time(decoded, segment.created):
-                            destination = Destination.parse(message.container)
-                            yield Historic(json.dumps(found), destination, decoded, len(message.blob))
+                end = _Place(*last, segment.journal, record.number, sys.maxsize)
+                if end.is_after(start):
+                    yield from self._of_record(record, start, end, segment.created)
             if segment.journal == last[0] and (
                 following is None or following.journal != segment.journal or following.first_record > last[1]
             ):
@@ -199,35 +183,26 @@ class JournalHistory:
                 return one
         raise self._gone()
 
-    @staticmethod
-    def _added(record: Record, after: _Place | None, place: _Place) -> list[EncodedMessage]:
-        """The messages that this record makes durable.
+    def _of_record(
+        self, record: Record, start: _Place | None, end: _Place, created: int
+    ) -> Iterator[Historic]:
+        """The selected messages that this record makes durable.
 
         The commit record of an XA transaction has all of its messages, because the file of the prepare record
         may have been removed.
         """
-        may_be_wanted = place.is_after(after and after._replace(at=-1))
-        return decode_record(record)[1].adds if record.kind in (WRITE, COMMIT) and may_be_wanted else []
-
-    def _matches(self, container: str) -> bool:
-        if container not in self._matching:
-            destination = Destination.parse(container)
-            self._matching[container] = not self._patterns or any(
-                pattern.matches(destination) for pattern in self._patterns
-            )
-        return self._matching[container]
-
-    def _is_in_time(self, message: Message | CorruptMessage, created: int) -> bool:
-        time_ms = created
-        if isinstance(message, Message):
-            time_ms = message.timestamp_ms or message.broker_in_time_ms or created
-        return (self._since_ms is None or self._since_ms <= time_ms) and (
-            self._until_ms is None or time_ms < self._until_ms
-        )
+        adds = decode_record(record)[1].adds if record.kind in (WRITE, COMMIT) else ()
+        for index, message in enumerate(adds):
+            place = end._replace(at=index)
+            if place.is_after(start) and self._has_destination(message.container):
+                sequence = record.sequence + index
+                historic = Historic.read(json.dumps(place), message.container, sequence, message.blob)
+                if self._selection.has_time(_time_of(historic.message, created)):
+                    yield historic
 
 
-def _decoded(message: EncodedMessage, sequence: int) -> Message | CorruptMessage:
-    try:
-        return openwire.decode(message.blob, sequence=sequence, container=message.container)
-    except CorruptMessage as error:
-        return error
+def _time_of(message: object, created: int) -> int:
+    """The time of a message; that of its file for one that has none, or cannot be decoded."""
+    if isinstance(message, Message):
+        return message.timestamp_ms or message.broker_in_time_ms or created
+    return created

@@ -10,21 +10,21 @@ import json
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 from jdbcstore.abc import Progress, Store, pages
 from jdbcstore.errors import CorruptMessage
+from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import Message
+from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.message.selector import Selector
 from jdbcstore.message.values import Long
+from jdbcstore.tools.pages import bounded
 
 MARKS = Destination.queue("JDBCSTORE.REPLAY")
 """Queue with one message per unfinished replay, which records the position to continue at."""
-
-_PAGE = 1000
-_PAGE_BYTES = 8 * 1024 * 1024
 
 
 class Historic(NamedTuple):
@@ -37,6 +37,53 @@ class Historic(NamedTuple):
     message: Message | CorruptMessage
     size: int
     """In bytes."""
+
+    @classmethod
+    def read(cls, position: str, container: str, sequence: int, blob: bytes) -> Self:
+        """Decode the columns CONTAINER, ID and MSG of a message."""
+        message: Message | CorruptMessage
+        try:
+            message = openwire.decode(blob, sequence=sequence, container=container)
+        except CorruptMessage as error:
+            message = error
+        return cls(position, Destination.parse(container), message, len(blob))
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Messages by destination and time; by default all."""
+
+    destinations: tuple[DestinationPattern, ...] = ()
+    """Patterns, one of which must match; empty for all destinations."""
+    since_ms: int | None = None
+    """Only messages whose time is this or later."""
+    until_ms: int | None = None
+    """Only messages whose time is before this."""
+
+    @property
+    def facts(self) -> list[object]:
+        """The same for equal selections, as JSON values."""
+        return [sorted(str(one.destination) for one in self.destinations), self.since_ms, self.until_ms]
+
+    def has_destination(self, container: str) -> bool:
+        """Whether messages of this destination, given as in CONTAINER, are selected."""
+        destination = Destination.parse(container)
+        return not self.destinations or any(one.matches(destination) for one in self.destinations)
+
+    def has_time(self, time_ms: int | None) -> bool:
+        """Whether messages of this time are selected; those without a time only if no time is given."""
+        if time_ms is None:
+            return self.since_ms is None and self.until_ms is None
+        return self.overlaps(time_ms, time_ms + 1)
+
+    def overlaps(self, first_ms: int, end_ms: int) -> bool:
+        """Whether a time from the first up to, but not including, the last is selected."""
+        return (self.since_ms is None or self.since_ms < end_ms) and (
+            self.until_ms is None or first_ms < self.until_ms
+        )
+
+
+EVERYTHING = Selection()
 
 
 class History(Protocol):
@@ -85,11 +132,15 @@ def replay(
     """
     mark = _Mark(store, [history.name, str(to), selector.text if selector is not None else ""])
     result = Replayed(before=mark.count)
-    for page in _pages(history.messages(mark.position)):
+    # An archive has marks if it was written during a replay.
+    messages = (one for one in history.messages(mark.position) if one.destination != MARKS)
+    for page in bounded(messages, lambda historic: historic.size):
         fresh = []
         for historic in page:
             try:
-                message = _readable(historic)
+                message = historic.message
+                if isinstance(message, CorruptMessage):
+                    raise message
                 if selector is None or selector.matches(message):
                     fresh.append(renewed(message, historic.destination, to))
             except CorruptMessage as error:
@@ -181,24 +232,3 @@ class _Mark:
     def remove(self) -> None:
         if self._message is not None:
             self._store.queue(MARKS).acknowledge(self._message)
-
-
-def _readable(historic: Historic) -> Message:
-    if isinstance(historic.message, CorruptMessage):
-        raise historic.message
-    return historic.message
-
-
-def _pages(history: Iterator[Historic]) -> Iterator[list[Historic]]:
-    page: list[Historic] = []
-    size = 0
-    for historic in history:
-        if historic.destination == MARKS:
-            continue  # an archive has marks if it was written during a replay
-        if page and (len(page) == _PAGE or size + historic.size > _PAGE_BYTES):
-            yield page
-            page, size = [], 0
-        page.append(historic)
-        size += historic.size
-    if page:
-        yield page

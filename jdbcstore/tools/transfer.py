@@ -29,10 +29,9 @@ from jdbcstore.database.statements.rows import RowStatements
 from jdbcstore.errors import InvalidMessage, StoresDiffer
 from jdbcstore.lockers import Mastership, make_locker
 from jdbcstore.stores.jdbc.checkpoint import refuse_pending
+from jdbcstore.tools.pages import PAGE, bounded
 from jdbcstore.util.clock import SystemClock
 
-PAGE = 1000
-_PAGE_BYTES = 8 * 1024 * 1024
 _LAST_ID = 2**63 - 1
 
 Subscription = tuple[str, str, str]
@@ -93,12 +92,7 @@ class StoreTables:
     """
 
     def __init__(self, configuration: Configuration, *, read_only: bool = True) -> None:
-        with configuration.locating_errors():
-            url, user, password = configuration.login()
-            self.session = Session(
-                url, configuration.store, user=user, password=password, read_only=read_only
-            )
-        session = self.session
+        session = self.session = Session.configured(configuration, read_only=read_only)
         try:
             refuse_pending(session)
         except BaseException:
@@ -133,7 +127,8 @@ class StoreTables:
             sizes = self.session.fetch(self.rows.find_sizes, after=after, limit=PAGE)
             if not sizes:
                 return
-            up_to = _fitting(sizes)
+            # The last ID of the first page of bounded size.
+            up_to = next(bounded(sizes, lambda row: int(row[1])))[-1][0]
             found = self.session.fetch(self.rows.find_messages, after=after, up_to=up_to)
             if found:
                 yield [MessageRow(*row) for row in found]
@@ -245,29 +240,20 @@ class Target(StoreTables):
         """ID, container, producer and producer sequence of at most ``limit`` messages with IDs in a range."""
         return self.session.fetch(self.rows.find_names, after=after, up_to=up_to, limit=limit)
 
-    def all_names(self, after: int, up_to: int) -> Iterator[Row]:
-        """The same for all messages in the range."""
-        while after < up_to:
-            found = self.names(after, up_to, PAGE)
-            yield from found
-            after = found[-1][0] if len(found) == PAGE else up_to
-
-
-def _fitting(sizes: Sequence[Row]) -> int:
-    """The last ID of a page of bounded size, with one message at least."""
-    total = 0
-    last: int = sizes[0][0]
-    for id_, size in sizes:
-        total += int(size)
-        if total > _PAGE_BYTES:
-            break
-        last = id_
-    return last
-
 
 T = TypeVar("T", MessageRow, MarkRow, AheadRow)
 
 _WHAT = {MessageRow: "message", MarkRow: "subscription", AheadRow: "acknowledgement"}
+
+
+def between(
+    fetch: Callable[..., Sequence[Row]], after: int, up_to: int, limit: int = PAGE
+) -> Iterator[Row]:
+    """Rows between two IDs, the first exclusive and the last inclusive, fetched in pages, ordered by ID."""
+    while after < up_to:
+        found = fetch(after=after, up_to=up_to, limit=limit)
+        yield from found
+        after = found[-1][0] if len(found) == limit else up_to
 
 
 class Difference(NamedTuple):
@@ -303,8 +289,6 @@ class Side:
     """Rows of ACTIVEMQ_ACKS: one per subscription, or ten if the topic is prioritised."""
     acknowledged_ahead: int = 0
     """Rows of JDBCSTORE_ACKS: messages acknowledged ahead of the mark of a subscription."""
-    checksum: str = ""
-    """SHA-256 of all rows, in an order that does not depend on the database."""
     _hash: Any = field(default_factory=hashlib.sha256, repr=False)
 
     def count(self, row: MessageRow | MarkRow | AheadRow) -> None:
@@ -319,9 +303,10 @@ class Side:
         for value in row:
             self._hash.update(_encoded(value))
 
-    def seal(self) -> None:
-        """Set the checksum, after the last row."""
-        self.checksum = self._hash.hexdigest()
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of all rows, in an order that does not depend on the database."""
+        return str(self._hash.hexdigest())
 
 
 @dataclass(slots=True)
@@ -375,8 +360,6 @@ def compare_ends(
             setattr(result, found.difference, getattr(result, found.difference) + 1)
             if on_difference is not None:
                 on_difference(found)
-    result.left.seal()
-    result.right.seal()
     return result
 
 
@@ -496,9 +479,10 @@ def _missing(goal: Target, page: list[MessageRow], after: int) -> list[MessageRo
 
 
 def _copy_subscriptions(origin: StoreTables, goal: Target) -> None:
-    marks = [
-        mark for container in sorted(origin.containers()) for mark in _missing_marks(origin, goal, container)
-    ]
+    marks = []
+    for container in sorted(origin.containers()):
+        there = {mark.key for mark in goal.marks(container)}
+        marks += [mark for mark in origin.marks(container) if mark.key not in there]
     if any(0 < mark.priority < 10 for mark in marks):
         goal.session.widen_acks_key()
     with goal.transaction() as connection:
@@ -509,21 +493,12 @@ def _copy_subscriptions(origin: StoreTables, goal: Target) -> None:
         goal.reserve(connection, origin.reserved())
 
 
-def _missing_marks(origin: StoreTables, goal: Target, container: str) -> list[MarkRow]:
-    there = {mark.key for mark in goal.marks(container)}
-    return [mark for mark in origin.marks(container) if mark.key not in there]
-
-
 def _copy_ahead(
     connection: Connection, origin: StoreTables, goal: Target, subscription: Subscription
 ) -> None:
     # A subscription's were written with its marks, all or none.
     if next(goal.ahead(subscription), None) is not None:
         return
-    add, rows = goal.rows.add_ahead, []
-    for row in origin.ahead(subscription):
-        rows.append(add.row(**row._asdict()))
-        if len(rows) == 1000:
-            connection.execute_many(add, rows)
-            rows = []
-    connection.execute_many(add, rows)
+    add = goal.rows.add_ahead
+    for rows in bounded(origin.ahead(subscription), lambda _: 0):
+        connection.execute_many(add, [add.row(**row._asdict()) for row in rows])

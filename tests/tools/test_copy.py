@@ -177,7 +177,7 @@ def test_what_is_there_is_not_written_over(new: NewDatabase) -> None:
 
 
 def test_a_page_has_bounded_bytes(new: NewDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfer, "_PAGE_BYTES", 10_000)
+    monkeypatch.setattr("jdbcstore.tools.pages._PAGE_BYTES", 10_000)
     source = new("sqlite")
     with jdbcstore.open(source.url) as store:
         sizes = [100, 9_000, 20_000, 100, 5_000, 5_000]

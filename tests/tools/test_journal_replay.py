@@ -119,7 +119,7 @@ def test_what_comes_after_its_beginning_is_not_replayed(
     tmp_path: Path, store: JournaledStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Into the same store: what it delivers is in the journal, too."""
-    monkeypatch.setattr("jdbcstore.tools.replay._PAGE", 7)
+    monkeypatch.setattr("jdbcstore.tools.pages.PAGE", 7)
     send(store, 50)
 
     assert replay(history(tmp_path), store, ORDERS).messages == 50
@@ -131,12 +131,13 @@ CHILD = """
 import os, signal, sys
 from pathlib import Path
 from jdbcstore.stores.shared import transaction
-import jdbcstore.tools.replay as module
+from jdbcstore.tools import pages
+from jdbcstore.tools.replay import replay
 from tests.support.tools.journals import history, open_store
 from tests.support.tools.replayed import AGAIN
 
 when, at, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
-module._PAGE, commit, calls = 10, transaction.BufferedTransaction.commit, []
+pages.PAGE, commit, calls = 10, transaction.BufferedTransaction.commit, []
 
 def dying(self):
     calls.append(self)
@@ -148,7 +149,7 @@ def dying(self):
     return references
 
 transaction.BufferedTransaction.commit = dying
-module.replay(history(folder, "queue://ORDERS"), open_store(folder), AGAIN)
+replay(history(folder, "queue://ORDERS"), open_store(folder), AGAIN)
 """
 
 

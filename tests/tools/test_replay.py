@@ -67,7 +67,7 @@ def test_a_replayed_message_is_new_and_says_what_it_was(store: Store) -> None:
 
 def test_it_goes_on_where_it_was_stopped(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when all that was delivered until then is consumed; and what has ended begins anew."""
-    monkeypatch.setattr("jdbcstore.tools.replay._PAGE", 4)
+    monkeypatch.setattr("jdbcstore.tools.pages.PAGE", 4)
     seen: list[str] = []
     for stop in (3, 10, 17):
         with pytest.raises(OSError, match="stopped"):
@@ -85,7 +85,7 @@ def test_it_goes_on_where_it_was_stopped(store: Store, monkeypatch: pytest.Monke
 
 
 def test_others_do_not_go_on_with_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jdbcstore.tools.replay._PAGE", 4)
+    monkeypatch.setattr("jdbcstore.tools.pages.PAGE", 4)
     with pytest.raises(OSError, match="stopped"):
         replay(past(20, 10), store, AGAIN)
 
@@ -119,11 +119,12 @@ CHILD = """
 import os, signal, sys
 import jdbcstore
 from jdbcstore.stores.shared.transaction import BufferedTransaction
-import jdbcstore.tools.replay as module
+from jdbcstore.tools import pages
+from jdbcstore.tools.replay import replay
 from tests.support.tools.replayed import AGAIN, past
 
 when, at, url = sys.argv[1:]
-module._PAGE, commit, calls = 10, BufferedTransaction.commit, []
+pages.PAGE, commit, calls = 10, BufferedTransaction.commit, []
 
 def dying(self):
     calls.append(self)
@@ -135,7 +136,7 @@ def dying(self):
     return references
 
 BufferedTransaction.commit = dying
-module.replay(past(100), jdbcstore.open(url, cleanup_period=0.0), AGAIN)
+replay(past(100), jdbcstore.open(url, cleanup_period=0.0), AGAIN)
 """
 
 

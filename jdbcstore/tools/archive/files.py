@@ -28,17 +28,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from jdbcstore.errors import ConfigurationError, NotMaster, StoresDiffer
+from jdbcstore.tools.pages import PAGE, bounded
 from jdbcstore.util.files import replace_file, sync
 
 _FORMAT = 1
-_PAGE = 1000
-_PAGE_BYTES = 8 * 1024 * 1024
 _READ_AT_ONCE = 16
 """Rows that are decompressed at once, which bounds the memory for large messages."""
 
@@ -271,18 +270,16 @@ class ArchivedMessage(NamedTuple):
     message_size: int
 
 
-R = TypeVar("R", ArchivedName, ArchivedMessage)
-
-
 def name_pages(path: Path) -> Iterator[list[ArchivedName]]:
     """The names in a file, ordered by ID, in pages of messages of bounded size."""
     with pq.ParquetFile(path) as file:
-        yield from _pages(map(ArchivedName._make, _tuples(file, ArchivedName._fields, _PAGE)))
+        rows = map(ArchivedName._make, _tuples(file, ArchivedName._fields, PAGE))
+        yield from bounded(rows, lambda row: row.message_size)
 
 
 def message_pages(path: Path) -> Iterator[list[ArchivedMessage]]:
     """The messages in a file, ordered by ID, in pages of bounded size."""
-    yield from _pages(messages(path))
+    return bounded(messages(path), lambda row: row.message_size)
 
 
 def messages(path: Path) -> Iterator[ArchivedMessage]:
@@ -301,16 +298,3 @@ def container_of(path: Path) -> str:
 def _tuples(file: pq.ParquetFile, columns: Iterable[str], at_once: int) -> Iterator[tuple[Any, ...]]:
     for batch in file.iter_batches(at_once, columns=[*columns]):
         yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
-
-
-def _pages(rows: Iterator[R]) -> Iterator[list[R]]:
-    page: list[R] = []
-    size = 0
-    for row in rows:
-        if page and (len(page) == _PAGE or size + row.message_size > _PAGE_BYTES):
-            yield page
-            page, size = [], 0
-        page.append(row)
-        size += row.message_size
-    if page:
-        yield page

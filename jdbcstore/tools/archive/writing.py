@@ -21,7 +21,7 @@ from jdbcstore.message.openwire import REFERENCE_START
 from jdbcstore.tools.archive.files import Archive
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 KEY = ("id", "container", "msgid_prod", "msgid_seq")
 """The columns that identify a message."""
@@ -192,7 +192,7 @@ class Difference(NamedTuple):
     message_id: str
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """Result of a comparison, as numbers of messages."""
 
@@ -220,7 +220,7 @@ def compare(
 
     :raises StoresDiffer: a file of the archive is missing or damaged
     """
-    archive, result = Archive(folder), Comparison()
+    archive = Archive(folder)
     paths = [
         str(archive.check(manifest, file)) for manifest in archive.manifests() for file in manifest.files
     ]
@@ -231,7 +231,7 @@ def compare(
         right = _digested(spark.read.parquet(*paths)) if paths else left.limit(0)
         joined = _joined(left, right).persist()
         try:
-            _count(joined, result)
+            result = _counted(joined)
             if on_difference is not None:
                 for found in _differences(joined):
                     on_difference(found)
@@ -263,28 +263,23 @@ def _joined(left: DataFrame, right: DataFrame) -> DataFrame:
     )
 
 
-def _count(joined: DataFrame, result: Comparison) -> None:
-    """Compute the totals; only these are sent to the driver."""
+def _counted(joined: DataFrame) -> Comparison:
+    """The totals; only these are sent to the driver."""
+    sums = {"stored": "in_store", "archived": "in_archive"}
     one = joined.agg(
-        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("in_store", "in_archive")),
+        *(F.coalesce(F.sum(column), F.lit(0)).alias(name) for name, column in sums.items()),
         *(F.count_if(F.col("difference") == name).alias(name) for name in ("missing", "extra", "different")),
         F.count_if(F.col("in_archive") > 1).alias("doubled"),
     ).first()
     assert one is not None  # noqa: S101
-    result.stored, result.archived = one["in_store"], one["in_archive"]
-    result.missing, result.extra = one["missing"], one["extra"]
-    result.different, result.doubled = one["different"], one["doubled"]
+    return Comparison(**one.asDict())
 
 
 def _differences(joined: DataFrame) -> Iterator[Difference]:
     found = joined.where("difference IS NOT NULL OR in_archive > 1").sort(*KEY)
     for row in found.toLocalIterator():
-        yield from _of(row)
-
-
-def _of(row: Row) -> Iterator[Difference]:
-    name = (row["container"], row["id"], f"{row['msgid_prod']}:{row['msgid_seq']}")
-    if row["difference"] is not None:
-        yield Difference(row["difference"], *name)
-    if row["in_archive"] > 1:
-        yield Difference("doubled", *name)
+        name = (row["container"], row["id"], f"{row['msgid_prod']}:{row['msgid_seq']}")
+        if row["difference"] is not None:
+            yield Difference(row["difference"], *name)
+        if row["in_archive"] > 1:
+            yield Difference("doubled", *name)

@@ -11,6 +11,7 @@ from jdbcstore.journal import segments
 from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.tools.journal_history import JournalHistory
+from jdbcstore.tools.replay import Selection
 from tests.support.tools.replayed import ORDERS
 
 LONG_AGO = 1_500_000_000_000
@@ -28,9 +29,11 @@ def open_store(folder: Path, **options: Any) -> JournaledStore:
     return JournaledStore(behind, config)
 
 
-def history(folder: Path, *destinations: str, **times: Any) -> JournalHistory:
-    patterns = [DestinationPattern(Destination.parse(one)) for one in destinations]
-    return JournalHistory(folder / "journal", destinations=patterns, **times)
+def history(
+    folder: Path, *destinations: str, since_ms: int | None = None, until_ms: int | None = None, **options: Any
+) -> JournalHistory:
+    patterns = tuple(DestinationPattern(Destination.parse(one)) for one in destinations)
+    return JournalHistory(folder / "journal", Selection(patterns, since_ms, until_ms), **options)
 
 
 def send(store: JournaledStore, count: int, to: Destination = ORDERS, first: int = 0) -> None:
