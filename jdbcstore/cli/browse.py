@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import click
@@ -12,13 +12,14 @@ import click
 from jdbcstore.abc import Cursor, Page, Recoverable, Reference, Store, pages
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.messages import (
-    BlockPrinter,
     CorruptMessages,
     Facts,
-    JsonPrinter,
     Printer,
     TablePrinter,
     facts_of,
+    messages_of,
+    print_blocks,
+    print_json,
 )
 from jdbcstore.cli.options import SELECTOR, destination_argument, subscription_options
 from jdbcstore.cli.output import counted, note
@@ -58,17 +59,11 @@ def browse(
     that durable subscription.
     """
     _check_options(destination, client_id, subscription)
-    reader = _Reader(selector=selector)
-    printer: Printer = JsonPrinter() if settings.json else TablePrinter()
-    shown = 0
+    reader = _Reader(print_json if settings.json else TablePrinter().print, limit, selector=selector)
     with settings.open(read_only=True) as store:
-        for page in browsed(store, destination, client_id, subscription, min(_PAGE, limit or _PAGE)):
-            found = reader.read(page)[: None if limit is None else limit - shown]
-            printer.print([facts for _, facts in found])
-            shown += len(found)
-            if shown == limit:
-                break
-    if not shown and not reader.count:
+        for _ in reader.print(browsed(store, destination, client_id, subscription, reader.page_size)):
+            pass
+    if not reader.shown and not reader.count:
         note(f"no {'such ' if selector else ''}messages in {destination}")
     return reader.exit_code
 
@@ -77,12 +72,11 @@ def browsed(
     store: Store, destination: Destination, client_id: str | None, subscription: str | None, size: int
 ) -> Iterator[Page]:
     """Read messages that can be consumed; of a whole destination, then those of prepared transactions."""
-    yield from pages(_source(store, destination, client_id, subscription), size)
-    if subscription is None:
-        messages = store.topic(destination) if destination.is_topic else store.queue(destination)
-        recover_in_doubt = getattr(messages, "recover_in_doubt", None)  # only databases have it
-        if recover_in_doubt is not None:
-            yield from pages(_InDoubt(recover_in_doubt), size)
+    source = _source(store, destination, client_id, subscription)
+    yield from pages(source, size)
+    recover_in_doubt = getattr(source, "recover_in_doubt", None)  # only destinations in databases have it
+    if recover_in_doubt is not None:
+        yield from pages(_InDoubt(recover_in_doubt), size)
 
 
 class _InDoubt:
@@ -122,22 +116,15 @@ def consume(
         )
     with settings.open(must_exist=True) as store:
         source = _source(store, destination, client_id, subscription)
-        reader = _Reader(skip_expired=True)
-        printer: Printer = JsonPrinter() if settings.json else BlockPrinter()
-        taken = 0
-        for page in pages(source, min(_PAGE, count)):
-            found = reader.read(page)[: count - taken]
-            printer.print([facts for _, facts in found])
+        reader = _Reader(print_json if settings.json else print_blocks, count, skip_expired=True)
+        for messages in reader.print(pages(source, reader.page_size)):
             # A message may be removed only once it has left this process.
             sys.stdout.flush()
-            source.acknowledge(*(message for message, _ in found))
-            taken += len(found)
-            if taken == count:
-                break
+            source.acknowledge(*messages)
     if reader.expired:
         expired = counted(reader.expired, "expired message")
         note(f"{expired} skipped; remove expired messages with 'jdbcstore purge --expired'")
-    if not taken and not reader.count:
+    if not reader.shown and not reader.count:
         note(f"no messages in {destination}")
         return ExitCode.NOT_FOUND
     return reader.exit_code
@@ -146,12 +133,9 @@ def consume(
 def _source(
     store: Store, destination: Destination, client_id: str | None, subscription: str | None
 ) -> Consumable:
-    if not destination.is_topic:
-        return store.queue(destination)
-    topic = store.topic(destination)
     if client_id is None or subscription is None:
-        return topic
-    return topic.subscription(client_id, subscription)
+        return messages_of(store, destination)
+    return store.topic(destination).subscription(client_id, subscription)
 
 
 def _check_options(destination: Destination, client_id: str | None, subscription: str | None) -> None:
@@ -162,15 +146,36 @@ def _check_options(destination: Destination, client_id: str | None, subscription
 
 
 class _Reader(CorruptMessages):
-    """Converts the messages of pages for printing, without those that cannot be decoded."""
+    """Prints messages, without those that cannot be decoded, until the limit is reached."""
 
-    def __init__(self, *, skip_expired: bool = False, selector: Selector | None = None) -> None:
+    def __init__(
+        self,
+        printer: Printer,
+        limit: int | None,
+        *,
+        skip_expired: bool = False,
+        selector: Selector | None = None,
+    ) -> None:
         super().__init__()
+        self._printer = printer
+        self._limit = limit
+        self.page_size = min(_PAGE, limit or _PAGE)
+        self.shown = 0
         self._skip_expired = skip_expired
         self._selector = selector
         self.expired = 0
 
-    def read(self, page: Page) -> list[tuple[Message, Facts]]:
+    def print(self, pages: Iterable[Page]) -> Iterator[list[Message]]:
+        """Yield the messages of each page once they are printed."""
+        for page in pages:
+            found = self._read(page)[: None if self._limit is None else self._limit - self.shown]
+            self._printer([facts for _, facts in found])
+            self.shown += len(found)
+            yield [message for message, _ in found]
+            if self.shown == self._limit:
+                return
+
+    def _read(self, page: Page) -> list[tuple[Message, Facts]]:
         self.report(*page.corrupt)
         found = []
         now_ms = time.time_ns() // 1_000_000

@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from jdbcstore.abc import MessageStore, Store, pages
+from jdbcstore.abc import Store, Transaction, TransactionalStore, pages
 from jdbcstore.cli.exit_codes import ExitCode
-from jdbcstore.cli.messages import CorruptMessages, Facts, facts_of
-from jdbcstore.cli.options import DESTINATION, SELECTOR
-from jdbcstore.cli.output import counted, local_time, note, print_table, progress, write_json
+from jdbcstore.cli.messages import CorruptMessages, Facts, facts_of, messages_of, print_json
+from jdbcstore.cli.options import DESTINATION, SELECTOR, all_of
+from jdbcstore.cli.output import counted, local_time, note, print_table, progress
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.config import Configuration
 from jdbcstore.config.policy import SharedDeadLetterStrategy
@@ -23,14 +23,12 @@ from jdbcstore.message.message import Message
 from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.message.selector import Selector
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 _PAGE = 100
 _CAUSE_WIDTH = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+@dataclass(kw_only=True)
+class DeadLetters(CorruptMessages):
     """The dead letters that a command line selects."""
 
     queues: tuple[Destination, ...]
@@ -54,8 +52,18 @@ class Choice:
             if any(is_dead_letter_queue(strategy, one) for strategy in strategies)
         ]
 
-    def includes(self, message: Message) -> bool:
-        """Whether a message is selected, apart from the limit."""
+    def read(self, store: Store, place: Destination) -> Iterator[Message]:
+        """The selected messages of a queue, without limit and without those that cannot be decoded."""
+        for page in pages(messages_of(store, place), _PAGE):
+            self.report(*page.corrupt)
+            for message in page:
+                try:
+                    if self._includes(message):
+                        yield message
+                except CorruptMessage as error:
+                    self.report(error)
+
+    def _includes(self, message: Message) -> bool:
         if self.message_ids and str(message.message_id) not in self.message_ids:
             return False
         if self.origin is not None:
@@ -69,21 +77,18 @@ def _origins(message: Message) -> tuple[Destination, ...]:
     return () if message.original_destination is None else message.original_destination.members
 
 
-def _choosing(function: F) -> F:
-    """The arguments of a :class:`Choice`."""
-    for option in (
-        click.option("--limit", type=click.IntRange(min=1), metavar="N",
-                     help="At most N messages; all by default."),
-        click.option("--selector", type=SELECTOR, metavar="TEXT",
-                     help="Only messages that match this JMS selector."),
-        click.option("--id", "message_ids", multiple=True, metavar="ID",
-                     help="Only the message with this JMSMessageID. Repeatable."),
-        click.option("--from", "origin", type=DESTINATION, metavar="DEST",
-                     help="Only messages sent to this destination; may contain * and >."),
-        click.argument("queues", nargs=-1, type=DESTINATION, metavar="[DEST]..."),
-    ):  # fmt: skip
-        function = option(function)
-    return function
+_choosing = all_of(
+    click.argument("queues", nargs=-1, type=DESTINATION, metavar="[DEST]..."),
+    click.option("--from", "origin", type=DESTINATION, metavar="DEST",
+                 help="Only messages sent to this destination; may contain * and >."),
+    click.option("--id", "message_ids", multiple=True, metavar="ID",
+                 help="Only the message with this JMSMessageID. Repeatable."),
+    click.option("--selector", type=SELECTOR, metavar="TEXT",
+                 help="Only messages that match this JMS selector."),
+    click.option("--limit", type=click.IntRange(min=1), metavar="N",
+                 help="At most N messages; all by default."),
+)  # fmt: skip
+"""The arguments of :class:`DeadLetters`."""
 
 
 @click.group()
@@ -100,22 +105,20 @@ def dlq() -> None:
 @click.pass_obj
 def list_(settings: Settings, /, **given: Any) -> int:
     """List dead letters with their original destination and cause."""
-    choice = Choice(**given)
-    reader = _Reader(choice)
+    dead = DeadLetters(**given)
     with settings.open(read_only=True) as store:
         found = (
             _facts(place, one)
-            for place in choice.places(store, settings.configuration())
-            for one in reader.read(_messages(store, place))
+            for place in dead.places(store, settings.configuration())
+            for one in dead.read(store, place)
         )
-        chosen = itertools.islice(found, choice.limit)
+        chosen = itertools.islice(found, dead.limit)
         if settings.json:
-            for facts in chosen:
-                write_json(facts)
+            print_json(chosen)
         else:
             columns = ("queue", "message id", "from", "time", "cause")
             print_table("Dead letters", columns, [_row(facts) for facts in chosen])
-    return reader.exit_code
+    return dead.exit_code
 
 
 def _row(facts: Facts) -> tuple[str, ...]:
@@ -145,7 +148,7 @@ def retry(settings: Settings, /, **given: Any) -> int:
     Each message is moved in a transaction, so that it is never lost and never in both places. Stop the
     broker first.
     """
-    return _process(settings, Choice(**given), "retried", _move)
+    return _process(settings, DeadLetters(**given), "retried", _move)
 
 
 @dlq.command(cls=Command)
@@ -153,20 +156,20 @@ def retry(settings: Settings, /, **given: Any) -> int:
 @click.pass_obj
 def purge(settings: Settings, /, **given: Any) -> int:
     """Remove dead letters. Stop the broker first."""
-    return _process(settings, Choice(**given), "removed", _remove)
+    return _process(settings, DeadLetters(**given), "removed", _remove)
 
 
 def _process(
     settings: Settings,
-    choice: Choice,
+    dead: DeadLetters,
     done: str,
     act: Callable[[Store, Destination, list[Message]], int],
 ) -> int:
-    reader, count, seen = _Reader(choice), 0, 0
-    with settings.open(audited=False, must_exist=True) as store, progress(done, choice.limit) as advance:
-        for place in choice.places(store, settings.configuration()):
-            limit = None if choice.limit is None else choice.limit - seen
-            chosen = itertools.islice(reader.read(_messages(store, place)), limit)
+    count = seen = 0
+    with settings.open(audited=False, must_exist=True) as store, progress(done, dead.limit) as advance:
+        for place in dead.places(store, settings.configuration()):
+            limit = None if dead.limit is None else dead.limit - seen
+            chosen = itertools.islice(dead.read(store, place), limit)
             while batch := [*itertools.islice(chosen, _PAGE)]:
                 acted = act(store, place, batch)
                 count, seen = count + acted, seen + len(batch)
@@ -174,7 +177,7 @@ def _process(
     settings.print({done: count, "left": seen - count}, f"{done} {counted(count, 'dead letter')}")
     if seen > count:
         note(f"{counted(seen - count, 'message')} left: the original destination is unknown")
-    return reader.exit_code if seen or reader.count else ExitCode.NOT_FOUND
+    return dead.exit_code if seen or dead.count else ExitCode.NOT_FOUND
 
 
 def _move(store: Store, place: Destination, batch: list[Message]) -> int:
@@ -182,13 +185,9 @@ def _move(store: Store, place: Destination, batch: list[Message]) -> int:
     with store.transaction() as transaction:
         for message in known:
             for destination in _origins(message):
-                target = (
-                    transaction.topic(destination) if destination.is_topic else transaction.queue(destination)
-                )
-                target.add_message(_original(message, destination))
-        dead = transaction.topic(place) if place.is_topic else transaction.queue(place)
+                _of(transaction, destination).add_message(_original(message, destination))
         if known:
-            dead.acknowledge(*known)
+            _of(transaction, place).acknowledge(*known)
     return len(known)
 
 
@@ -207,27 +206,9 @@ def _original(message: Message, destination: Destination) -> Message:
 
 
 def _remove(store: Store, place: Destination, batch: list[Message]) -> int:
-    _messages(store, place).acknowledge(*batch)
+    messages_of(store, place).acknowledge(*batch)
     return len(batch)
 
 
-def _messages(store: Store, place: Destination) -> MessageStore:
-    return store.topic(place) if place.is_topic else store.queue(place)
-
-
-class _Reader(CorruptMessages):
-    """Reads the chosen messages of a destination, without those that cannot be decoded."""
-
-    def __init__(self, choice: Choice) -> None:
-        super().__init__()
-        self._choice = choice
-
-    def read(self, messages: MessageStore) -> Iterator[Message]:
-        for page in pages(messages, _PAGE):
-            self.report(*page.corrupt)
-            for message in page:
-                try:
-                    if self._choice.includes(message):
-                        yield message
-                except CorruptMessage as error:
-                    self.report(error)
+def _of(transaction: Transaction, place: Destination) -> TransactionalStore:
+    return transaction.topic(place) if place.is_topic else transaction.queue(place)

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from jdbcstore.abc import MessageStore, Store
 from jdbcstore.cli.exit_codes import ExitCode
-from jdbcstore.cli.output import console, local_time, new_table, note, printable, write_json, write_line
+from jdbcstore.cli.output import (
+    as_text,
+    console,
+    local_time,
+    new_table,
+    note,
+    printable,
+    write_json,
+    write_line,
+)
 from jdbcstore.errors import CorruptMessage
+from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import BodyType, Message
+from jdbcstore.message.values import plain
 
 Facts = dict[str, Any]
 """Headers, properties and body of a message as JSON values, under the keys listed in docs/cli.md."""
 
 _EXCERPT = 200
 """Characters of a table cell, at most."""
+
+
+def messages_of(store: Store, destination: Destination) -> MessageStore:
+    """The messages of a queue or of a topic."""
+    return store.topic(destination) if destination.is_topic else store.queue(destination)
 
 
 def facts_of(message: Message) -> Facts:
@@ -37,8 +52,8 @@ def facts_of(message: Message) -> Facts:
         "reply_to": None if message.reply_to is None else str(message.reply_to),
         "jms_type": message.jms_type,
         "redelivery_counter": message.redelivery_counter,
-        "properties": _plain(_properties(message)),
-        "body": _plain(_body(message)),
+        "properties": plain(_properties(message)),
+        "body": plain(message.remote_blob_url if message.body_type is BodyType.BLOB else message.body),
     }
 
 
@@ -53,29 +68,11 @@ def _properties(message: Message) -> dict[str, object]:
     return properties
 
 
-def _body(message: Message) -> object:
-    return message.remote_blob_url if message.body_type is BodyType.BLOB else message.body
-
-
-def _plain(value: object) -> object:
-    """Convert a value for JSON: bytes become base64, and NaN and infinities become their names."""
-    match value:
-        case bytes():
-            return base64.b64encode(value).decode("ascii")
-        case float() if not math.isfinite(value):
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        case Mapping():
-            return {name: _plain(item) for name, item in value.items()}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-    return value
-
-
+@dataclass
 class CorruptMessages:
     """Count of the messages that cannot be decoded, each reported on stderr."""
 
-    def __init__(self) -> None:
-        self.count = 0
+    count: int = 0
 
     @property
     def exit_code(self) -> ExitCode:
@@ -87,35 +84,28 @@ class CorruptMessages:
             note(str(error))
 
 
-class Printer(Protocol):
-    def print(self, messages: Sequence[Facts]) -> None:
-        """Print the next messages."""
-        ...
+Printer = Callable[[Sequence[Facts]], None]
+"""Prints the next messages."""
 
 
-class JsonPrinter:
+def print_json(messages: Iterable[object]) -> None:
     """One JSON object per line."""
-
-    def print(self, messages: Sequence[Facts]) -> None:
-        for facts in messages:
-            write_json(facts)
+    for facts in messages:
+        write_json(facts)
 
 
-class BlockPrinter:
+def print_blocks(messages: Sequence[Facts]) -> None:
     """Complete messages: one header per line, an empty line, and the body."""
-
-    def print(self, messages: Sequence[Facts]) -> None:
-        for facts in messages:
-            for name, value in facts.items():
-                if name == "body" or value in (None, {}) or (name == "expiration" and not value):
-                    continue
-                text = local_time(value) if name in ("timestamp", "expiration") else _text(value)
-                write_line(f"{name}: {printable(text)}")
-            body = facts["body"]
-            if body is not None:
-                write_line("")
-                write_line(printable(_text(body), keep="\n\t"))
+    for facts in messages:
+        for name, value in facts.items():
+            if name == "body" or value in (None, {}) or (name == "expiration" and not value):
+                continue
+            text = local_time(value) if name in ("timestamp", "expiration") else as_text(value)
+            write_line(f"{name}: {printable(text)}")
+        if facts["body"] is not None:
             write_line("")
+            write_line(printable(as_text(facts["body"]), keep="\n\t"))
+        write_line("")
 
 
 class TablePrinter:
@@ -131,39 +121,28 @@ class TablePrinter:
             return
         table = new_table(header=self._header)
         self._header = False
-        cells: dict[str, Iterable[str]] = {
-            "id": (str(facts["id"]) for facts in messages),
-            "destination": (facts["destination"] or "" for facts in messages),
-            "type": (facts["type"] for facts in messages),
-            "priority": (str(facts["priority"]) for facts in messages),
-            "timestamp": (local_time(facts["timestamp"]) for facts in messages),
-            "properties": (_excerpt(facts["properties"] or None) for facts in messages),
-            "body": (_excerpt(facts["body"]) for facts in messages),
-        }
+        columns = {**_COLUMNS}
         if not self._with_destination:
-            del cells["destination"]
-        for name in cells:
-            table.add_column(name, no_wrap=True, overflow="ellipsis", **_COLUMNS[name])
-        for row in zip(*cells.values(), strict=True):
-            table.add_row(*row)
+            del columns["destination"]
+        for name, (_, layout) in columns.items():
+            table.add_column(name, no_wrap=True, overflow="ellipsis", **layout)
+        for facts in messages:
+            table.add_row(*(cell(facts[name]) for name, (cell, _) in columns.items()))
         table.expand = True
         self._console.print(table)
 
 
-_COLUMNS: dict[str, Any] = {
-    "id": {"justify": "right", "min_width": 8},
-    "destination": {"ratio": 2},
-    "type": {"width": 7},
-    "priority": {"justify": "right", "width": 8},
-    "timestamp": {"width": 19},
-    "properties": {"ratio": 3},
-    "body": {"ratio": 4},
-}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def _excerpt(value: object) -> str:
-    return "" if value is None else printable(_text(value)[:_EXCERPT])
+    return printable(as_text(value)[:_EXCERPT])
+
+
+_COLUMNS: dict[str, tuple[Callable[[Any], str], dict[str, Any]]] = {
+    "id": (str, {"justify": "right", "min_width": 8}),
+    "destination": (as_text, {"ratio": 2}),
+    "type": (str, {"width": 7}),
+    "priority": (str, {"justify": "right", "width": 8}),
+    "timestamp": (local_time, {"width": 19}),
+    "properties": (lambda properties: _excerpt(properties or None), {"ratio": 3}),
+    "body": (_excerpt, {"ratio": 4}),
+}
+"""The cell of a table for each fact, and the layout of its column."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -17,7 +18,6 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import is_wildcard
 from jdbcstore.message.selector import Selector
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 _URL = re.compile(r"[A-Za-z][\w+.-]*:.+")
 
@@ -92,15 +92,19 @@ def refuse_store_options(settings: Settings) -> None:
         raise click.UsageError("this command takes its stores as arguments; omit --url and --config")
 
 
-def destination_argument(function: F) -> F:
-    return click.argument("destination", metavar="DEST", type=DESTINATION)(function)
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def subscription_options(function: F) -> F:
-    """``client_id`` and ``subscription``, which together name a durable subscription."""
-    for name, help_text in (
-        ("--subscription", "Name of a durable subscription, with --client-id."),
-        ("--client-id", "Client id of a durable subscription, with --subscription."),
-    ):
-        function = click.option(name, metavar="TEXT", help=help_text)(function)
-    return function
+def all_of(*decorators: Decorator) -> Decorator:
+    """Arguments and options in this order."""
+    return lambda function: reduce(lambda decorated, next_: next_(decorated), reversed(decorators), function)
+
+
+destination_argument = click.argument("destination", metavar="DEST", type=DESTINATION)
+subscription_options = all_of(
+    click.option("--client-id", metavar="TEXT",
+                 help="Client id of a durable subscription, with --subscription."),
+    click.option("--subscription", metavar="TEXT",
+                 help="Name of a durable subscription, with --client-id."),
+)  # fmt: skip
+"""``client_id`` and ``subscription``, which together name a durable subscription."""

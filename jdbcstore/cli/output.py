@@ -103,6 +103,13 @@ def _paragraph(names: Sequence[str], row: tuple[str, ...]) -> str:
     return "\n".join(f"{name:{width}}  {cell}".rstrip() for name, cell in zip(names, row, strict=True)) + "\n"
 
 
+def as_text(value: object) -> str:
+    """A string as it is, nothing for None, and other values as JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def counted(count: int, what: str = "message") -> str:
     """A count with its noun: ``1 message``, ``2 messages``."""
     return f"{count} {what}{'' if count == 1 else 's'}"

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from jdbcstore.abc import MessageReference, MessageStore
+from jdbcstore.cli.messages import messages_of
 from jdbcstore.cli.options import DESTINATION, TARGET, Parsed
 from jdbcstore.cli.output import counted, note, printable, progress
 from jdbcstore.cli.settings import Command, Settings
@@ -109,8 +110,7 @@ def send(
 
     total = None if body == "-" else count or 1
     with settings.open() as store, progress("sending", total) as done:
-        target: MessageStore = store.topic(destination) if destination.is_topic else store.queue(destination)
-        sender = _Sender(target, done)
+        sender = _Sender(messages_of(store, destination), done)
         try:
             for text in texts:
                 sender.send(message(text))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jdbcstore.cli.output import counted, note, print_table, write_json, write_line
+from jdbcstore.cli.output import as_text, counted, note, print_table, write_json, write_line
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.errors import IN_JOURNAL, QueryFailed
 
@@ -72,7 +72,11 @@ def sql(
     else:
         text = _chosen(query, queries)
         if output is not None:
-            _check_output(output)
+            from jdbcstore.tools.archive.files import refuse_url
+
+            if output.suffix != ".parquet":
+                raise click.UsageError(f"{output} must end in .parquet, the format that is written")
+            refuse_url(output)
         with spark_views(settings.configuration()) as views, answer(views, text) as frame:
             if output is not None:
                 frame.write.parquet(str(output.absolute()))
@@ -87,14 +91,6 @@ def _chosen(query: str | None, queries: dict[str, str]) -> str:
     if query.replace("-", "").isalnum() and query not in queries:
         raise click.UsageError(f"there is no query named {query}; see: jdbcstore sql --list")
     return queries.get(query, query)
-
-
-def _check_output(output: Path) -> None:
-    from jdbcstore.tools.archive.files import refuse_url
-
-    if output.suffix != ".parquet":
-        raise click.UsageError(f"{output} must end in .parquet, the format that is written")
-    refuse_url(output)
 
 
 def _list(purposes: dict[str, str], *, as_json: bool) -> None:
@@ -171,9 +167,7 @@ def _print_json(frame: DataFrame) -> None:
 
 def _print_csv(frame: DataFrame) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(frame.columns)
-    for row in _strings(frame):
-        writer.writerow(row)
+    writer.writerows(itertools.chain([frame.columns], _strings(frame)))
 
 
 def print_rows(frame: DataFrame, title: str = "") -> None:
@@ -191,13 +185,7 @@ def _strings(frame: DataFrame) -> Iterator[list[str]]:
 
     for row in as_json(frame):
         values = json.loads(row)
-        yield [_string(values[name]) for name in frame.columns]
-
-
-def _string(value: object) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        yield [as_text(values[name]) for name in frame.columns]
 
 
 def _run_shell(views: Analytics, queries: dict[str, str], show: Show) -> None:

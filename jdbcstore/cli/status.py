@@ -9,6 +9,7 @@ import click
 
 from jdbcstore.abc import Store
 from jdbcstore.cli.lock import holder_text
+from jdbcstore.cli.messages import messages_of
 from jdbcstore.cli.options import destination_argument
 from jdbcstore.cli.output import (
     counted,
@@ -72,8 +73,7 @@ def _status(store: JdbcStore) -> dict[str, Any]:
 
 
 def _destination_facts(store: Store, destination: Destination, now_ms: int) -> dict[str, Any]:
-    messages = store.topic(destination) if destination.is_topic else store.queue(destination)
-    statistics = messages.statistics()
+    statistics = messages_of(store, destination).statistics()
     oldest_ms = statistics.oldest_timestamp_ms
     return {
         "destination": str(destination),
@@ -131,7 +131,7 @@ def _master_text(master: dict[str, Any]) -> str:
 def purge(settings: Settings, destination: Destination, expired: bool) -> None:
     """Remove the messages of a destination. The durable subscriptions of a topic remain."""
     with settings.open(must_exist=True) as store:
-        messages = store.topic(destination) if destination.is_topic else store.queue(destination)
+        messages = messages_of(store, destination)
         with progress("purging", None if expired else messages.message_count()) as done:
             removed = (messages.remove_expired if expired else messages.remove_all_messages)(done)
     facts = {"destination": str(destination), "removed": removed}

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from jdbcstore.abc import Store
-from jdbcstore.cli.options import DESTINATION, SELECTOR, destination_argument
+from jdbcstore.cli.options import DESTINATION, SELECTOR, all_of, destination_argument
 from jdbcstore.cli.output import print_table, printable, write_json
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.message.destination import Destination
@@ -51,10 +51,11 @@ def subscriptions(settings: Settings, topic: Destination | None) -> None:
         print_subscriptions(found)
 
 
-def _named_subscription(function: Any) -> Any:
-    for name in ("--subscription", "--client-id"):
-        function = click.option(name, required=True, metavar="TEXT")(function)
-    return destination_argument(function)
+_named_subscription = all_of(
+    destination_argument,
+    click.option("--client-id", required=True, metavar="TEXT"),
+    click.option("--subscription", required=True, metavar="TEXT"),
+)
 
 
 @click.command(cls=Command)
@@ -72,9 +73,9 @@ def subscribe(
     retroactive: bool,
 ) -> None:
     """Create a durable subscription to a topic, unless it exists."""
+    text = None if selector is None else selector.text
     with settings.open() as store:
         topic = store.topic(_topic(destination))
-        text = None if selector is None else selector.text
         made = topic.subscribe(client_id, subscription, selector=text, retroactive=retroactive)
         pending = made.message_count()
     _report(settings, "subscribed", destination, client_id, subscription, pending=pending)

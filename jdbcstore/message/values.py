@@ -8,8 +8,9 @@ They compare and hash like the type that they extend, and raise
 
 from __future__ import annotations
 
+from binascii import b2a_base64
 from collections.abc import Mapping
-from math import isnan
+from math import isfinite, isnan
 from struct import Struct
 from typing import Self, TypeAlias
 
@@ -175,3 +176,17 @@ def identical(one: object, other: object) -> bool:
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(identical, one, other))
     return one == other
+
+
+def plain(value: object) -> object:
+    """The value for JSON: bytes become base64, NaN and infinities their names."""
+    match value:
+        case bytes():
+            return b2a_base64(value, newline=False).decode("ascii")
+        case float() if not isfinite(value):
+            return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case Mapping():
+            return {name: plain(item) for name, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+    return value
