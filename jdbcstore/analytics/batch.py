@@ -102,7 +102,7 @@ class Batch:
         """Qualified names of destinations."""
         rows = self.known & names.name.present
         if not rows.any():
-            return self.patched(pa.nulls(len(self), pa.string()), lambda m: _text_of(value(m)))
+            return self.patched(pa.nulls(len(self), pa.string()), lambda m: text_of(value(m)))
         column = pa.nulls(len(self), pa.string())
         for number in np.unique(names.number[rows]).tolist():
             # Few destinations have many messages.
@@ -113,7 +113,7 @@ class Batch:
                     self._problems_at(pc.equal(found.indices, place), name)
             texts = pa.array([None if isinstance(name, Malformed) else name for name in read], pa.string())
             column = pc.coalesce(column, texts.take(found.indices))
-        return self.patched(column, lambda message: _text_of(value(message)))
+        return self.patched(column, lambda message: text_of(value(message)))
 
     def _problems_at(self, rows: pa.Array, error: Malformed) -> None:
         for row in pc.indices_nonzero(rows).to_pylist():
@@ -124,7 +124,7 @@ class Batch:
         connections = self.texts(producer.connection, rows)
         numbers = (pa.array(each).cast(pa.string()) for each in (producer.session, producer.value))
         column = pc.binary_join_element_wise(connections, *numbers, ":")
-        return self.patched(column, lambda message: _text_of(value(message)))
+        return self.patched(column, lambda message: text_of(value(message)))
 
     def bodies(self, kinds: Iterable[BodyType], rows: Any) -> Iterator[tuple[int, Body]]:
         """The bodies, one by one, of these rows whose message is of one of these types."""
@@ -150,7 +150,7 @@ def for_spark(text: str | None) -> str | None:
     return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace")
 
 
-def _text_of(value: object) -> str | None:
+def text_of(value: object) -> str | None:
     return None if value is None else for_spark(str(value))
 
 

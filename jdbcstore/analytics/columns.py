@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jdbcstore.analytics.batch import Batch, for_spark
+from jdbcstore.analytics.batch import Batch, for_spark, text_of
 from jdbcstore.analytics.envelope import Spans, numbers
 from jdbcstore.analytics.properties import as_json, properties
 from jdbcstore.message.message import BodyType, Message
@@ -76,16 +76,12 @@ def _message_id(batch: Batch) -> pa.Array:
         views = batch.optional_text(envelopes.text_view, lambda _: None)
         named = pc.if_else(pc.starts_with(views, "ID:"), views, pc.binary_join_element_wise("ID:", views, ""))
         column = pc.coalesce(named, column)
-    return batch.patched(column, lambda message: _name_of(message.message_id))
-
-
-def _name_of(value: object) -> str | None:
-    return None if value is None else for_spark(str(value))
+    return batch.patched(column, lambda message: text_of(message.message_id))
 
 
 def _transaction_id(batch: Batch) -> pa.Array:
     nothing = pa.nulls(len(batch), pa.string())
-    return batch.patched(nothing, lambda message: _name_of(message.transaction_id))
+    return batch.patched(nothing, lambda message: text_of(message.transaction_id))
 
 
 def _size(name: str) -> Callable[[Batch], pa.Array]:

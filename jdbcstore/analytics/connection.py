@@ -6,18 +6,19 @@ import contextlib
 import logging
 import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from jdbcstore.analytics.decoding import plan_decoding
 from jdbcstore.analytics.pushdown import register_dialect
 from jdbcstore.analytics.queries import count_ids, journal, mean_size, nth_id
-from jdbcstore.analytics.reading import Reading, Source, Stored
+from jdbcstore.analytics.reading import Reading, Stored
 from jdbcstore.analytics.session import check_session, ship
 from jdbcstore.analytics.vendors import Vendor, missing_driver, vendor_of
 from jdbcstore.analytics.views import VIEWS, Shown, define
-from jdbcstore.config import Configuration, StoreConfig
+from jdbcstore.config import Configuration, DataSourceConfig, StoreConfig
 from jdbcstore.database.session import Session
-from jdbcstore.errors import IN_JOURNAL, ConfigurationError
+from jdbcstore.errors import IN_JOURNAL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,21 +45,13 @@ def connect(spark: SparkSession, where: str | Configuration, config: StoreConfig
     """
     check_session(spark)
     if isinstance(where, str):
-        return Analytics(spark, Session(where, config or StoreConfig(), read_only=True))
-    data_source = where.data_source
-    if data_source.url is None:
-        raise ConfigurationError("no database is named; give url", option="url")
-    session = Session(
-        data_source.url,
-        config or where.store,
-        user=data_source.user,
-        password=data_source.reveal(),
-        read_only=True,
-    )
-    return Analytics(spark, session)
+        where = Configuration(data_source=DataSourceConfig(url=where))
+    if config is not None:
+        where = replace(where, store=config)
+    return Analytics(spark, Session.configured(where, read_only=True))
 
 
-class Analytics:
+class Analytics(contextlib.AbstractContextManager["Analytics"]):
     """The views of one store in the session ``spark``, until :meth:`close`; made by :func:`connect`."""
 
     def __init__(self, spark: SparkSession, session: Session) -> None:
@@ -76,21 +69,18 @@ class Analytics:
             # Spark keeps a catalog as long as its session, which several processes may share: under a name
             # that was used before, it would go on reading the earlier store.
             catalog = f"jdbcstore_{uuid.uuid4().hex}"
-            self._source = Source(spark, session, self._vendor, url, catalog, self._fetch_size())
-            self._source.open_catalog()
+            self._reading = Reading(spark, session, self._vendor, url, catalog, self._fetch_size())
+            self._reading.open_catalog()
             self.has_journal = session.has_own_tables and bool(self._one(journal(session.tables))[0])
             """Whether a journal may hold messages that these views do not show."""
             if self.has_journal:
                 log.warning("%s: %s", session.place, IN_JOURNAL)
             self._shown = Shown(spark, VIEWS)
-            self._live = define(Reading(self._source, ""), [])
+            self._live = define(self._reading, [])
             self._shown.put(self._live)
         except BaseException:
             session.engine.dispose()
             raise
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -103,7 +93,7 @@ class Analytics:
     @property
     def stored(self) -> Stored:
         """The rows as they are stored, for archives and comparisons."""
-        return Stored(Reading(self._source, ""))
+        return Stored(self._reading)
 
     @contextlib.contextmanager
     def picture(self, partitions: int | None = None) -> Iterator[None]:
@@ -121,8 +111,10 @@ class Analytics:
                 yield
             return
         bounds = self._bounds(partitions or self.spark.sparkContext.defaultParallelism)
-        with self._snapshot() as init, self._shown.while_in(define(Reading(self._source, init), bounds)):
-            yield
+        with self._snapshot() as init:
+            views = define(replace(self._reading, init=init), bounds)
+            with self._shown.while_in(views):
+                yield
 
     @contextlib.contextmanager
     def _snapshot(self) -> Iterator[str]:

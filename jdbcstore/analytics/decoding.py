@@ -108,3 +108,8 @@ def decoded(column: Column, blob: SparkColumn) -> SparkColumn:
         known = (value != 0) & value.between(YEAR_1_MS, YEAR_10000_MS - 1)
         value = F.timestamp_millis(F.when(known, value))
     return value.alias(column.name)
+
+
+def decoded_columns(blob: SparkColumn) -> list[SparkColumn]:
+    """The columns that ``messages_decoded`` derives from the MSG column."""
+    return [decoded(column, blob) for column in COLUMNS]

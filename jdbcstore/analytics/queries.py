@@ -106,8 +106,14 @@ def _ahead(tables: Tables, *, ours: bool) -> Any:
     return select(func.count()).select_from(ahead).where(same).correlate(marks).scalar_subquery()
 
 
-def count_ids(tables: Tables) -> Select[Any]:
-    return select(func.count()).select_from(tables.messages)
+def between(tables: Tables, after: int, up_to: int) -> tuple[Any, Any]:
+    """The conditions on IDs in this range, the first exclusive, the last inclusive."""
+    ids = tables.messages.c.id
+    return ids > after, ids <= up_to
+
+
+def count_ids(tables: Tables, *conditions: Any) -> Select[Any]:
+    return select(func.count()).select_from(tables.messages).where(*conditions)
 
 
 def journal(tables: Tables) -> Select[Any]:
@@ -116,10 +122,10 @@ def journal(tables: Tables) -> Select[Any]:
     return select(func.max(state.c.number)).where(state.c.name == "journal")
 
 
-def nth_id(tables: Tables, place: int) -> Select[Any]:
-    """The ID that comes after ``place`` others."""
+def nth_id(tables: Tables, place: int, *conditions: Any) -> Select[Any]:
+    """The ID of the message after ``place`` others; no row if there are fewer."""
     ids = tables.messages.c.id
-    return select(ids).order_by(ids).limit(1).offset(place)
+    return select(ids).where(*conditions).order_by(ids).limit(1).offset(place)
 
 
 def mean_size(tables: Tables) -> Select[Any]:
@@ -127,13 +133,6 @@ def mean_size(tables: Tables) -> Select[Any]:
     t = tables.messages
     newest = select(func.length(t.c.msg).label("size")).order_by(t.c.id.desc()).limit(SAMPLE).subquery()
     return select(func.avg(newest.c.size))
-
-
-def nth_id_behind(tables: Tables, after: int, count: int, up_to: int) -> Select[Any]:
-    """The ID ``count`` rows after another; no row if there are fewer up to ``up_to``."""
-    ids = tables.messages.c.id
-    behind = select(ids).where(ids > literal_column(str(after)), ids <= literal_column(str(up_to)))
-    return behind.order_by(ids).limit(1).offset(count - 1)
 
 
 def last_id(tables: Tables) -> Select[Any]:

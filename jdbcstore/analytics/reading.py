@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from jdbcstore.analytics.columns import COLUMNS
-from jdbcstore.analytics.decoding import decoded
 from jdbcstore.analytics.pushdown import DRIVER
-from jdbcstore.analytics.queries import as_text, last_id, nth_id_behind, stored
+from jdbcstore.analytics.queries import as_text, between, last_id, nth_id, stored
 from jdbcstore.analytics.questions import connecting
 from jdbcstore.analytics.vendors import Vendor
 from jdbcstore.database.session import Session
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from sqlalchemy import Select, Table
 
 
@@ -23,8 +22,8 @@ _CATALOG = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A database as Spark reads it. Spark's own JDBC catalog pushes aggregates and limits down."""
+class Reading:
+    """DataFrames of one database. Spark's own JDBC catalog pushes aggregates and limits down."""
 
     spark: SparkSession
     session: Session
@@ -33,6 +32,8 @@ class Source:
     """The URL that Spark uses: see :func:`jdbcstore.analytics.pushdown.register_dialect`."""
     catalog: str
     fetch_size: int
+    init: str = ""
+    """The first statement of each connection; empty: none."""
 
     def open_catalog(self) -> None:
         """Create Spark's catalog; the login is removed from the configuration afterwards."""
@@ -54,60 +55,47 @@ class Source:
         login = {"user": url.username, "password": url.password}
         return {name: str(value) for name, value in login.items() if value is not None}
 
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """DataFrames of one source. Its connections run ``init`` first, unless it is empty."""
-
-    source: Source
-    init: str
-
     def table(self, table: Table) -> DataFrame:
         """A table through the catalog, read in one statement; column names are in lower case."""
-        source = self.source
-        return _lower(source.spark.read.options(**self._options).table(self.name_of(table)))
+        return _lower(self.spark.read.options(**self._options).table(self.name_of(table)))
 
     def name_of(self, table: Table) -> str:
         """The table's name in Spark's catalog."""
-        source, engine = self.source, self.source.session.engine
-        schema = engine.dialect.default_schema_name
-        parts = (source.catalog, *source.vendor.namespace(engine.url, schema), str(table.name))
+        engine = self.session.engine
+        namespace = self.vendor.namespace(engine.url, engine.dialect.default_schema_name)
+        parts = (self.catalog, *namespace, str(table.name))
         return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
 
     def query(self, query: Select[tuple[object, ...]], types: str) -> DataFrame:
         """The result of our own query, cast to these Spark types, since no driver reports them all."""
-        text = as_text(query, self.source.session.engine.dialect)
-        return _lower(self._reader.options(dbtable=f"({text}) answer", customSchema=types).load())
+        text = as_text(query, self.session.engine.dialect)
+        reader = self.spark.read.format("jdbc").options(**self._jdbc_options, url=self.url)
+        return _lower(reader.options(dbtable=f"({text}) answer", customSchema=types).load())
 
     def slices(self, table: Table, bounds: list[int]) -> DataFrame:
         """A table in partitions divided at these IDs, of which there is at least one."""
-        prepare = self.source.session.engine.dialect.identifier_preparer
-        name, id_ = prepare.format_table(table), prepare.format_column(table.c.id)
-        starts, ends = [None, *bounds], [*bounds, None]
-        predicates = []
-        for start, end in zip(starts, ends, strict=True):
-            sides = ([] if start is None else [f"{id_} >= {start}"]) + (
-                [] if end is None else [f"{id_} < {end}"]
-            )
-            predicates.append(" AND ".join(sides))
-        return self.partitions(name, predicates)
+        prepare = self.session.engine.dialect.identifier_preparer
+        id_ = prepare.format_column(table.c.id)
+        predicates = [
+            f"{id_} < {bounds[0]}",
+            *(f"{id_} >= {start} AND {id_} < {end}" for start, end in pairwise(bounds)),
+            f"{id_} >= {bounds[-1]}",
+        ]
+        return self.partitions(prepare.format_table(table), predicates)
 
     def partitions(self, name: str, predicates: list[str]) -> DataFrame:
         """A table, or a query in parentheses, in one partition per predicate."""
-        options = {**self._options, **self.source._login, "driver": DRIVER}
-        read = self.source.spark.read
-        return _lower(read.jdbc(self.source.url, name, predicates=predicates, properties=options))
+        read = self.spark.read
+        return _lower(read.jdbc(self.url, name, predicates=predicates, properties=self._jdbc_options))
 
     @property
     def _options(self) -> dict[str, str]:
         first = {"sessionInitStatement": self.init} if self.init else {}
-        return {**first, "fetchsize": str(self.source.fetch_size)}
+        return {**first, "fetchsize": str(self.fetch_size)}
 
     @property
-    def _reader(self):  # type: ignore[no-untyped-def]
-        source = self.source
-        reader = source.spark.read.format("jdbc").options(url=source.url, driver=DRIVER)
-        return reader.options(**source._login, **self._options)
+    def _jdbc_options(self) -> dict[str, str]:
+        return {**self._options, **self._login, "driver": DRIVER}
 
 
 def _lower(frame: DataFrame) -> DataFrame:
@@ -128,14 +116,13 @@ class Stored:
 
     def last_id(self) -> int:
         """The highest ID; -1 in an empty table."""
-        return self._ids(last_id(self.reading.source.session.tables))[0]
+        return self._ids(last_id(self.reading.session.tables))[0]
 
     def ranges(self, after: int, up_to: int, count: int) -> Iterator[tuple[int, int]]:
         """Ranges of ``count`` messages between the two IDs, the first exclusive, the second inclusive."""
-        tables = self.reading.source.session.tables
+        tables = self.reading.session.tables
         while after < up_to:
-            found = self._ids(nth_id_behind(tables, after, count, up_to))
-            end = found[0] if found else up_to
+            [end] = self._ids(nth_id(tables, count - 1, *between(tables, after, up_to))) or [up_to]
             yield after, end
             after = end
 
@@ -144,8 +131,7 @@ class Stored:
 
         ``acknowledged``: only messages that every durable subscription of their topic has acknowledged.
         """
-        source = self.reading.source
-        session = source.session
+        session = self.reading.session
         query = stored(session.tables, session.adapter, ours=session.has_own_tables, done=acknowledged)
         id_ = session.engine.dialect.identifier_preparer.quote(session.tables.messages.c.id.name)
         frame = self.reading.partitions(
@@ -155,11 +141,6 @@ class Stored:
         return frame.select(*RAW)
 
     def _ids(self, query: object) -> list[int]:
-        session = self.reading.source.session
+        session = self.reading.session
         with session.translated(), session.engine.connect() as connection:
             return [int(id_) for (id_,) in connection.execute(query)]  # type: ignore[call-overload]
-
-
-def decoded_columns(blob: Column) -> list[Column]:
-    """The columns that ``messages_decoded`` derives from the MSG column."""
-    return [decoded(column, blob) for column in COLUMNS]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
 from jdbcstore.analytics.columns import COLUMNS
-from jdbcstore.analytics.decoding import decoded
+from jdbcstore.analytics.decoding import decoded, decoded_columns
 from jdbcstore.analytics.queries import destinations, subscriptions
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import DestinationKind
@@ -117,11 +117,11 @@ _TOTALS = (
 
 def define(reading: Reading, bounds: list[int]) -> dict[str, DataFrame]:
     """The DataFrame of each view; ``bounds`` are IDs that divide messages into partitions."""
-    session = reading.source.session
+    session = reading.session
     tables, adapter = session.tables, session.adapter
     lock, messages = reading.table(tables.lock), reading.table(tables.messages)
     return {
-        "messages": _messages(messages),
+        "messages": messages.select(*_columns(messages)),
         # Without bounds: the catalog's table, which pushes limits down; of a million rows ten are decoded.
         "messages_decoded": _decoded(reading.slices(tables.messages, bounds) if bounds else messages),
         "subscriptions": reading.query(
@@ -129,12 +129,8 @@ def define(reading: Reading, bounds: list[int]) -> dict[str, DataFrame]:
         ),
         "destinations": _destinations(reading.query(destinations(tables, adapter), _TOTALS)),
         "in_doubt": _decoded(messages).where("xid IS NOT NULL"),
-        "lock": lock.withColumn("time", _time(lock["time"])),
+        "lock": lock.withColumn("time", F.timestamp_millis(lock["time"])),
     }
-
-
-def _messages(table: DataFrame) -> DataFrame:
-    return table.select(*_columns(table))
 
 
 def _columns(table: DataFrame) -> list[Column]:
@@ -158,9 +154,8 @@ def _destination_type(container: Column) -> Column:
 
 
 def _decoded(table: DataFrame) -> DataFrame:
-    blob = table["msg"]
-    size = F.octet_length(blob).cast("bigint").alias("message_size")
-    return table.select(*_columns(table), size, *(decoded(column, blob) for column in COLUMNS))
+    size = F.octet_length(table["msg"]).cast("bigint").alias("message_size")
+    return table.select(*_columns(table), size, *decoded_columns(table["msg"]))
 
 
 def _destinations(totals: DataFrame) -> DataFrame:
@@ -172,7 +167,3 @@ def _destinations(totals: DataFrame) -> DataFrame:
     return totals.withColumn("oldest", oldest).select(
         "destination", kind, *numbers, "oldest", age.alias("oldest_age")
     )
-
-
-def _time(milliseconds: Column) -> Column:
-    return F.timestamp_millis(milliseconds)

@@ -13,7 +13,6 @@ import pytest
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.analytics.properties import VALUE
-from jdbcstore.analytics.reading import Reading
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.errors import IN_JOURNAL, ConfigurationError, StoreUnavailable
 from jdbcstore.message.values import Byte, Char, Float, Long, Short
@@ -239,8 +238,8 @@ def test_no_password_is_shown(database: Database, ask: Ask, spark: SparkSession,
 
 @every_vendor
 def test_nothing_can_be_written(database: Database, recorded: Analytics, spark: SparkSession) -> None:
-    source = recorded._source
-    lock = Reading(source, "").name_of(source.session.tables.lock)
+    reading = recorded._reading
+    lock = reading.name_of(reading.session.tables.lock)
     before = database.rows("SELECT id FROM ACTIVEMQ_LOCK")
 
     with pytest.raises(Exception, match=r"(?i)read.?only"):

@@ -13,7 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
 from jdbcstore import analytics
 from jdbcstore.abc import Progress
-from jdbcstore.analytics.reading import Stored, decoded_columns
+from jdbcstore.analytics.columns import YEAR_10000_MS
+from jdbcstore.analytics.decoding import decoded_columns
+from jdbcstore.analytics.reading import Stored
 from jdbcstore.config import Configuration
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import Destination
@@ -27,7 +29,6 @@ KEY = ("id", "container", "msgid_prod", "msgid_seq")
 """The columns that identify a message."""
 _BATCH = 500_000
 _DAY_MS = 86_400_000
-_YEAR_10000_MS = 253_402_300_800_000
 _COMPARED_AT_ONCE = 100_000
 
 
@@ -126,8 +127,7 @@ def write(
 
 def _batch(stored: Stored, window: Window, after: int, up_to: int, batch: int) -> DataFrame:
     """The messages of the window in a range of IDs, with the columns of the archive."""
-    spark = stored.reading.source.spark
-    slice_ = -(-batch // spark.sparkContext.defaultParallelism)
+    slice_ = -(-batch // stored.reading.spark.sparkContext.defaultParallelism)
     frame = stored.frame([*stored.ranges(after, up_to, slice_)], acknowledged=window.acknowledged)
     if window.destinations:
         frame = frame.where(F.col("container").isin(sorted(window.destinations)))
@@ -157,7 +157,7 @@ def _folder() -> Column:
 def _date() -> Column:
     """The date of a message in UTC."""
     days = F.floor(F.col("time_ms") / _DAY_MS).cast("int")
-    known = F.col("time_ms").between(0, _YEAR_10000_MS - 1)
+    known = F.col("time_ms").between(0, YEAR_10000_MS - 1)
     day = F.date_add(F.lit("1970-01-01").cast("date"), F.when(known, days))
     return F.coalesce(day.cast("string"), F.lit("unknown"))
 
