@@ -193,14 +193,14 @@ def _bytes_of(blobs: pa.BinaryArray) -> tuple[Any, Any, Any]:
     return flat, bounds[:-1], bounds[1:]
 
 
-class _Walk:
+class _Walk(Walk):
     """A position in each row that every read field advances.
 
-    Positions only grow. A row that ends exactly at its end has therefore never left its bytes; reads of other
+    A row that ends exactly at its end has never left its bytes, because positions only grow; reads of other
     rows beyond the end return arbitrary bytes."""
 
     def __init__(self, data: Any, starts: Any, ends: Any) -> None:
-        self._walk = Walk(data, starts)
+        super().__init__(data, starts)
         self._size = len(data)
         self._ends = ends
         self._right = np.ones(len(starts), bool)
@@ -209,10 +209,7 @@ class _Walk:
         self._right &= condition
 
     def ended(self) -> Any:
-        return self._right & (self._walk.places == self._ends)
-
-    def skip(self, size: int) -> None:
-        self._walk.skip(size)
+        return self._right & (self.places == self._ends)
 
     def byte(self) -> Any:
         return self._field("u1")
@@ -241,8 +238,8 @@ class _Walk:
         everywhere = present is True or (present | ~self._right).all()
         if not everywhere and not (present & self._right).any():
             return np.zeros(len(self._right), code)
-        value = self._walk.next(code)
-        self._walk.skip(value.itemsize if everywhere else present * value.itemsize)
+        value = self.next(code)
+        self.skip(value.itemsize if everywhere else present * value.itemsize)
         return value
 
     def _span(self, code: str, present: Any) -> Spans:
@@ -251,8 +248,8 @@ class _Walk:
         self.require(~present | (size >= 0))
         # A size beyond the row moves the position beyond the end, and never back.
         size = np.where(present, np.clip(size, 0, self._size), 0)
-        start = self._walk.places
-        self._walk.skip(size)
+        start = self.places
+        self.skip(size)
         return Spans(np.minimum(start, self._size - size), size, present)
 
     def nested(self, number: int, *, always: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""JDBC access to each vendor: driver, URL, session settings, and the places where its jar is found."""
+"""What Spark needs of each vendor: JDBC driver, URL, session settings, and how it reports transactions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jdbcstore.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """One vendor's JDBC driver and the settings of its connections."""
+    """One vendor's JDBC driver, the settings of its connections, and its reports of transactions."""
 
     driver: str
     """Its class."""
@@ -33,12 +33,22 @@ class Vendor:
     """Reads from the database what may be pushed down to it."""
     namespace: Callable[[URL, str | None], tuple[str, ...]]
     """The namespace of a table in the catalog, from the URL and the user's default schema."""
+    read_only: str
+    """The first statement of each connection of a stream: makes it read-only."""
     snapshot: str = ""
     """The first statement of a connection that reads the exported ``{snapshot}``; empty: not supported."""
     export: str = ""
     """The query that exports the snapshot of its transaction and returns its name."""
     begin: str = ""
     """The statement that begins that transaction."""
+    begun: str = "0"
+    """Expression for the upper bound of the transactions that have begun; zero if it is not reported."""
+    unfinished: str = "0"
+    """Expression for a number below which every transaction is over; zero if it is not reported."""
+    uncommitted: str = ""
+    """The statement after which the next one sees uncommitted rows; empty: not supported."""
+    is_file: bool = False
+    """The database is a file; tasks run in other working directories."""
 
 
 def _sqlite(url: URL) -> str:
@@ -83,6 +93,8 @@ _MYSQL = Vendor(
     url=_mysql,
     meaning=of_mysql,
     namespace=lambda url, _: (str(url.database),),
+    read_only="SET SESSION TRANSACTION READ ONLY",
+    uncommitted="SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
 )
 
 VENDORS = {
@@ -94,6 +106,8 @@ VENDORS = {
         url=_sqlite,
         meaning=of_sqlite,
         namespace=lambda _url, _schema: (),
+        read_only="PRAGMA query_only = 1",
+        is_file=True,
     ),
     "postgresql": Vendor(
         driver="org.postgresql.Driver",
@@ -103,12 +117,15 @@ VENDORS = {
         url=_postgresql,
         meaning=of_postgresql,
         namespace=lambda _, schema: (schema or "public",),
+        read_only="SET default_transaction_read_only = on",
         snapshot=(
             "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;"
             " SET TRANSACTION SNAPSHOT '{snapshot}'"
         ),
         export="SELECT pg_export_snapshot()",
         begin="BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+        begun="CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)",
+        unfinished="CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)",
     ),
     "mariadb": replace(_MYSQL, url=_mariadb),
     "mysql": _MYSQL,

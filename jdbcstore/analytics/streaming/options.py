@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from jdbcstore.analytics.streaming.queries import WRITERS
 from jdbcstore.analytics.vendors import vendor_of
 from jdbcstore.config import StoreConfig, load_config
 from jdbcstore.database.adapters.registry import adapter_for
@@ -76,8 +75,7 @@ def _url(text: str, store: StoreConfig) -> str:
     :raises ConfigurationError: streams do not support this database
     """
     adapter, url = adapter_for(text, store.adapter)
-    vendor_of(adapter.name)
-    if WRITERS[adapter.name].is_file:
+    if vendor_of(adapter.name).is_file:
         url = url.set(database=str(Path(str(url.database)).absolute()))
     return url.render_as_string(hide_password=False)
 

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, Select, event, inspect
+from sqlalchemy import Connection, Select, event, func, inspect, literal_column, select
 
-from jdbcstore.analytics.queries import journal
+from jdbcstore.analytics.queries import between, count_ids, journal, nth_id
 from jdbcstore.analytics.streaming.options import StreamOptions
-from jdbcstore.analytics.streaming.queries import WRITERS, StreamQueries
+from jdbcstore.analytics.vendors import vendor_of
 from jdbcstore.database.engine import Database
 from jdbcstore.errors import CorruptMessage, StoreUnavailable
 from jdbcstore.message.openwire import is_reference
@@ -45,19 +45,25 @@ class StreamDatabase:
             options.url, options.store, user=options.user, password=options.password, must_exist=True
         )
         self._database = database
-        self._writers = WRITERS[database.adapter.name]
+        self._vendor = vendor_of(database.adapter.name)
         self._reconnect_timeout = options.store.reconnect_timeout
         self._engine = database.connect_with(pool_size=1, max_overflow=0)
         event.listen(self._engine, "connect", self._forbid_writing)
-        self._sql = StreamQueries(database.tables, database.adapter, self._writers, options.destination)
+        self._table = database.tables.messages
+        container = self._table.c.container
+        self._ours: list[Any] = []
+        if options.destination is not None:
+            self._ours = [container == options.destination]
+            if (exact := database.adapter.exact(container)) is not container:
+                # The plain comparison uses the index.
+                self._ours.append(exact == options.destination)
 
     def _forbid_writing(self, connection: Any, _record: object) -> None:
         cursor = connection.cursor()
-        cursor.execute(self._writers.read_only)
+        cursor.execute(self._vendor.read_only)
         cursor.close()
 
     def close(self) -> None:
-        """Close the connection."""
         self._engine.dispose()
 
     def _ask(self, question: Callable[[Connection], T]) -> T:
@@ -83,8 +89,13 @@ class StreamDatabase:
         return [row[0] for row in self._rows(query)]
 
     def sight(self) -> Sight:
-        """Observe the table now."""
-        return Sight(*self._rows(self._sql.sight())[0])
+        """Observe the table now, in one snapshot."""
+        numbers: Any = map(literal_column, (self._vendor.begun, self._vendor.unfinished))
+        return Sight(*self._rows(select(self._highest, *numbers))[0])
+
+    @property
+    def _highest(self) -> Any:
+        return func.coalesce(func.max(self._table.c.id), literal_column("0"))
 
     def has_journal(self) -> bool:
         """Whether a journal may hold messages that are not in the tables yet."""
@@ -99,13 +110,13 @@ class StreamDatabase:
 
     def highest_below(self, end: int) -> int:
         """The highest ID up to this one; 0 if there is none."""
-        return self._ids(self._sql.highest_below(end))[0]
+        return self._ids(select(self._highest).where(self._table.c.id <= end))[0]
 
     def end_of_run(self, start: int, end: int, rows: int) -> int:
         """The last ID before the first gap after ``start``, at most ``rows`` further."""
         last = start + rows
         while start < min(end, last):
-            reached = end_of_run(start, self._ids(self._sql.all_ids(start, end).limit(_RUN)))
+            reached = end_of_run(start, self._ids(self._all_ids(start, end).limit(_RUN)))
             if reached < start + _RUN:
                 return reached
             start = reached
@@ -113,10 +124,10 @@ class StreamDatabase:
 
     def first_uncommitted(self, start: int, end: int) -> int | None:
         """The first ID in this range whose row is uncommitted, on vendors that show it."""
-        uncommitted = self._writers.uncommitted
+        uncommitted = self._vendor.uncommitted
         if not uncommitted:
             return None
-        query = self._sql.all_ids(start, end)
+        query = self._all_ids(start, end)
 
         def question(connection: Connection) -> int | None:
             connection.exec_driver_sql(uncommitted)
@@ -127,6 +138,15 @@ class StreamDatabase:
 
         return self._ask(question)
 
+    def _all_ids(self, start: int, end: int) -> Select[Any]:
+        """Every ID after ``start``, up to ``end``, of all destinations."""
+        ids = self._table.c.id
+        return select(ids).where(*between(self._database.tables, start, end)).order_by(ids)
+
+    def _between(self, start: int, end: int) -> tuple[Any, ...]:
+        """The conditions on the messages of the stream after ``start``, up to ``end``."""
+        return *between(self._database.tables, start, end), *self._ours
+
     def cut(self, start: int, end: int, rows: int) -> int | None:
         """The end of a batch of ``rows`` messages after ``start``; None if there is no message."""
         if not self._nth_id(start, end, 0):
@@ -136,14 +156,13 @@ class StreamDatabase:
 
     def bounds(self, start: int, end: int, partitions: int, least: int) -> list[tuple[int, int]]:
         """The ranges that divide a batch into equal parts of at least ``least`` rows."""
-        [count] = self._ids(self._sql.count(start, end))
+        [count] = self._ids(count_ids(self._database.tables, *self._between(start, end)))
         parts = max(1, min(partitions, count // least))
         cuts = [id_ for part in range(1, parts) for id_ in self._nth_id(start, end, count * part // parts)]
         return list(zip([start, *cuts], [*cuts, end], strict=True))
 
     def _nth_id(self, start: int, end: int, place: int) -> list[int]:
-        """The ID of the message after ``place`` others, if there is one."""
-        return self._ids(self._sql.nth_id(start, end, place))
+        return self._ids(nth_id(self._database.tables, place, *self._between(start, end)))
 
     def pages(self, start: int, end: int) -> Iterator[Sequence[Any]]:
         """The messages after ``start``, up to ``end``, in pages of about 16 MiB.
@@ -151,8 +170,11 @@ class StreamDatabase:
         :raises BodyInJournal: the body of a message is still in a journal only
         """
         rows = 100
+        names = ("id", "container", "msgid_prod", "msgid_seq", "expiration", "priority", "xid", "msg")
+        columns = [self._table.c[name] for name in names]
         while True:
-            page = self._rows(self._sql.page(start, end, rows))
+            query = select(*columns).where(*self._between(start, end)).order_by(columns[0])
+            page = self._rows(query.limit(rows))
             _refuse_references(page)
             if page:
                 yield page
