@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING
 
 from jdbcstore.abc import Progress, Store
 from jdbcstore.config import Configuration, DataSourceConfig
@@ -20,13 +20,12 @@ from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerCon
 from jdbcstore.config.routed import DATABASE, JOURNAL, RoutedStoreConfig, folder_name
 from jdbcstore.database.engine import Database
 from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending, LockLost
-from jdbcstore.lockers import Fence
 from jdbcstore.lockers.io_exceptions import GuardedStore, Tenure
-from jdbcstore.stores.filtered import FilteredStore, Route, StorePerDestination
 from jdbcstore.stores.jdbc.store import JdbcStore
-from jdbcstore.stores.journaled import JournaledStore
-from jdbcstore.stores.memory import MemoryStore
 from jdbcstore.util.clock import Clock
+
+if TYPE_CHECKING:
+    from jdbcstore.stores.filtered import FilteredStore, Route, StorePerDestination
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +33,10 @@ MEMORY = "memory:"
 
 
 class Opening:
-    """Opens the stores of one configuration, with the same options for each."""
+    """Opens the stores of one configuration, with the same options for each.
+
+    Methods import the kinds of stores that they need: most commands open a database only.
+    """
 
     def __init__(
         self,
@@ -75,9 +77,13 @@ class Opening:
     def _open_one(self, configuration: Configuration) -> Store:
         journal = None if self._read_only else configuration.journal
         if configuration.data_source.url == MEMORY:
+            from jdbcstore.stores.memory import MemoryStore
+
             memory = MemoryStore(configuration.store, clock=self._clock)
             if journal is None or not journal.use_journal:
                 return memory
+            from jdbcstore.stores.journaled import JournaledStore
+
             return JournaledStore(memory, journal, clock=self._clock, progress=self._progress)
         if journal is None:
             return self._open_database(configuration)
@@ -97,6 +103,8 @@ class Opening:
         return self._open_database(configuration)
 
     def _open_journaled(self, configuration: Configuration, journal: JournalConfig) -> Store:
+        from jdbcstore.stores.guarded import JournaledJdbcStore
+
         database = self._open_database(configuration, journaled=True)
         try:
             return JournaledJdbcStore(database, journal, clock=self._clock, progress=self._progress)
@@ -124,6 +132,8 @@ class Opening:
         return lacks
 
     def _open_several(self) -> FilteredStore:
+        from jdbcstore.stores.guarded import GuardedFilteredStore
+
         with ExitStack() as opened:
             routes = [route for one in self._configuration.stores for route in self._routes(one, opened)]
             store = GuardedFilteredStore(routes, clock=self._clock, read_only=self._read_only)
@@ -132,6 +142,8 @@ class Opening:
             return store
 
     def _routes(self, one: RoutedStoreConfig, opened: ExitStack) -> Iterable[Route]:
+        from jdbcstore.stores.filtered import Route, StorePerDestination
+
         folder = None if one.directory is None else Path(one.directory)
         store: Store | StorePerDestination
         if one.per_destination and folder is not None:
@@ -151,32 +163,6 @@ class Opening:
         if isinstance(store, GuardedStore) and store.fence is not None:
             self._tenancies.add(store.fence)
         return store
-
-
-class JournaledJdbcStore(JournaledStore):
-    """A journal in front of a database, which can be checked for both."""
-
-    @property
-    def database(self) -> JdbcStore:
-        """The backing store."""
-        return cast(JdbcStore, self._store)
-
-    @property
-    def fence(self) -> Fence | None:
-        """The fence of the mastership; None without a locker."""
-        return self.database.fence
-
-    def check(self) -> None:
-        """Check that the journal and the database can be written.
-
-        :raises JournalFailed: the journal cannot be written any more
-        :raises StoreUnavailable: the database does not answer
-        :raises LockLost: another process is the master
-        :raises StoreError: the database answers, but refuses checkpoints
-        """
-        self._writer.check()
-        self._checkpointer.check()
-        self.database.check()
 
 
 class Tenancies:
@@ -205,21 +191,6 @@ class Tenancies:
             each = [*self._each]
         for one in each:
             one.on_lost(listener)
-
-
-class GuardedFilteredStore(FilteredStore):
-    """A filtered store that can check whether its stores can be written.
-
-    ``fence`` covers the locks of all stores, also of those opened later; None without a locker.
-    """
-
-    fence: Tenancies | None = None
-
-    def check(self) -> None:
-        """Check that each store can be written; :class:`StoreError` if one cannot."""
-        for store in self.routes.stores:
-            if isinstance(store, GuardedStore):
-                store.check()
 
 
 def with_journals(configuration: Configuration) -> Iterator[Configuration]:

@@ -246,9 +246,7 @@ T = TypeVar("T", MessageRow, MarkRow, AheadRow)
 _WHAT = {MessageRow: "message", MarkRow: "subscription", AheadRow: "acknowledgement"}
 
 
-def between(
-    fetch: Callable[..., Sequence[Row]], after: int, up_to: int, limit: int = PAGE
-) -> Iterator[Row]:
+def between(fetch: Callable[..., Sequence[Row]], after: int, up_to: int, limit: int = PAGE) -> Iterator[Row]:
     """Rows between two IDs, the first exclusive and the last inclusive, fetched in pages, ordered by ID."""
     while after < up_to:
         found = fetch(after=after, up_to=up_to, limit=limit)

@@ -12,9 +12,9 @@ import pytest
 from jdbcstore import StoreConfig
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.errors import MessageNotFound, StoreError
+from jdbcstore.stores.guarded import JournaledJdbcStore
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled.refused import Refused
-from jdbcstore.stores.opening import JournaledJdbcStore
 from tests.cli.conftest import Invoke, invoke  # noqa: F401
 from tests.conftest import small_journal
 from tests.support.conformance.messages import content, fill

@@ -1,0 +1,55 @@
+"""Journaled and filtered stores whose lock and whose databases can be checked.
+
+Apart from their opening, because what opens a database only need not import them.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from jdbcstore.lockers import Fence
+from jdbcstore.lockers.io_exceptions import GuardedStore, Tenure
+from jdbcstore.stores.filtered import FilteredStore
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.journaled import JournaledStore
+
+
+class JournaledJdbcStore(JournaledStore):
+    """A journal in front of a database, which can be checked for both."""
+
+    @property
+    def database(self) -> JdbcStore:
+        """The backing store."""
+        return cast(JdbcStore, self._store)
+
+    @property
+    def fence(self) -> Fence | None:
+        """The fence of the mastership; None without a locker."""
+        return self.database.fence
+
+    def check(self) -> None:
+        """Check that the journal and the database can be written.
+
+        :raises JournalFailed: the journal cannot be written any more
+        :raises StoreUnavailable: the database does not answer
+        :raises LockLost: another process is the master
+        :raises StoreError: the database answers, but refuses checkpoints
+        """
+        self._writer.check()
+        self._checkpointer.check()
+        self.database.check()
+
+
+class GuardedFilteredStore(FilteredStore):
+    """A filtered store that can check whether its stores can be written.
+
+    ``fence`` covers the locks of all stores, also of those opened later; None without a locker.
+    """
+
+    fence: Tenure | None = None
+
+    def check(self) -> None:
+        """Check that each store can be written; :class:`StoreError` if one cannot."""
+        for store in self.routes.stores:
+            if isinstance(store, GuardedStore):
+                store.check()
