@@ -19,10 +19,9 @@ from jdbcstore.cli.messages import (
     facts_of,
     messages_of,
     print_blocks,
-    print_json,
 )
 from jdbcstore.cli.options import SELECTOR, destination_argument, subscription_options
-from jdbcstore.cli.output import counted, note
+from jdbcstore.cli.output import counted, note, print_json
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.destination import Destination

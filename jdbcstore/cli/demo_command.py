@@ -18,7 +18,7 @@ from jdbcstore import JdbcStore
 from jdbcstore.cli.browse import browsed
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.messages import TablePrinter, facts_of
-from jdbcstore.cli.output import note, print_table, write_json, write_line
+from jdbcstore.cli.output import note, print_table, progress_bars, write_json, write_line
 from jdbcstore.cli.settings import DEFAULT_FILE, Command, Settings, make_folder
 from jdbcstore.cli.sql import answer, print_rows, spark_views
 from jdbcstore.errors import ConfigurationError, StoreError
@@ -76,7 +76,7 @@ def demo(
 
 
 def _print_outcome(outcome: Outcome, plan: Plan) -> None:
-    rows = {
+    counts = {
         "sent": outcome.sent,
         "  sent again, because the broker died before confirming": outcome.retried,
         "confirmed by the broker": outcome.acknowledged,
@@ -91,7 +91,7 @@ def _print_outcome(outcome: Outcome, plan: Plan) -> None:
     print_table(
         f"After killing the broker {_times(plan.kills)}, counted in {plan.folder}",
         ("messages", "count"),
-        [(name, str(count)) for name, count in rows.items()],
+        [(name, str(count)) for name, count in counts.items()],
         right=("count",),
     )
     write_line("")
@@ -144,11 +144,7 @@ def _watching(plan: Plan) -> Iterator[Listener]:
     if not sys.stderr.isatty():
         yield Listener(lambda _counts: None, lambda *kill: note(_kill_text(plan, *kill)))
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bars:
+    with progress_bars() as bars:
         names = {"sent": "sent", "acknowledged": "confirmed", "received": "received"}
         tasks = {name: bars.add_task(text, total=plan.messages) for name, text in names.items()}
 

@@ -11,9 +11,9 @@ import click
 
 from jdbcstore.abc import Store, Transaction, TransactionalStore, pages
 from jdbcstore.cli.exit_codes import ExitCode
-from jdbcstore.cli.messages import CorruptMessages, Facts, facts_of, messages_of, print_json
+from jdbcstore.cli.messages import CorruptMessages, Facts, facts_of, messages_of
 from jdbcstore.cli.options import DESTINATION, SELECTOR, all_of
-from jdbcstore.cli.output import counted, local_time, note, print_table, progress
+from jdbcstore.cli.output import counted, local_time, note, print_json, print_table, progress
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.config import Configuration
 from jdbcstore.config.policy import SharedDeadLetterStrategy

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jdbcstore.cli.exit_codes import ExitCode, exit_code
-from jdbcstore.cli.output import print_table, write_json, write_line
+from jdbcstore.cli.output import print_json, print_table, write_line
 from jdbcstore.cli.settings import Command, Settings
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ def doctor(settings: Settings) -> int:
     store, error = examine_store(settings.configuration())
     findings = [store, *examine()]
     if settings.json:
-        for finding in findings:
-            write_json(asdict(finding))
+        print_json(map(asdict, findings))
     else:
         _print(findings)
     return ExitCode.DONE if error is None else exit_code(error)

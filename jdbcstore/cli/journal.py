@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from jdbcstore.cli.output import (
     journal_progress,
     local_time,
     note,
+    print_json,
     print_table,
     printable,
     progress,
@@ -107,15 +108,10 @@ class JournalFolder:
             return error
         return None
 
-    @contextlib.contextmanager
-    def _database(self) -> Iterator[JdbcStore | None]:
+    def _database(self) -> AbstractContextManager[JdbcStore | None]:
         if self.configuration is None:
-            yield None
-        else:
-            with Opening(
-                self.configuration.replace(cleanup_period=0.0), read_only=True
-            ).open_database() as store:
-                yield store
+            return nullcontext()
+        return Opening(self.configuration.replace(cleanup_period=0.0), read_only=True).open_database()
 
     def contents(self, files: list[SegmentFile]) -> Iterator[tuple[Record | Damage, Path]]:
         """The contents of the retained files, then those of the files that the journal still needs."""
@@ -197,8 +193,7 @@ def check(settings: Settings, folder: Path | None) -> int:
     refusal = None if damage else place.refusal() and place.refusal()
     refused_count = len(Refused(place.directory).every())
     if settings.json:
-        for one in checked:
-            write_json(_file_facts(one))
+        print_json(map(_file_facts, checked))
         write_json(
             {
                 "directory": str(place.directory),
@@ -387,35 +382,31 @@ def repair(settings: Settings, folder: Path | None, cut: bool) -> int:
     refusal = place.refusal()
     discarded = sorted(before - _numbers(directory)) if done.damages else []
     copies = None if done.copies is None else str(done.copies)
-    if settings.json:
-        bounds = {"first": discarded[0], "last": discarded[-1]} if discarded else {}
-        write_json(
-            {
-                "directory": str(directory),
-                "records": done.records,
-                "damage": [_damage_facts(one) for one in done.damages],
-                "cut_off": {"records": len(discarded), **bounds} if discarded else None,
-                "copies": copies,
-                "refusal": None if refusal is None else str(refusal),
-            }
-        )
-        return ExitCode.DONE if refusal is None else ExitCode.FAILED
-    for one in done.damages:
-        write_line(printable(_sentence(one)))
+    facts: dict[str, Any] = {
+        "directory": str(directory),
+        "records": done.records,
+        "damage": [_damage_facts(one) for one in done.damages],
+        "cut_off": None,
+        "copies": copies,
+        "refusal": None if refusal is None else str(refusal),
+    }
+    lines = [_sentence(one) for one in done.damages]
     if discarded:
+        first, last = discarded[0], discarded[-1]
+        facts["cut_off"] = {"records": len(discarded), "first": first, "last": last}
         count = counted(len(discarded), "record")
-        write_line(f"discarded, though readable: {count}, {discarded[0]} to {discarded[-1]}")
+        lines.append(f"discarded, though readable: {count}, {first} to {last}")
     if copies is not None:
-        write_line(f"the original files were copied to {printable(copies)}")
+        lines.append(f"the original files were copied to {copies}")
     verdict = "nothing to repair" if not done.damages else "repaired"
-    write_line(f"{printable(str(directory))}: {verdict}; {counted(done.records, 'record')}")
+    lines.append(f"{directory}: {verdict}; {counted(done.records, 'record')}")
     if refusal is not None:
-        write_line(f"the journal still does not open, which cannot be repaired: {printable(str(refusal))}")
+        lines.append(f"the journal still does not open, which cannot be repaired: {refusal}")
+    settings.print(facts, "\n".join(map(printable, lines)))
     return ExitCode.DONE if refusal is None else ExitCode.FAILED
 
 
 def _numbers(directory: Path) -> set[int]:
-    """The numbers of the readable records."""
     return {found.number for found in records(directory) if isinstance(found, Record)}
 
 
@@ -454,8 +445,7 @@ def refused(settings: Settings, folder: Path | None) -> None:
     directory = JournalFolder.find(settings, folder).directory
     found = Refused(directory).every()
     if settings.json:
-        for one in found:
-            write_json(_refused_facts(one))
+        print_json(map(_refused_facts, found))
         return
     columns = ("id", "destination", "message id", "size", "refused")
     rows: list[tuple[str, ...]] = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,6 @@ from jdbcstore.cli.output import (
     new_table,
     note,
     printable,
-    write_json,
     write_line,
 )
 from jdbcstore.errors import CorruptMessage
@@ -86,12 +85,6 @@ class CorruptMessages:
 
 Printer = Callable[[Sequence[Facts]], None]
 """Prints the next messages."""
-
-
-def print_json(messages: Iterable[object]) -> None:
-    """One JSON object per line."""
-    for facts in messages:
-        write_json(facts)
 
 
 def print_blocks(messages: Sequence[Facts]) -> None:

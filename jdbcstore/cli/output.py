@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
     from rich.table import Table
 
 _PIPE_WIDTH = 160
@@ -35,6 +36,12 @@ def write_line(text: str) -> None:
 def write_json(value: object) -> None:
     """Write one line of JSON in ASCII, so that even a lone surrogate is valid JSON."""
     write_line(json.dumps(value, allow_nan=False))
+
+
+def print_json(values: Iterable[object]) -> None:
+    """Write each value as one line of JSON."""
+    for value in values:
+        write_json(value)
 
 
 def note(text: str) -> None:
@@ -150,17 +157,22 @@ def size(count: int) -> str:
     return f"{number:.1f} TiB"
 
 
+def progress_bars(*, transient: bool = False) -> Progress:
+    """Progress bars on stderr, which disappear at their end if they are ``transient``."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=transient)
+
+
 @contextmanager
 def progress(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
     """Show a progress bar if stderr is a terminal; call the yielded function with each increment."""
     if not sys.stderr.isatty():
         yield lambda _count: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+    with progress_bars(transient=True) as bar:
         task = bar.add_task(description, total=total)
         yield lambda count: bar.advance(task, count)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jdbcstore.cli.output import journal_progress, note, write_json, write_line
+from jdbcstore.cli.output import counted, journal_progress, note, write_json, write_line
 from jdbcstore.errors import IN_JOURNAL, ConfigurationError, NotMaster
 
 if TYPE_CHECKING:
@@ -104,9 +104,7 @@ def _opening(configuration: Configuration, *, read_only: bool, progress: Progres
 def _database(configuration: Configuration, *, must_exist: bool = False) -> Database:
     from jdbcstore.database.engine import Database
 
-    with configuration.locating_errors():
-        url, user, password = configuration.login()
-        return Database(url, configuration.store, user=user, password=password, must_exist=must_exist)
+    return Database.configured(configuration, must_exist=must_exist)
 
 
 def with_locker(configuration: Configuration) -> Configuration:
@@ -157,15 +155,10 @@ def _warn(configuration: Configuration, store: Store, *, read_only: bool) -> Non
         note(IN_JOURNAL)
     for journal in (configuration.journal, *(one.journal for one in configuration.stores)):
         if journal is not None and (Path(journal.directory) / "refused").is_dir():
-            _warn_of_refused(Path(journal.directory))
+            from jdbcstore.stores.journaled.refused import Refused
 
-
-def _warn_of_refused(journal: Path) -> None:
-    from jdbcstore.stores.journaled.refused import Refused
-
-    if count := len(Refused(journal).every()):
-        messages = "1 message" if count == 1 else f"{count} messages"
-        note(f"the database refused {messages}; list them with jdbcstore journal refused")
+            if count := len(Refused(Path(journal.directory)).every()):
+                note(f"the database refused {counted(count)}; list them with jdbcstore journal refused")
 
 
 def make_default_folder(configuration: Configuration) -> None:

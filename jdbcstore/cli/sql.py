@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jdbcstore.cli.output import as_text, counted, note, print_table, write_json, write_line
+from jdbcstore.cli.output import as_text, counted, note, print_json, print_table, write_line
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.errors import IN_JOURNAL, QueryFailed
 
@@ -63,7 +63,11 @@ def sql(
     queries = named()
     show = _print_json if settings.json else _print_csv if as_csv else print_rows
     if listing:
-        _list({name: purpose(text) for name, text in queries.items()}, as_json=settings.json)
+        answers = [(name, purpose(text)) for name, text in queries.items()]
+        if settings.json:
+            print_json({"name": name, "answers": text} for name, text in answers)
+        else:
+            print_table("Named queries: jdbcstore sql NAME", ("name", "answers"), [*answers])
     elif shell:
         if query is not None or output is not None:
             raise click.UsageError("--shell cannot be combined with a query or --output")
@@ -91,14 +95,6 @@ def _chosen(query: str | None, queries: dict[str, str]) -> str:
     if query.replace("-", "").isalnum() and query not in queries:
         raise click.UsageError(f"there is no query named {query}; see: jdbcstore sql --list")
     return queries.get(query, query)
-
-
-def _list(purposes: dict[str, str], *, as_json: bool) -> None:
-    if as_json:
-        for name, text in purposes.items():
-            write_json({"name": name, "answers": text})
-        return
-    print_table("Named queries: jdbcstore sql NAME", ("name", "answers"), [*purposes.items()])
 
 
 @click.command(cls=Command)
@@ -161,8 +157,7 @@ def _print_json(frame: DataFrame) -> None:
     """One JSON object per row, in ASCII, which Spark's own JSON is not."""
     from jdbcstore.analytics import as_json
 
-    for row in as_json(frame):
-        write_json(json.loads(row))
+    print_json(map(json.loads, as_json(frame)))
 
 
 def _print_csv(frame: DataFrame) -> None:

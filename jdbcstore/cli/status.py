@@ -89,8 +89,12 @@ def _print_status(facts: dict[str, Any]) -> None:
     present = [name for name, present in facts["tables"].items() if present]
     write_line(f"store    {printable(facts['url'])}")
     write_line(f"tables   {', '.join(present)}" + (f"; missing: {', '.join(missing)}" if missing else ""))
-    write_line(f"lock     {_lock_text(facts['lock'], facts['master'])}")
-    write_line(f"master   {_master_text(facts['master'])}")
+    master = facts["master"]
+    holder = "nobody"
+    if master["holder"] is not None:
+        holder = holder_text(master["holder"], True, master["expires"])
+    write_line(f"lock     {_lock_text(facts['lock'], master)}")
+    write_line(f"master   {holder}")
     write_line(f"last id  {facts['last_id']}")
     print_table(
         "Destinations",
@@ -116,12 +120,6 @@ def _lock_text(lock: dict[str, Any] | None, master: dict[str, Any]) -> str:
     if lock is None or not lock["broker_name"]:
         return "free"
     return f"free; {printable(lock['broker_name'])} held it until {local_time(lock['time'])}"
-
-
-def _master_text(master: dict[str, Any]) -> str:
-    if master["holder"] is None:
-        return "nobody"
-    return holder_text(master["holder"], True, master["expires"])
 
 
 @click.command(cls=Command)

@@ -8,7 +8,7 @@ import click
 
 from jdbcstore.abc import Store
 from jdbcstore.cli.options import DESTINATION, SELECTOR, all_of, destination_argument
-from jdbcstore.cli.output import print_table, printable, write_json
+from jdbcstore.cli.output import print_json, print_table, printable
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.selector import Selector
@@ -45,8 +45,7 @@ def subscriptions(settings: Settings, topic: Destination | None) -> None:
         topics = [one for one in store.destinations() if one.is_topic] if topic is None else [_topic(topic)]
         found = [facts for one in topics for facts in subscription_facts(store, one)]
     if settings.json:
-        for facts in found:
-            write_json(facts)
+        print_json(found)
     else:
         print_subscriptions(found)
 

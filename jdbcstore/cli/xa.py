@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from jdbcstore.abc import PreparedTransaction
 from jdbcstore.cli.options import Parsed
-from jdbcstore.cli.output import print_table, write_json
+from jdbcstore.cli.output import print_json, print_table
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.message.ids import XATransactionId
 
@@ -33,8 +34,7 @@ def list_(settings: Settings) -> None:
     with settings.open(read_only=True) as store:
         found = store.xa.recover()
     if settings.json:
-        for transaction in found:
-            write_json(_facts(transaction))
+        print_json(map(_facts, found))
         return
     columns = ("xid", "destination", "adds", "acknowledges", "for")
     print_table(
@@ -48,16 +48,7 @@ def _facts(transaction: PreparedTransaction) -> dict[str, Any]:
         "format_id": transaction.xid.format_id,
         "global_transaction_id": transaction.xid.global_transaction_id.hex(),
         "branch_qualifier": transaction.xid.branch_qualifier.hex(),
-        "writes": [
-            {
-                "destination": str(one.destination),
-                "added": one.added,
-                "acknowledged": one.acknowledged,
-                "client_id": one.client_id,
-                "subscription_name": one.subscription_name,
-            }
-            for one in transaction.writes
-        ],
+        "writes": [{**asdict(one), "destination": str(one.destination)} for one in transaction.writes],
     }
 
 
