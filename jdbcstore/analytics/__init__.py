@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jdbcstore.analytics.connection import Analytics, connect
     from jdbcstore.analytics.questions import as_json, explained
-    from jdbcstore.analytics.session import session
+    from jdbcstore.analytics.spark_session import session
     from jdbcstore.analytics.streaming import register
     from jdbcstore.analytics.views import VIEWS
 
@@ -23,7 +23,7 @@ __all__ = ["VIEWS", "Analytics", "as_json", "connect", "explained", "register", 
 _MODULES = {
     "connection": ("Analytics", "connect"),
     "questions": ("as_json", "explained"),
-    "session": ("session",),
+    "spark_session": ("session",),
     "streaming": ("register",),
     "views": ("VIEWS",),
 }

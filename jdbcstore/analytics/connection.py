@@ -13,7 +13,7 @@ from jdbcstore.analytics.decoding import plan_decoding
 from jdbcstore.analytics.pushdown import register_dialect
 from jdbcstore.analytics.queries import count_ids, journal, mean_size, nth_id
 from jdbcstore.analytics.reading import Reading, Stored
-from jdbcstore.analytics.session import check_session, ship
+from jdbcstore.analytics.spark_session import check_session, ship
 from jdbcstore.analytics.vendors import Vendor, missing_driver, vendor_of
 from jdbcstore.analytics.views import VIEWS, Shown, define
 from jdbcstore.config import Configuration, DataSourceConfig, StoreConfig

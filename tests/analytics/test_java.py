@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import make_url
 
 from jdbcstore.analytics import java, vendors
-from jdbcstore.analytics.session import _settings
+from jdbcstore.analytics.spark_session import _settings
 from jdbcstore.analytics.vendors import VENDORS, vendor_of
 from jdbcstore.errors import ConfigurationError
 from tests.support import ROOT
@@ -211,7 +211,7 @@ import jdbcstore
 from jdbcstore.analytics.java import find_java
 from jdbcstore.analytics.questions import named
 from jdbcstore.analytics.java import resource, resource_path
-from jdbcstore.analytics.session import _packed
+from jdbcstore.analytics.spark_session import _packed
 for name in ("Decoding.java", "StoreDialect.java", "StoreDriver.java", "report.html"):
     assert resource(name)
 assert "rootLogger" in resource_path("log4j2.properties").read_text()

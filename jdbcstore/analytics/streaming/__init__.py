@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jdbcstore.analytics.session import check_session, ship
+from jdbcstore.analytics.spark_session import check_session, ship
 from jdbcstore.analytics.streaming.source import MessageStream
 
 if TYPE_CHECKING:
