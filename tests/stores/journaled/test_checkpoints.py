@@ -216,7 +216,8 @@ def test_what_finds_no_room_is_refused_after_a_while(open_journaled: Open) -> No
 
     thread = threading.Thread(target=add)
     thread.start()
-    wait_until(lambda: len(store._writer.admission._for_room) > 5 and not futures[-1].done())
+    waiting = store._writer.admission._for_room
+    wait_until(lambda: len(waiting) > 5 and waiting[-1].is_waited_for)
     clock.advance(CONFIG.reconnect_timeout - 1)
     assert not futures[-1].done()
     clock.advance(1)
