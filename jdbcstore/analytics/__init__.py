@@ -37,8 +37,8 @@ if not TYPE_CHECKING:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
             value = getattr(import_module(_PLACES[name]), name)
-        except ModuleNotFoundError as error:
-            if error.name not in ("pyarrow", "pyspark", "py4j"):
+        except ImportError as error:
+            if isinstance(error, ModuleNotFoundError) and error.name not in ("pyarrow", "pyspark", "py4j"):
                 raise
             from jdbcstore.errors import ConfigurationError
 
