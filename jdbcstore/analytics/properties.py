@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -31,7 +30,7 @@ from jdbcstore.message.openwire.wire_format import (  # fmt: skip
     STRING,
     Malformed,
 )
-from jdbcstore.message.values import Byte, Char, Float, Long, Short, Value
+from jdbcstore.message.values import Byte, Char, Float, Long, Short, Value, plain
 
 _MOST = 64
 """Properties per message that are walked; messages with more are left to the codec."""
@@ -389,7 +388,7 @@ class _Column:
                 return _text_of_float(value) if isinstance(value, Float) else str(plain(value))
             case bytes():
                 self._bytes[entry] = value
-                return base64.b64encode(value).decode("ascii")
+                return str(plain(value))
             case dict() | list():
                 return as_json(value)
         return for_spark(str.__str__(value))
@@ -419,17 +418,3 @@ def _sparse(values: dict[int, Any], count: int, kind: pa.DataType) -> pa.Array:
 def as_json(value: object) -> str:
     """JSON of a map, list or stream, as ``jdbcstore browse --json`` prints it."""
     return json.dumps(plain(value), allow_nan=False)
-
-
-def plain(value: object) -> object:
-    """The value for JSON: bytes become base64, NaN and infinities their names."""
-    match value:
-        case bytes():
-            return base64.b64encode(value).decode("ascii")
-        case float() if not math.isfinite(value):
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        case Mapping():
-            return {name: plain(item) for name, item in value.items()}
-        case list() | tuple():
-            return [plain(item) for item in value]
-    return value
