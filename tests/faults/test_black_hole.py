@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import make_url
 
 import jdbcstore
 from jdbcstore import Message
+from jdbcstore.database.adapters import libpq
 from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
 from tests.support.backends import Backend
 from tests.support.databases import Database
@@ -84,3 +88,30 @@ def test_a_query_that_takes_too_long_is_ended(backend: Backend, database: Databa
             "the next one works",
             "nor is the writer lost",
         ]
+
+
+@pytest.mark.backends("postgresql")
+def test_a_descriptor_that_is_another_s_by_now_is_left_alone(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection is closed by its own thread, and its number given again, while it is being cut."""
+    import psycopg
+
+    url = make_url(database.url).set(drivername="postgresql")
+    connection = psycopg.connect(url.render_as_string(hide_password=False))
+    number = connection.pgconn.socket
+    ours, theirs = socket.socketpair()
+    duplicate = os.dup
+
+    def dup(descriptor: int) -> int:
+        connection.close()
+        os.dup2(ours.fileno(), descriptor)
+        return duplicate(descriptor)
+
+    monkeypatch.setattr(os, "dup", dup)
+    with ours, theirs:
+        libpq.abort(connection)
+        ours.sendall(b"open")
+        assert theirs.recv(4) == b"open"
+    assert connection.closed
+    os.close(number)

@@ -51,9 +51,11 @@ def abort(connection: Any) -> None:
     from psycopg import Error
 
     with contextlib.suppress(OSError, Error):
-        descriptor = os.dup(connection.pgconn.socket)
-        with socket.socket(fileno=descriptor) as line:
-            line.shutdown(socket.SHUT_RDWR)
+        number = connection.pgconn.socket
+        with socket.socket(fileno=os.dup(number)) as line:
+            # Closed by its own thread in between, the number may already be another's; then this raises.
+            if connection.pgconn.socket == number:
+                line.shutdown(socket.SHUT_RDWR)
 
 
 class Watch:
