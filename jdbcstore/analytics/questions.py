@@ -18,13 +18,18 @@ def folder() -> Traversable:
     return files("jdbcstore") / "analytics" / "sql"
 
 
-def named() -> dict[str, str]:
-    """The named queries: their SQL by name. The first line of each is a comment that says what it answers."""
-    questions = sorted(folder().iterdir(), key=lambda file: file.name)
+def named(dialect: str = "") -> dict[str, str]:
+    """The named queries: their SQL by name. The first line of each is a comment that says what it answers.
+
+    ``dialect``: a folder of those that are written in another way for another engine.
+    """
+    queries = {file.name: file for file in folder().iterdir()}
+    if dialect:
+        queries |= {file.name: file for file in folder().joinpath(dialect).iterdir()}
     return {
-        file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
-        for file in questions
-        if file.name.endswith(".sql")
+        name.removesuffix(".sql"): file.read_text(encoding="utf-8")
+        for name, file in sorted(queries.items())
+        if name.endswith(".sql")
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import BigInteger, Connection, Dialect, NullPool, Select, Text, cast
+from sqlalchemy import BigInteger, Connection, Dialect, NullPool, Select, Text, cast, select
 
 from jdbcstore.analytics.envelope import WINDOW, Walk, pieces
 from jdbcstore.database.engine import Database
@@ -83,11 +83,12 @@ def _compiled(query: Select[Any], dialect: Dialect) -> tuple[str, Any]:
 
 def _in_binary(query: Select[Any], types: Sequence[pa.DataType]) -> Select[Any]:
     """The query with the types whose binary form is known."""
+    answer = query.subquery("answer")
     columns = [
         column if type_ == pa.binary() else cast(column, BigInteger if type_ == pa.int64() else Text)
-        for column, type_ in zip(query.selected_columns, types, strict=True)
+        for column, type_ in zip(answer.c, types, strict=True)
     ]
-    return query.with_only_columns(*columns)
+    return select(*columns)
 
 
 _HEADER_SIZE = len(b"PGCOPY\n\xff\r\n\0") + 8

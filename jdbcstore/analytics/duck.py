@@ -1,0 +1,307 @@
+"""The views of a store in DuckDB, over streams of Arrow batches: small questions, without Spark or Java."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from sqlalchemy import inspect, select
+
+from jdbcstore.analytics.arrow.conditions import Expression
+from jdbcstore.analytics.arrow.fetching import Fetching
+from jdbcstore.analytics.arrow.reading import Reading, database_of
+from jdbcstore.analytics.arrow.table import PLAIN, Rows, schema_of, time_of
+from jdbcstore.analytics.columns import COLUMNS
+from jdbcstore.analytics.properties import plain
+from jdbcstore.analytics.queries import destinations, subscriptions
+from jdbcstore.config import Configuration
+from jdbcstore.database.engine import Database
+from jdbcstore.errors import ConfigurationError, QueryFailed, StoreError
+
+VIEWS = ("messages", "messages_decoded", "subscriptions", "destinations", "in_doubt", "lock")
+"""The names of the views, which are those of Spark."""
+
+_SETTINGS = (
+    # What Spark does by itself.
+    "SET default_null_order = 'nulls_first_on_asc_last_on_desc'",
+    # Nothing is fetched from the network that a query does not name.
+    "SET autoinstall_known_extensions = false",
+)
+_SNAPSHOTS = {
+    "postgresql": (
+        "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+        "SELECT pg_export_snapshot()",
+        "SET TRANSACTION SNAPSHOT '{}'",
+    )
+}
+"""By adapter: how a transaction begins, exports its snapshot, and takes over another's."""
+
+_SUBSCRIPTIONS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("destination", "client_id", "subscription_name")),
+        *((name, pa.string()) for name in ("subscribed_destination", "selector")),
+        *((name, pa.int64()) for name in ("last_acked_id", "lag", "acknowledged_ahead")),
+    ]
+)
+_TOTALS = ("depth", "bytes", "expired", "in_doubt", "oldest_id")
+_TIME = pa.timestamp("us", "UTC")
+_DESTINATIONS = pa.schema(
+    [
+        ("destination", pa.string()),
+        ("destination_type", pa.string()),
+        *((name, pa.int64()) for name in _TOTALS),
+        ("oldest", _TIME),
+        ("oldest_age", pa.float64()),
+    ]
+)
+_LOCK = pa.schema([("id", pa.int64()), ("time", _TIME), ("broker_name", pa.string())])
+
+
+def connect(source: str | Configuration) -> DuckViews:
+    """The views of a store in a DuckDB of this process.
+
+    >>> with duck.connect("sqlite:///mq.db") as views:
+    ...     print(views.query("SELECT destination, depth FROM destinations").read_all())
+
+    :raises ConfigurationError: duckdb is not installed, or the URL is not valid
+    :raises SchemaError: the tables are missing
+    """
+    return DuckViews(database_of(source))
+
+
+class DuckViews:
+    """The views of one store, live: each query reads what is committed at that time, until :meth:`close`."""
+
+    def __init__(self, database: Database) -> None:
+        try:
+            import duckdb
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(
+                "DuckDB is not installed; run: pip install 'jdbcstore[duckdb]'"
+            ) from error
+        self._database = database
+        self._error: type[Exception] = duckdb.Error
+        self._failed: list[StoreError] = []
+        """The error of a view that is read, which DuckDB would report as one of its own."""
+        self._first: tuple[str, ...] = ()
+        self._duckdb = duckdb.connect()
+        try:
+            for setting in _SETTINGS:
+                self._duckdb.execute(setting)
+            for name, view in self._views().items():
+                self._duckdb.register(name, view)
+        except BaseException:
+            self._duckdb.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop the views."""
+        self._duckdb.close()
+
+    def query(self, text: str) -> pa.RecordBatchReader | None:
+        """The answer as a stream of record batches; None of a statement that returns no rows.
+
+        :raises QueryFailed: DuckDB rejected the query, or it failed
+        """
+        with self.explained():
+            answer = self._duckdb.sql(text)
+            return None if answer is None else answer.to_arrow_reader()
+
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """Translate DuckDB's errors in the block, such as those of reading an answer.
+
+        :raises QueryFailed: with the first line of what DuckDB says
+        :raises StoreUnavailable: the database did not answer while a view was read
+        """
+        self._failed.clear()
+        try:
+            yield
+        except (self._error, pa.ArrowException, OSError) as error:
+            if self._failed:
+                raise self._failed[0] from error
+            raise QueryFailed(str(error).strip().partition("\n")[0]) from error
+
+    @contextlib.contextmanager
+    def picture(self) -> Iterator[None]:
+        """Within the block all views show one moment on PostgreSQL; elsewhere each view is of one moment."""
+        if self._database.adapter.name not in _SNAPSHOTS:
+            yield
+            return
+        begin, export, take = _SNAPSHOTS[self._database.adapter.name]
+        held = Fetching(self._database, (begin,))
+        try:
+            with self._database.translated():
+                name = held.connection.exec_driver_sql(export).scalar_one()
+            self._first = (begin, take.format(name))
+            yield
+        finally:
+            self._first = ()
+            held.close()
+
+    def _views(self) -> dict[str, ds.Dataset]:
+        in_doubt = self._database.tables.messages.c.xid.is_not(None)
+        answers = {
+            "subscriptions": (_SUBSCRIPTIONS, self._subscriptions),
+            "destinations": (_DESTINATIONS, self._destinations),
+            "lock": (_LOCK, self._lock),
+        }
+        return {
+            "messages": _view(schema_of(PLAIN), self._messages),
+            "messages_decoded": _view(schema_of(None), self._messages),
+            "in_doubt": _view(schema_of(None), partial(self._messages, clause=in_doubt)),
+            **{name: _view(schema, partial(self._asked, ask)) for name, (schema, ask) in answers.items()},
+        }
+
+    def _messages(self, schema: pa.Schema, filter_: Any, clause: Any = None) -> ds.Scanner:
+        with self._noting():
+            conditions = [] if filter_ is None else [Expression(filter_)]
+            batches = Reading(self._database, self._first).batches(schema, conditions, clause)
+            next(batches)
+            return ds.Scanner.from_batches(self._noted(batches), schema=schema)
+
+    def _asked(self, ask: Callable[[Fetching], pa.Table], schema: pa.Schema, filter_: Any) -> ds.Scanner:
+        with self._noting():
+            fetching = Fetching(self._database, self._first)
+            try:
+                with self._database.translated():
+                    table = ask(fetching)
+            finally:
+                fetching.close()
+        return ds.dataset(table).scanner(columns=schema.names, filter=filter_)
+
+    @contextlib.contextmanager
+    def _noting(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreError as error:
+            self._failed.append(error)
+            raise
+
+    def _noted(self, batches: Iterator[Any]) -> Iterator[Any]:
+        with self._noting():
+            yield from batches
+
+    def _subscriptions(self, fetching: Fetching) -> pa.Table:
+        tables, adapter = self._database.tables, self._database.adapter
+        ours = inspect(fetching.connection).has_table(str(tables.acknowledged.name))
+        return _table(fetching, subscriptions(tables, adapter, ours=ours), _SUBSCRIPTIONS)
+
+    def _destinations(self, fetching: Fetching) -> pa.Table:
+        read = pa.schema(
+            [("destination", pa.string()), *((name, pa.int64()) for name in _TOTALS), ("msg", pa.binary())]
+        )
+        query = destinations(self._database.tables, self._database.adapter)
+        totals = _table(fetching, query, read).combine_chunks()
+        names, blobs = (_array(totals.column(name)) for name in ("destination", "msg"))
+        [timestamp] = [column for column in COLUMNS if column.name == "timestamp"]
+        rows = Rows({"container": names, "msg": blobs})
+        oldest = time_of(rows.batch.column(timestamp.decode))
+        now = datetime.now(UTC).timestamp()
+        ages = [None if each is None else now - each.timestamp() for each in oldest.to_pylist()]
+        numbers = [totals.column(name) for name in _TOTALS]
+        return pa.Table.from_arrays(
+            [names, rows.column("destination_type"), *numbers, oldest, pa.array(ages, pa.float64())],
+            schema=_DESTINATIONS,
+        )
+
+    def _lock(self, fetching: Fetching) -> pa.Table:
+        lock = self._database.tables.lock
+        stored = pa.schema([("id", pa.int64()), ("time", pa.int64()), ("broker_name", pa.string())])
+        read = _table(fetching, select(*(lock.c[name] for name in stored.names)), stored)
+        times = read.column("time").cast(pa.timestamp("ms", "UTC")).cast(_TIME)
+        return read.set_column(1, _LOCK.field("time"), times)
+
+
+def _table(fetching: Fetching, query: Any, schema: pa.Schema) -> pa.Table:
+    pages = fetching.pages(query, schema.types)
+    batches = [pa.RecordBatch.from_arrays(page, schema=schema) for page in pages]
+    return pa.Table.from_batches(batches, schema)
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(column.chunks)
+
+
+class _View(ds.Dataset):  # type: ignore[misc]
+    """A dataset that is asked for the columns and rows that a query needs, each time that it is read."""
+
+    _columns: pa.Schema
+    _scan: Callable[[pa.Schema, Any], ds.Scanner]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._columns
+
+    def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> ds.Scanner:  # noqa: A002
+        names = columns or self._columns.names
+        return self._scan(pa.schema([self._columns.field(name) for name in names]), filter)
+
+
+def _view(schema: pa.Schema, scan: Callable[[pa.Schema, Any], ds.Scanner]) -> _View:
+    # PyArrow's own datasets are made in C++ only, and their constructor refuses to be called.
+    view: _View = _View.__new__(_View)
+    view._columns, view._scan = schema, scan
+    return view
+
+
+def as_rows(reader: pa.RecordBatchReader) -> Iterator[dict[str, Any]]:
+    """Each row as a JSON object has it, with all its columns, as Spark writes them."""
+    names = reader.schema.names
+    for batch in reader:
+        columns = [[_json(value, column.type) for value in column.to_pylist()] for column in batch.columns]
+        for values in zip(*columns, strict=True):
+            yield dict(zip(names, values, strict=True))
+
+
+def _json(value: Any, kind: pa.DataType) -> Any:
+    match value:
+        case None | str() | bool() | int():
+            return value
+        case float():
+            return plain(value)
+        case Decimal():
+            return int(value) if value == value.to_integral_value() else float(value)
+        case bytes():
+            return base64.b64encode(value).decode("ascii")
+        case datetime():
+            local = value.astimezone() if value.tzinfo else value
+            return local.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        case dict():
+            return {name: _json(item, kind.field(name).type) for name, item in value.items()}
+        case list() if pa.types.is_map(kind):
+            return {str(name): _json(item, kind.item_type) for name, item in value}
+        case list():
+            return [_json(item, kind.value_type) for item in value]
+    return str(value)
+
+
+def write_parquet(reader: pa.RecordBatchReader, folder: Path) -> None:
+    """Write the rows as a Parquet file in a new folder.
+
+    :raises QueryFailed: there is something in its place
+    """
+    import pyarrow.parquet as pq
+
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError as error:
+        raise QueryFailed(f"{folder} exists already; name a folder that does not") from error
+    with pq.ParquetWriter(folder / "part-00000.parquet", reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
