@@ -17,7 +17,7 @@ from sqlalchemy import inspect, select
 
 from jdbcstore.analytics.arrow.conditions import Expression
 from jdbcstore.analytics.arrow.fetching import Fetching
-from jdbcstore.analytics.arrow.reading import Reading, database_of
+from jdbcstore.analytics.arrow.reading import Reading, database_of, has_journal
 from jdbcstore.analytics.arrow.table import PLAIN, Rows, schema_of, time_of
 from jdbcstore.analytics.columns import COLUMNS
 from jdbcstore.analytics.properties import plain
@@ -92,6 +92,12 @@ class DuckViews:
         self._failed: list[StoreError] = []
         """The error of a view that is read, which DuckDB would report as one of its own."""
         self._first: tuple[str, ...] = ()
+        fetching = Fetching(database)
+        try:
+            self.has_journal = has_journal(fetching)
+            """Whether a journal may hold messages that these views do not show."""
+        finally:
+            fetching.close()
         self._duckdb = duckdb.connect()
         try:
             for setting in _SETTINGS:

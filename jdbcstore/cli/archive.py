@@ -50,7 +50,7 @@ def archive(
     interrupted run continues when it is run again, and later runs add to the archive. With --delete, a
     message is removed from the store only if the archive has it byte for byte.
     """
-    from jdbcstore.cli.sql import spark_session
+    from jdbcstore.cli.engines import spark_session
     from jdbcstore.tools import archive as archives
 
     if older_than is None and not acknowledged:

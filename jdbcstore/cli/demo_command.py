@@ -16,11 +16,12 @@ import click
 
 from jdbcstore import JdbcStore
 from jdbcstore.cli.browse import browsed
+from jdbcstore.cli.engines import answer, spark_views
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.messages import TablePrinter, facts_of
 from jdbcstore.cli.output import note, print_table, progress_bars, write_json, write_line
 from jdbcstore.cli.settings import DEFAULT_FILE, Command, Settings, make_folder
-from jdbcstore.cli.sql import answer, print_rows, spark_views
+from jdbcstore.cli.sql import print_rows
 from jdbcstore.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:

@@ -1,35 +1,25 @@
-"""``sql`` and ``report``: queries of the messages with Spark SQL, one by one or from an interactive shell."""
+"""``sql`` and ``report``: queries of the messages, one by one or from an interactive shell."""
 
 from __future__ import annotations
 
 import csv
 import itertools
-import json
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from jdbcstore.cli.engines import DIALECTS, SPARK, Answer, Engine, engine_of, spark_views
 from jdbcstore.cli.output import as_text, counted, note, print_json, print_table, write_line
 from jdbcstore.cli.settings import Command, Settings
-from jdbcstore.errors import IN_JOURNAL, QueryFailed
+from jdbcstore.errors import QueryFailed
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from jdbcstore.analytics import Analytics
-    from jdbcstore.config import Configuration
-
-Show = Callable[["DataFrame"], None]
+Show = Callable[[Answer], None]
 
 _MAX_ROWS = 1000
 """Rows of a table in human-readable output; use --json, --csv or --output for all of them."""
-_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 _HELP = """A query ends with a semicolon at the end of a line; a named query is run by its name.
 .tables   list the views; DESCRIBE messages_decoded; shows the columns of one
 .list     list the named queries
@@ -44,15 +34,23 @@ _SYNONYMS = {"help": ".help", "?": ".help", "quit": "\\q", "exit": "\\q", ".quit
 @click.option(
     "--list", "listing", is_flag=True, help="List the named queries; QUERY may be one of the names."
 )
+@click.option("--engine", type=click.Choice([*DIALECTS]), default=SPARK, show_default=True,
+              help="duckdb answers small questions sooner, in DuckDB's SQL.")  # fmt: skip
 @click.option("--shell", is_flag=True, help="Start an interactive shell; .help shows its commands.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header.")
 @click.option("-o", "--output", metavar="FOLDER.parquet", type=click.Path(path_type=Path),
               help="Write Parquet files instead of printing.")  # fmt: skip
 @click.pass_obj
 def sql(
-    settings: Settings, query: str | None, listing: bool, shell: bool, as_csv: bool, output: Path | None
+    settings: Settings,
+    query: str | None,
+    listing: bool,
+    engine: str,
+    shell: bool,
+    as_csv: bool,
+    output: Path | None,
 ) -> None:
-    """Query the messages with Spark SQL.
+    """Query the messages with Spark SQL, or with DuckDB.
 
     QUERY is a SELECT statement or the name of a named query, for example 'SELECT destination, count(*)
     FROM messages GROUP BY 1'. The views are messages, messages_decoded, destinations, subscriptions,
@@ -60,7 +58,7 @@ def sql(
     """
     from jdbcstore.analytics.questions import named, purpose
 
-    queries = named()
+    queries = named(DIALECTS[engine])
     show = _print_json if settings.json else _print_csv if as_csv else print_rows
     if listing:
         answers = [(name, purpose(text)) for name, text in queries.items()]
@@ -71,8 +69,8 @@ def sql(
     elif shell:
         if query is not None or output is not None:
             raise click.UsageError("--shell cannot be combined with a query or --output")
-        with spark_views(settings.configuration()) as views:
-            _run_shell(views, queries, show)
+        with engine_of(engine, settings.configuration()) as views:
+            _run_shell(views, show)
     else:
         text = _chosen(query, queries)
         if output is not None:
@@ -81,11 +79,11 @@ def sql(
             if output.suffix != ".parquet":
                 raise click.UsageError(f"{output} must end in .parquet, the format that is written")
             refuse_url(output)
-        with spark_views(settings.configuration()) as views, answer(views, text) as frame:
+        with engine_of(engine, settings.configuration()) as views, views.answer(text) as answer:
             if output is not None:
-                frame.write.parquet(str(output.absolute()))
+                answer.write(output)
             else:
-                show(frame)
+                show(answer)
 
 
 def _chosen(query: str | None, queries: dict[str, str]) -> str:
@@ -122,83 +120,43 @@ def report(settings: Settings, output: Path) -> None:
     settings.print(facts, f"wrote {output} with {counted(len(taken), 'plot')}")
 
 
-def spark_session() -> SparkSession:
-    """The Spark session, with a progress bar on a terminal."""
-    from jdbcstore import analytics
-
-    root = logging.getLogger()
-    if not root.handlers:
-        # py4j logs a traceback there for each call that a Ctrl-C interrupts.
-        root.addHandler(logging.NullHandler())
-    return analytics.session(**{"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()})
+def _print_json(answer: Answer) -> None:
+    print_json(answer.rows())
 
 
-@contextmanager
-def spark_views(where: str | Configuration) -> Iterator[Analytics]:
-    """The views of a store in Spark."""
-    from jdbcstore import analytics
-
-    with analytics.connect(spark_session(), where) as views:
-        if views.has_journal:
-            note(IN_JOURNAL)
-        yield views
-
-
-@contextmanager
-def answer(views: Analytics, query: str) -> Iterator[DataFrame]:
-    """The result of a query; its errors become one line each."""
-    from jdbcstore import analytics
-
-    with views.picture(), analytics.explained():
-        yield views.spark.sql(query)
-
-
-def _print_json(frame: DataFrame) -> None:
-    """One JSON object per row, in ASCII, which Spark's own JSON is not."""
-    from jdbcstore.analytics import as_json
-
-    print_json(map(json.loads, as_json(frame)))
-
-
-def _print_csv(frame: DataFrame) -> None:
+def _print_csv(answer: Answer) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerows(itertools.chain([frame.columns], _strings(frame)))
+    writer.writerows(itertools.chain([answer.columns], _strings(answer)))
 
 
-def print_rows(frame: DataFrame, title: str = "") -> None:
+def print_rows(answer: Answer, title: str = "") -> None:
     """Print the first 1,000 rows as a table."""
-    rows = list(itertools.islice(_strings(frame), _MAX_ROWS + 1))
-    numbers = {name for name, kind in frame.dtypes if kind.partition("(")[0] in _NUMBERS}
-    print_table(title, frame.columns, [tuple(row) for row in rows[:_MAX_ROWS]], right=numbers)
+    rows = list(itertools.islice(_strings(answer), _MAX_ROWS + 1))
+    print_table(title, answer.columns, [tuple(row) for row in rows[:_MAX_ROWS]], right=answer.numbers)
     if len(rows) > _MAX_ROWS:
         note(f"there are more than these {_MAX_ROWS} rows; use --json, --csv or -o for all of them")
 
 
-def _strings(frame: DataFrame) -> Iterator[list[str]]:
+def _strings(answer: Answer) -> Iterator[list[str]]:
     """The values of each row as strings: null is empty, nested values are JSON."""
-    from jdbcstore.analytics import as_json
-
-    for row in as_json(frame):
-        values = json.loads(row)
-        yield [as_text(values[name]) for name in frame.columns]
+    for values in answer.rows():
+        yield [as_text(values[name]) for name in answer.columns]
 
 
-def _run_shell(views: Analytics, queries: dict[str, str], show: Show) -> None:
+def _run_shell(engine: Engine, show: Show) -> None:
     """Answer queries until the input ends. At a terminal, errors are printed and the shell continues.
 
     :raises QueryFailed: a query from a pipe failed
     """
-    from jdbcstore.analytics import VIEWS
-
     interactive = sys.stdin.isatty()
-    lines = prompted([*VIEWS, *queries]) if interactive else sys.stdin
+    lines = prompted([*engine.views, *engine.queries]) if interactive else sys.stdin
     if interactive:
-        note("Spark SQL; end a query with a semicolon. .help shows the commands, quit ends the shell.")
-    for statement in statements(lines, queries):
+        note(f"{engine.title}; end a query with a semicolon. .help shows the commands, quit ends the shell.")
+    for statement in statements(lines, engine.queries):
         if statement == "\\q":
             return
         try:
-            _execute(views, statement, queries, show)
+            _execute(engine, statement, show)
         except QueryFailed as error:
             if not interactive:
                 raise
@@ -250,19 +208,17 @@ def prompted(words: list[str]) -> Iterator[str | None]:
             return
 
 
-def _execute(views: Analytics, statement: str, queries: dict[str, str], show: Show) -> None:
-    from jdbcstore.analytics import VIEWS
-
+def _execute(engine: Engine, statement: str, show: Show) -> None:
     if statement == ".tables":
-        write_line("\n".join(VIEWS))
+        write_line("\n".join(engine.views))
     elif statement == ".list":
-        write_line("\n".join(queries))
+        write_line("\n".join(engine.queries))
     elif statement.startswith((".", "\\")):
         write_line(_HELP)
     else:
-        with answer(views, queries.get(statement, statement)) as frame:
-            if frame.columns:  # SET and CREATE VIEW return no rows
-                show(frame)
+        with engine.answer(engine.queries.get(statement, statement)) as answer:
+            if answer.columns:  # SET and CREATE VIEW return no rows
+                show(answer)
 
 
 def _history() -> Path:

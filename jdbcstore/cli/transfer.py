@@ -74,7 +74,7 @@ def audit(settings: Settings, left: Configuration, right: Configuration | Path) 
 
 
 def _audit_archive(settings: Settings, store: Configuration, folder: Path, differences: _Differences) -> int:
-    from jdbcstore.cli.sql import spark_session
+    from jdbcstore.cli.engines import spark_session
     from jdbcstore.tools import archive
 
     if not archive.Archive.is_one(folder):

@@ -36,7 +36,7 @@ class Fetching:
     """
 
     def __init__(self, database: Database, first: Sequence[str] = ()) -> None:
-        self._database = database
+        self.database = database
         self._open = contextlib.ExitStack()
         with database.translated():
             engine = database.connect_with(poolclass=NullPool)
@@ -59,8 +59,8 @@ class Fetching:
 
         :raises StoreUnavailable: the database does not answer
         """
-        with self._database.translated():
-            cursor = self._database.adapter.streaming_cursor(self._raw)
+        with self.database.translated():
+            cursor = self.database.adapter.streaming_cursor(self._raw)
             if hasattr(cursor, "copy"):
                 text, values = _compiled(_in_binary(query, types), self.connection.dialect)
                 copy = cursor.copy(f"COPY ({text}) TO STDOUT (FORMAT BINARY)", values)
@@ -69,7 +69,7 @@ class Fetching:
             return self._translated(_fetched_pages(cursor, types))
 
     def _translated(self, pages: Iterator[Page]) -> Iterator[Page]:
-        with self._database.translated():
+        with self.database.translated():
             yield from pages
 
 

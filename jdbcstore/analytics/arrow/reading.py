@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from sqlalchemy import ColumnElement, Connection, Select, inspect, select
+from sqlalchemy import ColumnElement, Select, inspect, select
 
 from jdbcstore.analytics.arrow.conditions import Condition, conditions, fulfilled
 from jdbcstore.analytics.arrow.fetching import Fetching
@@ -63,8 +63,8 @@ class Reading:
         query = self._query(stored, [condition.clause(self.database.tables) for condition in all_of], clause)
         fetching = Fetching(self.database, self.first)
         try:
-            with self.database.translated():
-                _warn_of_journal(fetching.connection, self.database)
+            if has_journal(fetching):
+                log.warning("%s: %s", self.database.place, IN_JOURNAL)
             pages = fetching.pages(query, [STORED[name] for name in stored])
             yield None
             for page in pages:
@@ -94,8 +94,9 @@ def started(schema: pa.Schema, batches: Iterator[pa.RecordBatch | None]) -> pa.R
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-def _warn_of_journal(connection: Connection, database: Database) -> None:
-    tables = database.tables
-    ours = inspect(connection).has_table(str(tables.state.name))
-    if ours and connection.execute(journal(tables)).scalar():
-        log.warning("%s: %s", database.place, IN_JOURNAL)
+def has_journal(fetching: Fetching) -> bool:
+    """Whether a journal may have messages that are not in the tables."""
+    tables = fetching.database.tables
+    with fetching.database.translated():
+        ours = inspect(fetching.connection).has_table(str(tables.state.name))
+        return ours and bool(fetching.connection.execute(journal(tables)).scalar())

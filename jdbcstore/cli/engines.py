@@ -1,0 +1,176 @@
+"""The engines that answer queries of the messages: Spark SQL, or DuckDB for small questions."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jdbcstore.cli.output import note
+from jdbcstore.errors import IN_JOURNAL
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatchReader
+    from pyspark.sql import DataFrame, SparkSession
+
+    from jdbcstore.analytics import Analytics
+    from jdbcstore.analytics.duck import DuckViews
+    from jdbcstore.config import Configuration
+
+SPARK, DUCKDB = "spark", "duckdb"
+DIALECTS = {SPARK: "", DUCKDB: "duckdb"}
+"""Where each engine has named queries of its own: see :func:`jdbcstore.analytics.questions.named`."""
+
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+
+
+class Answer(Protocol):
+    """The rows that answer a query, which are read once."""
+
+    columns: list[str]
+    numbers: set[str]
+    """The columns of numbers."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Each row with all its columns, as JSON has them."""
+
+    def write(self, folder: Path) -> None:
+        """Write Parquet files to a folder that does not exist."""
+
+
+class Engine(Protocol):
+    """The views of a store, and what answers queries of them."""
+
+    title: str
+    queries: dict[str, str]
+    """The named queries."""
+    views: tuple[str, ...]
+
+    def answer(self, query: str) -> AbstractContextManager[Answer]:
+        """The result of a query, valid in the block; its errors become one line each."""
+
+
+@contextmanager
+def engine_of(name: str, where: Configuration) -> Iterator[Engine]:
+    """The engine of this name with the views of a store."""
+    if name == DUCKDB:
+        from jdbcstore.analytics import duck
+
+        with duck.connect(where) as found:
+            if found.has_journal:
+                note(IN_JOURNAL)
+            yield _Duck(found)
+    else:
+        with spark_views(where) as views:
+            yield _Spark(views)
+
+
+class SparkAnswer:
+    """A DataFrame."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._frame = frame
+        self.columns = frame.columns
+        self.numbers = {name for name, kind in frame.dtypes if kind.partition("(")[0] in _NUMBERS}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        from jdbcstore.analytics import as_json
+
+        return map(json.loads, as_json(self._frame))
+
+    def write(self, folder: Path) -> None:
+        self._frame.write.parquet(str(folder.absolute()))
+
+
+class _Spark:
+    title = "Spark SQL"
+
+    def __init__(self, views: Analytics) -> None:
+        from jdbcstore.analytics import VIEWS
+        from jdbcstore.analytics.questions import named
+
+        self._views = views
+        self.queries = named(DIALECTS[SPARK])
+        self.views: tuple[str, ...] = VIEWS
+
+    @contextmanager
+    def answer(self, query: str) -> Iterator[Answer]:
+        with answer(self._views, query) as frame:
+            yield frame
+
+
+class _DuckAnswer:
+    def __init__(self, reader: RecordBatchReader | None) -> None:
+        import pyarrow.types as kinds
+
+        self._reader = reader
+        schema = () if reader is None else reader.schema
+        self.columns = [field.name for field in schema]
+        self.numbers = {
+            field.name
+            for field in schema
+            if kinds.is_integer(field.type) or kinds.is_floating(field.type) or kinds.is_decimal(field.type)
+        }
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        from jdbcstore.analytics.duck import as_rows
+
+        return iter(()) if self._reader is None else as_rows(self._reader)
+
+    def write(self, folder: Path) -> None:
+        from jdbcstore.analytics.duck import write_parquet
+
+        if self._reader is not None:
+            write_parquet(self._reader, folder)
+
+
+class _Duck:
+    title = "DuckDB"
+
+    def __init__(self, views: DuckViews) -> None:
+        from jdbcstore.analytics.duck import VIEWS
+        from jdbcstore.analytics.questions import named
+
+        self._views = views
+        self.queries = named(DIALECTS[DUCKDB])
+        self.views: tuple[str, ...] = VIEWS
+
+    @contextmanager
+    def answer(self, query: str) -> Iterator[Answer]:
+        with self._views.picture(), self._views.explained():
+            yield _DuckAnswer(self._views.query(query))
+
+
+def spark_session() -> SparkSession:
+    """The Spark session, with a progress bar on a terminal."""
+    from jdbcstore import analytics
+
+    root = logging.getLogger()
+    if not root.handlers:
+        # py4j logs a traceback there for each call that a Ctrl-C interrupts.
+        root.addHandler(logging.NullHandler())
+    return analytics.session(**{"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()})
+
+
+@contextmanager
+def spark_views(where: str | Configuration) -> Iterator[Analytics]:
+    """The views of a store in Spark."""
+    from jdbcstore import analytics
+
+    with analytics.connect(spark_session(), where) as views:
+        if views.has_journal:
+            note(IN_JOURNAL)
+        yield views
+
+
+@contextmanager
+def answer(views: Analytics, query: str) -> Iterator[SparkAnswer]:
+    """The result of a query in Spark; its errors become one line each."""
+    from jdbcstore import analytics
+
+    with views.picture(), analytics.explained():
+        yield SparkAnswer(views.spark.sql(query))
