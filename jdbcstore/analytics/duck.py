@@ -124,8 +124,18 @@ class DuckViews:
         :raises QueryFailed: DuckDB rejected the query, or it failed
         """
         with self.explained():
+            changes = any(
+                kind.name == "CHANGED_ROWS"
+                for statement in self._duckdb.extract_statements(text)[-1:]
+                for kind in statement.expected_result_type
+            )
             answer = self._duckdb.sql(text)
-            return None if answer is None else answer.to_arrow_reader()
+            if answer is None:
+                return None
+            if changes and answer.columns == ["Count"]:
+                answer.fetchall()  # a statement runs when its result is read
+                return None
+            return answer.to_arrow_reader()
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
