@@ -1,4 +1,4 @@
-"""What Spark needs of each vendor: JDBC driver, URL, session settings, and how it reports transactions."""
+"""Each vendor as Spark needs it: JDBC driver, URL, session settings, and how it reports transactions."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _COMMANDS = (
     ("lock", "lock", "Show the holder of the lock, its expiry, the clock skew and the epoch"),
     ("wait-master", "lock", "Wait until a broker holds the lock, and so is the master"),
     ("config", "config", "Show or convert the configuration"),
-    ("sql", "sql", "Query the messages with Spark SQL"),
+    ("sql", "sql", "Query messages with Spark SQL or DuckDB"),
     ("report", "sql", "Write an HTML report with plots of the named queries"),
     ("doctor", "doctor", "Check which drivers and tools are installed, and how to install the others"),
     ("demo", "demo_command", "Kill a broker repeatedly, and verify that no message is lost"),

@@ -50,7 +50,7 @@ def sql(
     as_csv: bool,
     output: Path | None,
 ) -> None:
-    """Query the messages with Spark SQL, or with DuckDB.
+    """Query messages with Spark SQL or DuckDB.
 
     QUERY is a SELECT statement or the name of a named query, for example 'SELECT destination, count(*)
     FROM messages GROUP BY 1'. The views are messages, messages_decoded, destinations, subscriptions,
