@@ -20,11 +20,12 @@ from jdbcstore.analytics.arrow.fetching import Fetching
 from jdbcstore.analytics.arrow.reading import Reading, database_of, has_journal
 from jdbcstore.analytics.arrow.table import PLAIN, Rows, schema_of, time_of
 from jdbcstore.analytics.columns import COLUMNS
-from jdbcstore.analytics.properties import plain
 from jdbcstore.analytics.queries import destinations, subscriptions
+from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.config import Configuration
 from jdbcstore.database.engine import Database
 from jdbcstore.errors import ConfigurationError, QueryFailed, StoreError
+from jdbcstore.message.values import plain
 
 VIEWS = ("messages", "messages_decoded", "subscriptions", "destinations", "in_doubt", "lock")
 """The names of the views, which are those of Spark."""
@@ -35,15 +36,6 @@ _SETTINGS = (
     # Nothing is fetched from the network that a query does not name.
     "SET autoinstall_known_extensions = false",
 )
-_SNAPSHOTS = {
-    "postgresql": (
-        "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
-        "SELECT pg_export_snapshot()",
-        "SET TRANSACTION SNAPSHOT '{}'",
-    )
-}
-"""By adapter: how a transaction begins, exports its snapshot, and takes over another's."""
-
 _SUBSCRIPTIONS = pa.schema(
     [
         *((name, pa.string()) for name in ("destination", "client_id", "subscription_name")),
@@ -155,15 +147,15 @@ class DuckViews:
     @contextlib.contextmanager
     def picture(self) -> Iterator[None]:
         """Within the block all views show one moment on PostgreSQL; elsewhere each view is of one moment."""
-        if self._database.adapter.name not in _SNAPSHOTS:
+        vendor = VENDORS.get(self._database.adapter.name)
+        if vendor is None or not vendor.export:
             yield
             return
-        begin, export, take = _SNAPSHOTS[self._database.adapter.name]
-        held = Fetching(self._database, (begin,))
+        held = Fetching(self._database, (vendor.begin,))
         try:
             with self._database.translated():
-                name = held.connection.exec_driver_sql(export).scalar_one()
-            self._first = (begin, take.format(name))
+                name = held.connection.exec_driver_sql(vendor.export).scalar_one()
+            self._first = (vendor.begin, vendor.snapshot.format(snapshot=name))
             yield
         finally:
             self._first = ()

@@ -41,6 +41,7 @@ FLOORS = (
     ("analytics.batch",),
     ("analytics.properties",),
     ("analytics.columns", "analytics.queries"),
+    ("analytics.java", "analytics.pushdown", "analytics.vendors"),
     ("analytics.arrow",),
     ("__init__",),
     ("analytics", "broker", "broker.api"),

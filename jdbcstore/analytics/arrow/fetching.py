@@ -11,20 +11,13 @@ import pyarrow as pa
 from sqlalchemy import BigInteger, Connection, Dialect, NullPool, Select, Text, cast, select
 
 from jdbcstore.analytics.envelope import WINDOW, Walk, pieces
+from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.database.engine import Database
 
 PAGE_BYTES = 8 * 1024 * 1024
 PAGE_ROWS = 10_000
 _FETCHED = 32
 """Rows that a cursor is asked for at once: messages may be large, and the size of the next is not known."""
-
-_READ_ONLY = {
-    "sqlite": "PRAGMA query_only = 1",
-    "postgresql": "SET default_transaction_read_only = on",
-    "mariadb": "SET SESSION TRANSACTION READ ONLY",
-    "mysql": "SET SESSION TRANSACTION READ ONLY",
-}
-"""The first statement of a connection, by the name of the adapter."""
 
 Page = list[pa.Array]
 
@@ -46,9 +39,9 @@ class Fetching:
             self._open.callback(self.connection.invalidate)
             self._raw: Any = self.connection.connection.dbapi_connection
             self._open.callback(database.adapter.abandon_rows, self._raw)
-            for statement in (_READ_ONLY.get(database.adapter.name), *first):
-                if statement:
-                    self.connection.exec_driver_sql(statement)
+            vendor = VENDORS.get(database.adapter.name)
+            for statement in (*([vendor.read_only] if vendor else ()), *first):
+                self.connection.exec_driver_sql(statement)
 
     def close(self) -> None:
         """Close the connection, whatever is left to read."""
