@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from jdbcstore import errors
 from jdbcstore.config import load_file
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.statements import PROPERTIES
+from jdbcstore.errors import StoreError
 from tests.support import ROOT
 from tests.support.docs.pages import PAGES, Page, matches
 
@@ -140,9 +142,16 @@ def test_the_guide_has_every_option_of_a_journal() -> None:
 
 
 def test_the_reference_has_the_whole_tree_of_errors() -> None:
-    branches = re.compile(r"^(.*[├└]── \w+)", re.MULTILINE)
+    """Each error is drawn below its base class."""
+    drawn, bases = {}, ["StoreError"]
+    for indent, name in re.findall(r"^([│ ]*)[├└]── (\w+)", reference(), re.MULTILINE):
+        depth = len(indent) // 4
+        bases[depth + 1 :] = [name]
+        drawn[name] = bases[depth]
+    classes = [value for value in vars(errors).values() if inspect.isclass(value)]
+    below = [each for each in classes if issubclass(each, StoreError) and each is not StoreError]
 
-    assert branches.findall(reference()) == [line.strip() for line in branches.findall(errors.__doc__ or "")]
+    assert drawn == {each.__name__: each.__bases__[0].__name__ for each in below}
 
 
 def test_the_reference_has_every_public_name() -> None:
