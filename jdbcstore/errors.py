@@ -337,4 +337,4 @@ class StoresDiffer(StoreError):
 
 
 class QueryFailed(StoreError):
-    """Spark rejected or failed a query; Spark's own error is the ``__cause__``."""
+    """Spark or DuckDB rejected or failed a query; the engine's own error is the ``__cause__``."""

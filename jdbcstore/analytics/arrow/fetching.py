@@ -30,18 +30,18 @@ class Fetching:
 
     def __init__(self, database: Database, first: Sequence[str] = ()) -> None:
         self.database = database
-        self._open = contextlib.ExitStack()
-        with database.translated():
+        with database.translated(), contextlib.ExitStack() as opened:
             engine = database.connect_with(poolclass=NullPool)
-            self._open.callback(engine.dispose)
+            opened.callback(engine.dispose)
             self.connection: Connection = engine.connect()
             # Invalidated, since a rollback would wait for the rest of an unfinished result.
-            self._open.callback(self.connection.invalidate)
+            opened.callback(self.connection.invalidate)
             self._raw: Any = self.connection.connection.dbapi_connection
-            self._open.callback(database.adapter.abandon_rows, self._raw)
+            opened.callback(database.adapter.abandon_rows, self._raw)
             vendor = VENDORS.get(database.adapter.name)
             for statement in (*([vendor.read_only] if vendor else ()), *first):
                 self.connection.exec_driver_sql(statement)
+            self._open = opened.pop_all()
 
     def close(self) -> None:
         """Close the connection, whatever is left to read."""
