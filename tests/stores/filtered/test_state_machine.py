@@ -16,7 +16,8 @@ EXAMPLES = 3
 
 @pytest.mark.backends("sqlite")
 def test_no_operations_tell_them_apart(database: Database, tmp_path: Path) -> None:
-    behind = SqliteDatabase(tmp_path, memory())
+    (tmp_path / "behind").mkdir()
+    behind = SqliteDatabase(tmp_path / "behind", memory())
     try:
         run(over(database, behind, tmp_path), EXAMPLES)
     finally:
