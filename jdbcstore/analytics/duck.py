@@ -70,7 +70,10 @@ def connect(source: str | Configuration) -> DuckViews:
 
 
 class DuckViews:
-    """The views of one store, live: each query reads what is committed at that time, until :meth:`close`."""
+    """The views of one store, live: each query reads what is committed at that time, until :meth:`close`.
+
+    :raises ConfigurationError: duckdb is not installed
+    """
 
     def __init__(self, database: Database) -> None:
         try:

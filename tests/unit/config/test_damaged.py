@@ -65,6 +65,7 @@ def parts(configuration: Configuration) -> tuple[object, ...]:
 
 @settings(max_examples=300)
 @given(text=damaged())
+@pytest.mark.slow
 def test_a_damaged_xml_file(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     folder = tmp_path_factory.mktemp("damaged")
     path, made = folder / "activemq.xml", folder / "jdbcstore.toml"
@@ -79,6 +80,7 @@ def test_a_damaged_xml_file(tmp_path_factory: pytest.TempPathFactory, text: str)
 
 @settings(max_examples=200)
 @given(text=damaged(), start=st.integers(0, 2000), piece=PIECES)
+@pytest.mark.slow
 def test_a_damaged_toml_file(
     tmp_path_factory: pytest.TempPathFactory, text: str, start: int, piece: str
 ) -> None:

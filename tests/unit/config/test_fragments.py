@@ -662,6 +662,7 @@ def test_a_store_on_mariadb_through_mysql_s_url(name: str, database: Database, t
     works(at(database, name, tmp_path))
 
 
+@pytest.mark.slow
 def test_a_store_on_the_embedded_derby(tmp_path: Path) -> None:
     (tmp_path / "derby.xml").write_text((FRAGMENTS / "derby.xml").read_text())
     command_line = CommandLine(tmp_path)

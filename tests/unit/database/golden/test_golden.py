@@ -58,6 +58,7 @@ def test_who_locks_how() -> None:
 
 
 @every_vendor
+@pytest.mark.slow
 def test_no_row_is_locked_within_a_page(vendor: str) -> None:
     """ORA-02014: Oracle refuses FOR UPDATE together with FETCH FIRST or ROWNUM."""
     for name, sql in statements(adapter_of(vendor)).items():
@@ -67,6 +68,7 @@ def test_no_row_is_locked_within_a_page(vendor: str) -> None:
 
 
 @every_vendor
+@pytest.mark.slow
 def test_no_page_is_inside_a_list(vendor: str) -> None:
     """MySQL refuses LIMIT in a subquery of IN."""
     for name, sql in statements(adapter_of(vendor)).items():
@@ -150,6 +152,7 @@ def test_sybase_says_which_columns_may_be_null() -> None:
 
 
 @pytest.mark.parametrize(("vendor", "dialect"), [("oracle", "oracle"), ("mssql", "tsql"), ("mysql", "mysql")])
+@pytest.mark.slow
 def test_an_independent_parser_takes_it(vendor: str, dialect: str) -> None:
     adapter = adapter_of(vendor)
     texts = [*definitions(adapter), *(sql.text for sql in statements(adapter).values())]

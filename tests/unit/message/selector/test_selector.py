@@ -115,6 +115,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.slow
 def test_hostile_ones_are_answered_or_refused(text: str) -> None:
     said = ""
     try:
