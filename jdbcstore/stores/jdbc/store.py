@@ -175,7 +175,8 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return self._writer.submit(Unit(outcomes, adds=adds, apart=True))
 
     def _encode(self, destination: Destination, message: Message) -> EncodedMessage:
-        return self._place(destination).encode(message)
+        place = self._places.get(destination) or self._place(destination)
+        return place.encode(message)
 
     def _forget_acknowledgements(self, topic: str) -> None:
         destination = Destination.named(topic, DestinationKind.TOPIC)
