@@ -142,6 +142,8 @@ def test_the_producers_of_a_topic_wait_for_subscribers_in_memory(
             sends = []
             for n in range(100):
                 sends.append(engine.send(message(str(n), "topic://T", persistent=persistent), "test"))
+                # The subscription has read its first page then; until it has, nothing it holds is in memory.
+                await consumer.got(1)
                 await engine.settled()
             done = [future for future in sends if future.done()]
             assert 5 < len(done) < 50
