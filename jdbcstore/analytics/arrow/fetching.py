@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,12 +53,11 @@ class Fetching:
         :raises StoreUnavailable: the database does not answer
         """
         with self.database.translated():
-            cursor = self.database.adapter.streaming_cursor(self._raw)
-            if hasattr(cursor, "copy"):
-                text, values = _compiled(_in_binary(query, types), self.connection.dialect)
-                copy = cursor.copy(f"COPY ({text}) TO STDOUT (FORMAT BINARY)", values)
-                return self._translated(_copied_pages(self._open.enter_context(copy), types))
-            cursor.execute(*_compiled(query, self.connection.dialect))
+            adapter, dialect = self.database.adapter, self.connection.dialect
+            cursor = adapter.streaming_cursor(self._raw)
+            if copied := adapter.copied(cursor, *_compiled(_in_binary(query, types), dialect)):
+                return self._translated(_copied_pages(self._open.enter_context(copied), types))
+            cursor.execute(*_compiled(query, dialect))
             return self._translated(_fetched_pages(cursor, types))
 
     def _translated(self, pages: Iterator[Page]) -> Iterator[Page]:
@@ -88,12 +87,12 @@ _HEADER_SIZE = len(b"PGCOPY\n\xff\r\n\0") + 8
 _END = b"\xff\xff"
 
 
-def _copied_pages(copy: Any, types: Sequence[pa.DataType]) -> Iterator[Page]:
+def _copied_pages(copied: Iterable[Any], types: Sequence[pa.DataType]) -> Iterator[Page]:
     # The driver returns one row at a time, the header in front of the first, and the end like a row.
     rows: list[Any] = []
     size = 0
     header = _HEADER_SIZE
-    for row in copy:
+    for row in copied:
         if header:
             row, header = row[header:], 0
         if len(row) <= len(_END):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from sqlalchemy import URL, BigInteger, Connection, Dialect, LargeBinary, Select, String, func
@@ -266,6 +267,18 @@ class Adapter:
     def streaming_cursor(self, connection: Any) -> Any:
         """A cursor of the driver whose rows are fetched as they are needed, and not all at once."""
         return connection.cursor()
+
+    def copied(
+        self,
+        cursor: Any,  # noqa: ARG002
+        query: str,  # noqa: ARG002
+        values: Any,  # noqa: ARG002
+    ) -> AbstractContextManager[Iterable[Any]] | None:
+        """The query's rows as they come from the server, in PostgreSQL's binary COPY format.
+
+        None where neither server nor driver has it.
+        """
+        return None
 
     def abandon_rows(self, connection: Any) -> None:
         """Called before a connection is closed on which such a cursor has rows left."""

@@ -12,6 +12,7 @@ import math
 import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import count
 from typing import Any, ClassVar, TypeVar
 
@@ -108,6 +109,12 @@ class PostgresqlAdapter(Adapter):
 
     def cursor(self, connection: Any) -> Any:
         return connection.cursor(binary=True)
+
+    def copied(self, cursor: Any, query: str, values: Any) -> AbstractContextManager[Iterable[Any]]:
+        copy: AbstractContextManager[Iterable[Any]] = cursor.copy(
+            f"COPY ({query}) TO STDOUT (FORMAT BINARY)", values
+        )
+        return copy
 
     def shared(self, query: Select[Any]) -> Select[Any]:
         return query.with_for_update(read=True)
