@@ -1,4 +1,4 @@
-"""The fixtures that every test may use. See tests/README.md for which to take."""
+"""Fixtures of every test; tests/README.md says which to use."""
 
 from __future__ import annotations
 
@@ -37,37 +37,37 @@ from tests.support.require import required, unavailable
 from tests.support.servers import Server, ServerMissing
 from tests.support.variants import CHOICE, FILTERED_TOPICS, JOURNALED, WHOLE
 
-# Time is no matter on a machine that has much else to do. The suite tries the same examples each time;
+# No deadline: the machine may be busy. The suite tries the same examples each time;
 # ``--hypothesis-profile=exploring`` tries others.
 settings.register_profile("exploring", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("steady", settings.get_profile("exploring"), derandomize=True)
 settings.load_profile("steady")
 
 NO_CERTIFICATES = {"SSL_CERT_FILE": os.devnull}
-"""pymysql reads the machine's certificates for each connection, which takes longer than to connect."""
+"""Spares pymysql reading the machine's certificates for each connection: slower than connecting."""
 SHARING = {"analytics", "interop", "plans", "scale"}
-"""Folders whose tests have expensive fixtures of a package's or a module's scope."""
+"""Folders whose tests share expensive fixtures in a package or a module."""
 NEEDS_DATABASE = {"connection", "database", "server", "url"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--backends", help="run what uses a database on these alone, as in --backends memory,sqlite"
+        "--backends", help="run tests that use a database only on these, as in --backends memory,sqlite"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.update(NO_CERTIFICATES)
-    os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and the width of a pipe's tables is what it says
+    os.environ.pop("COLUMNS", None)  # set by pytest-xdist; tables in a pipe would have that width
     config.addinivalue_line("markers", "backends(*ids): run this test on these backends only")
     config.addinivalue_line(
-        "markers", "slow: takes seconds; not part of make quick, nor of seldom-used backends"
+        "markers", "slow: takes seconds; left out of make quick and of backends that only run the contract"
     )
     config.addinivalue_line("markers", "one_writer: needs one sequence and one commit for all destinations")
-    config.addinivalue_line("markers", "ours: our own code answers, and no database: in memory and on SQLite")
-    config.addinivalue_line("markers", "variants(*ids): of the variants, run this case with these")
-    config.addinivalue_line("markers", "without(*ids, why): has no sense with these variants")
-    config.addinivalue_line("markers", "new_database: not one that another conformance case had before")
+    config.addinivalue_line("markers", "ours: does not depend on the database: in memory and on SQLite")
+    config.addinivalue_line("markers", "variants(*ids): run this case with these variants")
+    config.addinivalue_line("markers", "without(*ids, why): does not apply to these variants")
+    config.addinivalue_line("markers", "new_database: do not reuse a database of another case")
     unknown = required() - {backend.id for backend in BACKENDS} - {"activemq", "spark"}
     if unknown:
         raise pytest.UsageError(f"JDBCSTORE_REQUIRE names no backend: {', '.join(sorted(unknown))}")
@@ -76,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what uses ``backend`` on each; in memory too, unless it looks into the database."""
+    """Run tests that use ``backend`` on each; also in memory, unless they read the database."""
     if "backend" not in metafunc.fixturenames:
         return
     backends = [*BACKENDS] if NEEDS_DATABASE & {*metafunc.fixturenames} else [MEMORY, FILTERED, *BACKENDS]
@@ -89,7 +89,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if wanted := metafunc.definition.get_closest_marker("backends"):
         backends = [backend for backend in backends if backend.id in wanted.args]
     if "contract" not in metafunc.definition.path.parts:
-        backends = [backend for backend in backends if not backend.conformance_only]
+        backends = [backend for backend in backends if not backend.contract_only]
     if "server" in metafunc.fixturenames:
         backends = [backend for backend in backends if backend.capabilities.server]
     if chosen := metafunc.config.getoption("--backends"):
@@ -104,10 +104,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _skipped(metafunc: pytest.Metafunc, backend: Backend) -> str | None:
-    """Why a case is not run there, and that is to be told."""
+    """The reason for a visible skip of this case on this backend."""
     definition = metafunc.definition
-    if definition.get_closest_marker("slow") and backend.conformance_only:
-        return f"{backend.id}: too long for a database so seldom used"
+    if definition.get_closest_marker("slow") and backend.contract_only:
+        return f"{backend.id}: too slow for a backend that only runs the contract"
     if not _is_whole(backend):
         return None
     if definition.get_closest_marker("one_writer") and not backend.capabilities.one_writer:
@@ -119,15 +119,15 @@ def _skipped(metafunc: pytest.Metafunc, backend: Backend) -> str | None:
 
 
 def _is_whole(backend: Backend) -> bool:
-    """Whether every case is run with this variant, as :data:`WHOLE` asks for."""
+    """Whether every case runs with this variant, as requested by :data:`WHOLE`."""
     return WHOLE and not backend.variant.plain
 
 
 def _varied(metafunc: pytest.Metafunc) -> list[Backend]:
-    """The variants that a case is run with: those it names, or those that its module is for."""
+    """The variants that a case runs with: those it names, or those of its module."""
     in_tables = NEEDS_DATABASE & {*metafunc.fixturenames}
     if WHOLE and "open_store" in metafunc.fixturenames:
-        # In memory there are no tables to look into.
+        # In memory there are no tables to read.
         variants = [one for one in VARIED if one.scheme or not in_tables]
         without = [id_ for mark in metafunc.definition.iter_markers("without") for id_ in mark.args]
         if "filtered" not in without or FILTERED_TOPICS.id in without:
@@ -146,9 +146,9 @@ def _varied(metafunc: pytest.Metafunc) -> list[Backend]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What shares tables, a broker or dear servers runs in one process, when several run the tests.
+    """Keep tests that share tables, a broker or expensive servers in one worker process.
 
-    Before pytest-xdist looks for the groups, which it does in this hook too.
+    Runs before pytest-xdist, which reads the groups in the same hook.
     """
     for item in items:
         values = item.callspec.params.values() if hasattr(item, "callspec") else ()
@@ -158,19 +158,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             one = item.path.parent.name == "analytics"
             ids = [backend.id for backend in backends if not one]
             item.add_marker(pytest.mark.xdist_group("-".join([item.path.parent.name, *ids])))
-        elif any(backend.conformance_only for backend in backends):
-            # Few cases, for which one process starts Java and those servers.
-            item.add_marker(pytest.mark.xdist_group("seldom-used"))
+        elif any(backend.contract_only for backend in backends):
+            # Few cases: one process starts Java and those servers.
+            item.add_marker(pytest.mark.xdist_group("contract-only"))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Groups are not kept together with a pytest that pytest-xdist does not know; nothing else says so."""
+    """Fail if this pytest-xdist does not recognise groups with this pytest, which it would not report."""
     if getattr(session.config.option, "loadgroup", False):
         for item in session.items:
             if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
                 raise pytest.UsageError(f"pytest-xdist does not see the group of {item.nodeid}")
-    # Thousands of tests are there to the end: not to be looked at each time that garbage is looked for,
-    # which Python would do several times for each store that is opened.
+    # The collected tests live to the end: frozen, they are not traversed by each garbage collection,
+    # of which opening a store triggers several.
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
 
@@ -196,13 +196,13 @@ def docker_setup(server_pool: ServerPool) -> list[str]:
 
 @pytest.fixture
 def capabilities(backend: Backend) -> Capabilities:
-    """What the backend of this test can do."""
+    """What the backend of this test supports."""
     return backend.capabilities
 
 
 @pytest.fixture
 def server(backend: Backend) -> Iterator[Server]:
-    """A private server of this test's own, to stop, kill and start again."""
+    """A private server for this test alone, to stop, kill and restart."""
     if backend.missing_driver:
         unavailable(backend.id, backend.missing_driver)
     if backend.private is None:
@@ -219,7 +219,7 @@ def server(backend: Backend) -> Iterator[Server]:
 def database(
     backend: Backend, server_pool: ServerPool, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Database]:
-    """A fresh, empty database of this test's own; on ``server`` if the test has one."""
+    """A new, empty database for this test alone; on ``server`` if the test uses that fixture."""
     database = new_database(backend, server_pool, tmp_path, request)
     yield database
     database.close()
@@ -233,7 +233,7 @@ def new_database(
     *,
     pooled: bool = False,
 ) -> Database:
-    """An empty database, for whoever asks to close."""
+    """An empty database, which the caller closes."""
     if not backend.capabilities.server:
         database: Database = SqliteDatabase(directory, memory())
     elif "server" in request.fixturenames:
@@ -247,20 +247,20 @@ def new_database(
 
 @pytest.fixture
 def url(database: Database) -> str:
-    """What a store on this test's database is opened with, password included."""
+    """The URL of this test's database, with its password."""
     return database.url
 
 
 @pytest.fixture
 def connection(database: Database) -> Iterator[Connection]:
-    """A second process's view of the database: each statement sees what is committed."""
+    """A connection of its own, as a second process would have: each statement sees what is committed."""
     with database.engine.connect() as connection:
         yield connection
 
 
 @pytest.fixture
 def clock() -> FakeClock:
-    """To be passed to ``open_store`` as ``clock``, and advanced."""
+    """A clock for ``open_store(clock=…)`` that the test advances."""
     return FakeClock()
 
 
@@ -270,9 +270,9 @@ class OpenStore(Protocol):
 
 @pytest.fixture
 def open_store(backend: Backend, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[OpenStore]:
-    """Opens stores on this test's database, with :class:`StoreConfig`'s options; each call one more.
+    """Opens a store on this test's database at each call, with options of :class:`StoreConfig`.
 
-    At the end all are closed, and no connection may be left.
+    All are closed at the end, and then no connection may be left.
     """
     database: Database | None = request.getfixturevalue("database") if backend.scheme else None
     with ExitStack() as stores:
@@ -313,7 +313,7 @@ SMALL_JOURNAL: dict[str, Any] = {
 
 
 def small_journal(directory: Path, **options: Any) -> JournalConfig:
-    """A journal that outlives its process and not the machine, in files that are made in no time."""
+    """A journal in small, unsynced files: it survives a kill of the process, not of the machine."""
     return JournalConfig(directory=str(directory), **{**SMALL_JOURNAL, **options})
 
 

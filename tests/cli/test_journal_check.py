@@ -19,7 +19,7 @@ from jdbcstore.journal import Journal
 from jdbcstore.journal.directory import live_segments, segment_path
 from jdbcstore.journal.layout import BLOCK
 from tests.cli.conftest import Invoke
-from tests.support.conformance.messages import content
+from tests.support.contract.messages import content
 from tests.support.journal.entries import Item, Told
 
 OPTIONS = (

@@ -1,4 +1,4 @@
-"""Nothing happens behind the back of a conformance case, and no time is lost on making databases."""
+"""Fixtures of the contract suite: databases are reused, and background work is off."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ TABLES = (
     "JDBCSTORE_VERSION",
 )
 
-FEW = [backend.id for backend in BACKENDS if backend.conformance_only]
+FEW = [backend.id for backend in BACKENDS if backend.contract_only]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a case with several parameters, seldom used databases run one, each another one; so do variants."""
+    """Run one of a case's parameters on each contract-only backend and variant, a different one on each."""
     cases: dict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
     for item in items:
         backend = _backend_of(item)
-        if backend and (backend.conformance_only or backend.variant is not PLAIN) and not _is_whole(backend):
+        if backend and (backend.contract_only or backend.variant is not PLAIN) and not _is_whole(backend):
             cases[item.nodeid.partition("[")[0], backend.label].append(item)
     spared: set[pytest.Item] = set()
     for (_, label), several in cases.items():
@@ -46,11 +46,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_whole(backend: Backend) -> bool:
-    return WHOLE and not backend.variant.plain and not backend.conformance_only
+    return WHOLE and not backend.variant.plain and not backend.contract_only
 
 
 def _backend_of(item: pytest.Item) -> Backend | None:
-    """What a case of these runs on."""
+    """The backend of a contract case."""
     if item.path.parent.name != "contract" or not hasattr(item, "callspec"):
         return None
     found = item.callspec.params.get("backend")

@@ -12,8 +12,8 @@ from jdbcstore.database.adapters.sql import Row
 from jdbcstore.stores.jdbc import acknowledgements as acknowledgement
 from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
 from tests.conftest import OpenStore
-from tests.support.conformance.messages import content, fill, sequences
-from tests.support.conformance.without import IN_THE_JOURNAL, TOPICS_ELSEWHERE
+from tests.support.contract.messages import content, fill, sequences
+from tests.support.contract.without import IN_THE_JOURNAL, TOPICS_ELSEWHERE
 from tests.support.databases import Database
 
 

@@ -7,8 +7,8 @@ import pytest
 from jdbcstore import Message, MessageStore, ProducerId, Store
 from jdbcstore.errors import InvalidMessage, SchemaError
 from tests.conftest import OpenStore
-from tests.support.conformance.messages import content, message_id
-from tests.support.conformance.without import NO_WAITING
+from tests.support.contract.messages import content, message_id
+from tests.support.contract.without import NO_WAITING
 from tests.support.databases import Database
 
 

@@ -9,9 +9,9 @@ import pytest
 from jdbcstore import Message, Store
 from jdbcstore.errors import StoreClosed
 from tests.conftest import OpenStore
-from tests.support.conformance.blocked import blocked
-from tests.support.conformance.messages import message_id
-from tests.support.conformance.without import NO_WAITING
+from tests.support.contract.blocked import blocked
+from tests.support.contract.messages import message_id
+from tests.support.contract.without import NO_WAITING
 from tests.support.databases import Database
 
 COUNT = 300

@@ -13,9 +13,9 @@ import pytest
 from jdbcstore import Message, MessageReference, MessageStore, ProducerId, Store, TopicMessageStore
 from jdbcstore.errors import OutcomeUnknown, StoreClosed
 from tests.conftest import OpenStore
-from tests.support.conformance.blocked import blocked
-from tests.support.conformance.messages import message_id
-from tests.support.conformance.without import NO_WAITING
+from tests.support.contract.blocked import blocked
+from tests.support.contract.messages import message_id
+from tests.support.contract.without import NO_WAITING
 from tests.support.databases import Database
 from tests.support.polling import wait_until
 

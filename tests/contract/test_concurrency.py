@@ -22,8 +22,8 @@ from jdbcstore.abc import Recoverable
 from jdbcstore.errors import MessageNotFound
 from tests.conftest import OpenStore
 from tests.support.backends import Capabilities
-from tests.support.conformance.messages import content, fill, sequences
-from tests.support.conformance.without import IN_THE_JOURNAL, ONE_STORE
+from tests.support.contract.messages import content, fill, sequences
+from tests.support.contract.without import IN_THE_JOURNAL, ONE_STORE
 from tests.support.databases import Database
 
 # Slow, and what stands in the text has no part in it.

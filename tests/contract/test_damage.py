@@ -7,8 +7,8 @@ import pytest
 from jdbcstore import Message, MessageStore, Store, pages
 from jdbcstore.abc import Recoverable
 from jdbcstore.errors import CorruptMessage, StoreError
-from tests.support.conformance.messages import bodies, content, fill
-from tests.support.conformance.without import NO_WAITING, REFERENCES, TOPICS_ELSEWHERE
+from tests.support.contract.messages import bodies, content, fill
+from tests.support.contract.without import NO_WAITING, REFERENCES, TOPICS_ELSEWHERE
 from tests.support.databases import Database
 
 GARBAGE = b"\0\0\0\5\x17ABCD"

@@ -13,7 +13,7 @@ from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.memory.destinations import MemoryMessageStore
 from jdbcstore.stores.memory.shelf import Shelf
 from tests.conftest import OpenStore
-from tests.support.conformance.messages import content, fill
+from tests.support.contract.messages import content, fill
 from tests.support.databases import Database
 
 NAMES = ["Foo", "foo", "FOO", "foo.bar", "foo_bar", "f%", "straße", "strasse", "\N{SNOWMAN}", "É", "E", "e"]

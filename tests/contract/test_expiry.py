@@ -5,7 +5,7 @@ from __future__ import annotations
 from jdbcstore import MessageStore, Store, pages
 from tests.conftest import OpenStore
 from tests.support.clock import FakeClock
-from tests.support.conformance.messages import bodies, content, fill
+from tests.support.contract.messages import bodies, content, fill
 from tests.support.databases import Database
 
 

@@ -26,8 +26,8 @@ from jdbcstore.errors import (
 )
 from tests.conftest import OpenStore
 from tests.support.backends import Backend, Capabilities
-from tests.support.conformance.messages import content, fill
-from tests.support.conformance.without import ONE_STORE, TOPICS_ELSEWHERE
+from tests.support.contract.messages import content, fill
+from tests.support.contract.without import ONE_STORE, TOPICS_ELSEWHERE
 from tests.support.databases import Database
 
 WRONG = "s3cr3t-but-wrong"

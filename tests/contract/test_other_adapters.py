@@ -10,7 +10,7 @@ import pytest
 from jdbcstore import Message
 from tests.conftest import OpenStore
 from tests.support.backends import Backend
-from tests.support.conformance.without import ONE_STORE
+from tests.support.contract.without import ONE_STORE
 
 pytestmark = [pytest.mark.new_database, pytest.mark.variants(), pytest.mark.usefixtures("database")]
 

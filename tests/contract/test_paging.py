@@ -7,8 +7,8 @@ import random
 import pytest
 
 from jdbcstore import Message, Store, pages
-from tests.support.conformance.messages import bodies, content, fill, sequences
-from tests.support.conformance.without import TOPICS_ELSEWHERE
+from tests.support.contract.messages import bodies, content, fill, sequences
+from tests.support.contract.without import TOPICS_ELSEWHERE
 from tests.support.databases import Database
 
 NUMBERS = list(map(str, range(23)))

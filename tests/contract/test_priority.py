@@ -8,8 +8,8 @@ from jdbcstore import Message, MessageStore, Store
 from jdbcstore.abc import Reference
 from jdbcstore.errors import SchemaError
 from tests.conftest import OpenStore
-from tests.support.conformance.messages import bodies, content, fill
-from tests.support.conformance.without import TOPICS_ELSEWHERE
+from tests.support.contract.messages import bodies, content, fill
+from tests.support.contract.without import TOPICS_ELSEWHERE
 from tests.support.databases import Database
 
 MIXED = (4, 0, 9, 4, 7, 9, 0, 4)

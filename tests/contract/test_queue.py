@@ -11,8 +11,8 @@ from jdbcstore.abc import Reference
 from jdbcstore.errors import InvalidDestination, InvalidMessage, MessageNotFound, SchemaError, StoreClosed
 from tests.conftest import OpenStore
 from tests.support.clock import FakeClock
-from tests.support.conformance.messages import bodies, content, fill, message_id, sequences
-from tests.support.conformance.without import REFERENCES
+from tests.support.contract.messages import bodies, content, fill, message_id, sequences
+from tests.support.contract.without import REFERENCES
 from tests.support.databases import Database
 
 

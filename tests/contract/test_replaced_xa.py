@@ -6,8 +6,8 @@ import pytest
 
 from jdbcstore import JdbcStore, Message, StoreConfig, XATransactionId
 from tests.conftest import OpenStore
-from tests.support.conformance.messages import fill
-from tests.support.conformance.without import IN_THE_JOURNAL, TOPICS_ELSEWHERE
+from tests.support.contract.messages import fill
+from tests.support.contract.without import IN_THE_JOURNAL, TOPICS_ELSEWHERE
 from tests.support.databases import Database
 
 pytestmark = [

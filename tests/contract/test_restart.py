@@ -10,8 +10,8 @@ import pytest
 from jdbcstore import Message, MessageReference, Store, SubscriptionInfo
 from jdbcstore.errors import MessageNotFound
 from tests.conftest import OpenStore
-from tests.support.conformance.messages import content, fill, message_id
-from tests.support.conformance.without import NO_WAITING, ONE_STORE, TOPICS_ELSEWHERE
+from tests.support.contract.messages import content, fill, message_id
+from tests.support.contract.without import NO_WAITING, ONE_STORE, TOPICS_ELSEWHERE
 from tests.support.databases import Database
 
 pytestmark = pytest.mark.usefixtures("database")

@@ -9,7 +9,7 @@ from jdbcstore import Store
 from tests.contract.conftest import empty
 from tests.support.backends import Backend
 from tests.support.clock import FakeClock
-from tests.support.conformance.machine import StoreMachine, run
+from tests.support.contract.machine import StoreMachine, run
 from tests.support.databases import Database
 
 EXAMPLES = {"sqlite": 60, "postgresql": 10}

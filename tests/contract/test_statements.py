@@ -8,8 +8,8 @@ from jdbcstore import Message
 from jdbcstore.errors import ConfigurationError, SchemaError
 from tests.conftest import OpenStore
 from tests.support.backends import Backend
-from tests.support.conformance.messages import content, fill
-from tests.support.conformance.without import IN_THE_JOURNAL, NO_WAITING
+from tests.support.contract.messages import content, fill
+from tests.support.contract.without import IN_THE_JOURNAL, NO_WAITING
 from tests.support.databases import Database
 from tests.support.statements import ACTIVEMQ_STATEMENTS
 

@@ -7,8 +7,8 @@ import pytest
 from jdbcstore import Destination, Message, Store, SubscriptionInfo
 from jdbcstore.errors import InvalidDestination, InvalidSubscription, SubscriptionExists, SubscriptionNotFound
 from tests.conftest import OpenStore
-from tests.support.conformance.messages import bodies, content, fill
-from tests.support.conformance.without import TOPICS_ELSEWHERE
+from tests.support.contract.messages import bodies, content, fill
+from tests.support.contract.without import TOPICS_ELSEWHERE
 from tests.support.databases import Database
 from tests.support.polling import wait_until
 

@@ -12,7 +12,7 @@ from jdbcstore.errors import (
     SubscriptionNotFound,
     TransactionError,
 )
-from tests.support.conformance.messages import content, fill, message_id
+from tests.support.contract.messages import content, fill, message_id
 from tests.support.databases import Database
 
 

@@ -24,7 +24,7 @@ from jdbcstore.errors import (
 from tests.conftest import OpenStore
 from tests.support.backends import Capabilities
 from tests.support.clock import FakeClock
-from tests.support.conformance.messages import PRODUCER, content, fill, message_id
+from tests.support.contract.messages import PRODUCER, content, fill, message_id
 
 pytestmark = pytest.mark.variants("postgresql-statements")
 

@@ -17,7 +17,7 @@ import pytest
 import jdbcstore
 from jdbcstore import Message, Store, XATransactionId
 from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
-from tests.support.conformance.messages import content, fill
+from tests.support.contract.messages import content, fill
 from tests.support.faults.driver import DriverLine
 from tests.support.faults.line import Line
 from tests.support.faults.proxy import ProxyLine

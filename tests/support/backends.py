@@ -36,7 +36,7 @@ ODBC_DRIVER = "MariaDB Unicode"
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What conformance cases may depend on; they never ask for a vendor."""
+    """Features on which contract cases may depend, instead of asking for a vendor."""
 
     durable: bool = True
     """What was stored is there when the store is opened again."""
@@ -70,9 +70,9 @@ class Backend:
     """Bends a ``user:password@host:port/database`` URL to the driver's way."""
     capabilities: Capabilities = Capabilities()
     variant: Variant = PLAIN
-    """How the stores of a conformance case are opened."""
-    conformance_only: bool = False
-    """Run no more than the conformance suite on it: time is short."""
+    """How the stores of a contract case are opened."""
+    contract_only: bool = False
+    """Run only the contract suite on it, to save time."""
     odbc: str = ODBC_DRIVER
     """What ODBC calls its driver, where the Python driver is pyodbc."""
 
@@ -196,7 +196,7 @@ BACKENDS = (
         driver="jpype",
         database=H2Database,
         private=H2Server,
-        conformance_only=True,
+        contract_only=True,
     ),
     Backend(
         "hsqldb",
@@ -204,7 +204,7 @@ BACKENDS = (
         driver="jpype",
         database=HsqldbDatabase,
         private=HsqldbServer,
-        conformance_only=True,
+        contract_only=True,
     ),
     Backend(
         "derby",
@@ -213,7 +213,7 @@ BACKENDS = (
         database=DerbyDatabase,
         private=DerbyServer,
         capabilities=Capabilities(snapshots=False),
-        conformance_only=True,
+        contract_only=True,
     ),
     Backend(
         "oracle",
@@ -225,7 +225,7 @@ BACKENDS = (
         administrator="system",
         administrator_database="FREEPDB1",
         address=_oracle,
-        conformance_only=True,
+        contract_only=True,
     ),
     Backend(
         "mssql",
@@ -238,7 +238,7 @@ BACKENDS = (
         administrator="sa",
         administrator_database="master",
         address=_mssql,
-        conformance_only=True,
+        contract_only=True,
     ),
 )
 

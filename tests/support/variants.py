@@ -1,4 +1,4 @@
-"""The store with other names, types and statements: what the conformance cases run with once more."""
+"""Variants of the store, with other names, types and statements, on which contract cases run again."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from jdbcstore.database.statements.store import LISTED
 from jdbcstore.errors import JournalPending
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark, SubscriptionKey
 from tests.conftest import OpenStore
-from tests.support.conformance.messages import bodies, content, fill, message_id, sequences
+from tests.support.contract.messages import bodies, content, fill, message_id, sequences
 from tests.support.databases import Database
 from tests.support.statements import ACTIVEMQ_STATEMENTS
 

@@ -16,7 +16,7 @@ from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.shared.checkpoint import Changes, JournalMark
 from tests.cli.conftest import Invoke, invoke
 from tests.support.cli.command_line import CommandLine
-from tests.support.conformance.messages import content
+from tests.support.contract.messages import content
 
 __all__ = ["invoke"]
 

@@ -12,7 +12,7 @@ from jdbcstore import Destination, Message, XATransactionId
 from jdbcstore.errors import JournalFailed, OutcomeUnknown
 from jdbcstore.stores.filtered.transaction import FORMAT
 from tests.support.clock import FakeClock
-from tests.support.conformance.messages import content
+from tests.support.contract.messages import content
 from tests.support.databases import SqliteDatabase
 from tests.support.filtered.world import DATABASE, JOURNAL, FilteredWorld
 

@@ -27,7 +27,7 @@ from jdbcstore.journal.layout import BLOCK, SegmentHeader
 from jdbcstore.stores.journaled.recovery import known_of
 from jdbcstore.stores.opening import Opening
 from jdbcstore.tools.transfer import copy
-from tests.support.conformance.messages import content
+from tests.support.contract.messages import content
 
 FILE = 1 << 16
 

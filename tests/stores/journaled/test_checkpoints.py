@@ -19,8 +19,8 @@ from jdbcstore.stores.shared.checkpoint import Changes
 from jdbcstore.util.futures import StoreFuture
 from tests.conftest import small_journal
 from tests.support.clock import FakeClock
-from tests.support.conformance.blocked import blocked
-from tests.support.conformance.messages import content, fill
+from tests.support.contract.blocked import blocked
+from tests.support.contract.messages import content, fill
 from tests.support.databases import Database
 from tests.support.journaled.world import Behind, World
 from tests.support.polling import wait_until

@@ -15,7 +15,7 @@ import pytest
 from jdbcstore import JournaledStore, MemoryStore, Message, Store, StoreConfig, XATransactionId
 from jdbcstore.errors import StoreError
 from tests.support.clock import FakeClock
-from tests.support.conformance.messages import message_id
+from tests.support.contract.messages import message_id
 from tests.support.journaled.world import World
 
 XID = XATransactionId(7, b"x", b"b")

@@ -11,7 +11,7 @@ from jdbcstore import JdbcStore, MemoryStore, Message, Store, StoreConfig, XATra
 from jdbcstore.errors import TransactionError, TransactionNotFound
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
 from tests.support.clock import FakeClock
-from tests.support.conformance.messages import content, fill
+from tests.support.contract.messages import content, fill
 from tests.support.databases import Database
 from tests.support.journaled.world import World
 

@@ -43,7 +43,7 @@ from jdbcstore.stores.shared.checkpoint import Changes
 from jdbcstore.tools.transfer import copy
 from tests.conftest import small_journal
 from tests.support.clock import FakeClock
-from tests.support.conformance.messages import content, message_id
+from tests.support.contract.messages import content, message_id
 from tests.support.databases import Database
 from tests.support.journaled.world import Behind
 

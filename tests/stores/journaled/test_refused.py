@@ -17,7 +17,7 @@ from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled.refused import Refused
 from tests.cli.conftest import Invoke, invoke  # noqa: F401
 from tests.conftest import small_journal
-from tests.support.conformance.messages import content, fill
+from tests.support.contract.messages import content, fill
 from tests.support.databases import Database, SqliteDatabase
 
 CONFIG = StoreConfig(cleanup_period=0)

@@ -15,7 +15,7 @@ from jdbcstore import JournaledStore, MemoryStore, Message, StoreConfig
 from jdbcstore.util.files import Files
 from tests.conftest import small_journal
 from tests.support import ROOT
-from tests.support.conformance.messages import content
+from tests.support.contract.messages import content
 
 
 class Interrupted(Exception):
@@ -97,7 +97,7 @@ STORM = """
 import random, signal, sys
 from jdbcstore import JournaledStore, MemoryStore, Message, StoreConfig
 from jdbcstore.config.journal import JournalConfig
-from tests.support.conformance.messages import content
+from tests.support.contract.messages import content
 
 class Interrupted(Exception):
     pass

@@ -9,7 +9,7 @@ import jdbcstore
 from jdbcstore import load_config
 from jdbcstore.broker.process.host import BrokerHost
 from tests.support.broker.frames import Stomp
-from tests.support.conformance.messages import content
+from tests.support.contract.messages import content
 
 WAIT = 60.0
 XML = """<broker><persistenceAdapter><mKahaDB directory="{folder}/mkahadb"><filteredPersistenceAdapters>

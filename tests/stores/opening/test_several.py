@@ -21,7 +21,7 @@ from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.stores.opening import Opening
 from tests.cli.conftest import Invoke, invoke
-from tests.support.conformance.messages import content, fill
+from tests.support.contract.messages import content, fill
 
 __all__ = ["invoke"]
 

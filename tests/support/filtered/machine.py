@@ -18,7 +18,7 @@ from jdbcstore.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from jdbcstore.stores.filtered import FilteredStore
 from tests.contract.conftest import empty
 from tests.support.clock import FakeClock
-from tests.support.conformance.machine import (
+from tests.support.contract.machine import (
     PLACES,
     Step,
     TransactionStep,
@@ -31,7 +31,7 @@ from tests.support.conformance.machine import (
     places,
     transact,
 )
-from tests.support.conformance.xa_machine import XAMachine, decide, prepare, subscribers, xids
+from tests.support.contract.xa_machine import XAMachine, decide, prepare, subscribers, xids
 from tests.support.databases import Database
 from tests.support.filtered.model import Model
 from tests.support.filtered.mortal import Died

@@ -17,8 +17,8 @@ from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
 from tests.contract.conftest import empty
 from tests.support.clock import FakeClock
-from tests.support.conformance.machine import attempt
-from tests.support.conformance.xa_machine import XAMachine
+from tests.support.contract.machine import attempt
+from tests.support.contract.xa_machine import XAMachine
 from tests.support.databases import Database
 from tests.support.journaled.world import World
 

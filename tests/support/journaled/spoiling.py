@@ -15,7 +15,7 @@ from jdbcstore.journal.directory import live_segments
 from jdbcstore.journal.layout import BLOCK
 from jdbcstore.stores.journaled.recovery import known_of
 from tests.conftest import small_journal
-from tests.support.conformance.messages import content
+from tests.support.contract.messages import content
 from tests.support.journaled.world import Behind
 
 LATER = 5

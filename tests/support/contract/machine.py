@@ -31,7 +31,7 @@ from jdbcstore.abc import Recoverable, Reference
 from jdbcstore.errors import StoreError
 from jdbcstore.stores.filtered.transaction import FORMAT, is_ours
 from tests.support.clock import FakeClock
-from tests.support.conformance.messages import message_id
+from tests.support.contract.messages import message_id
 
 numbers = st.integers(0, 1_000)
 """Stand for a thing of which it is not known yet how many there are: taken modulo that."""
