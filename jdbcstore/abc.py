@@ -517,7 +517,19 @@ class Store(Protocol):
         ...
 
     def destinations(self) -> list[Destination]:
-        """Every destination with a message or a durable subscription, sorted by qualified name."""
+        """Every destination with a message or a durable subscription, and every recorded queue.
+
+        Sorted by qualified name.
+        """
+        ...
+
+    def record_queue(self, name: str | Destination) -> None:
+        """Keep a queue among :meth:`destinations` while it is empty, until it is deleted.
+
+        A broker that sends copies to each queue of a virtual topic finds it again after a restart.
+
+        :raises InvalidDestination: as :meth:`queue`
+        """
         ...
 
     def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:

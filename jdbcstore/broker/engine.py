@@ -30,7 +30,9 @@ from jdbcstore.broker.temporary import TemporaryDestinations
 from jdbcstore.broker.topics.registry import DurableRegistry
 from jdbcstore.broker.topics.subscriber import TopicSubscriber
 from jdbcstore.broker.topics.topic import Topic
+from jdbcstore.broker.virtual import VirtualDestinations
 from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.config.virtual import DEFAULT_VIRTUAL_TOPICS, CompositeConfig, VirtualTopicConfig
 from jdbcstore.errors import InvalidDestination, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
@@ -58,6 +60,8 @@ class EngineOptions:
     """The folder of temporary files; None is the system's."""
     concurrent_store_and_dispatch_queues: bool = False
     """Whether messages of queues are dispatched while they are being written."""
+    virtual_topics: tuple[VirtualTopicConfig, ...] = DEFAULT_VIRTUAL_TOPICS
+    composite_destinations: tuple[CompositeConfig, ...] = ()
     audited: bool = False
     """Whether the store has ``enable_audit``: it drops a message id that it has seen in any destination."""
 
@@ -124,6 +128,11 @@ class Engine:
         self._subscriptions: dict[BaseSubscription, list[DestinationPattern]] = {}
         """Each subscription with its wildcards."""
         self._temporary = TemporaryDestinations()
+        self._virtual = VirtualDestinations(
+            options.virtual_topics, options.composite_destinations, self._is_wanted_in
+        )
+        self._recording: dict[Destination, Future[None]] = {}
+        """The queues of virtual topics that the store has recorded, or is about to."""
         self._idle_timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
@@ -145,6 +154,7 @@ class Engine:
             self._idle_timer.cancel()
         for subscription in list(self._subscriptions):
             subscription.close()
+        await asyncio.gather(*self._recording.values(), return_exceptions=True)
         await self.settled()
         for destination in self._destinations.values():
             destination.close()
@@ -167,13 +177,36 @@ class Engine:
 
     def _make_destination(self, destination: Destination, *, is_empty: bool) -> Queue | Topic:
         """A new queue or topic; ``is_empty`` if the store holds nothing of it."""
+        is_virtual = self._virtual.apply_to(destination)
         common = (self._resources, self._outbox, self.destination, destination, self.policies.of(destination))
         if destination.is_topic:
             topic = Topic(*common)
+            topic.is_virtual = is_virtual
             self._durables.introduce(topic)
             return topic
         concurrent = self._options.concurrent_store_and_dispatch_queues
-        return Queue(*common, self._dead_letters, self._last_sequence, concurrent, is_empty)
+        queue = Queue(*common, self._dead_letters, self._last_sequence, concurrent, is_empty)
+        queue.is_virtual = is_virtual
+        if self._virtual.takes_copies(destination):
+            self._virtual.introduce(destination)
+            self._record(destination)
+        return queue
+
+    def _record(self, queue: Destination) -> Future[None]:
+        """Have the store record a queue of a virtual topic, which exists even if it is empty."""
+        recording = self._recording.get(queue)
+        if recording is None:
+            recording = self._recording[queue] = self._loop.run(partial(self._store.record_queue, queue))
+            recording.add_done_callback(partial(self._recorded, queue))
+        return recording
+
+    def _recorded(self, queue: Destination, recording: Future[None]) -> None:
+        if recording.cancelled() or recording.exception() is not None:
+            del self._recording[queue]  # the next consumer tries again
+
+    def _is_wanted_in(self, queue: Destination, message: Message) -> bool:
+        found = self._destinations.get(queue)
+        return isinstance(found, Queue) and any(one.wants(message) for one in found.consumers)
 
     def _topics(self) -> list[Topic]:
         return [found for found in self._destinations.values() if isinstance(found, Topic)]
@@ -202,7 +235,7 @@ class Engine:
         Clients may use any number of names. A forgotten destination is created again when it is named again.
         """
         for name, found in [*self._destinations.items()]:
-            if found.is_idle():
+            if not self._virtual.takes_copies(name) and found.is_idle():
                 del self._destinations[name]
                 found.close()
 
@@ -222,19 +255,21 @@ class Engine:
         try:
             if message.reply_to is not None:
                 self._temporary.expect_reply(message.reply_to, connection_id)
-            if found is not None:
+            if found is not None and not found.is_virtual:
                 return found.send(message, connection_id)
             targets = self._route(message, connection_id)
         except StoreError as error:
             return self._loop.failed(error)
-        if len(targets) > 1:
-            return self._send_together(message, connection_id)
-        [(target, each)] = targets
-        return target.send(each, connection_id)
+        if len(targets) == 1:
+            [(target, each)] = targets
+            return target.send(each, connection_id)
+        return self._send_together(targets, message, connection_id) if targets else self._loop.done()
 
-    def _send_together(self, message: Message, connection_id: str) -> Future[None]:
-        """Send to all members of a composite destination, or to none."""
-        transaction = self.begin(connection_id)
+    def _send_together(
+        self, targets: list[tuple[Queue | Topic, Message]], message: Message, connection_id: str
+    ) -> Future[None]:
+        """Send to all members of a composite destination, or of a virtual one, or to none."""
+        transaction = EngineTransaction(self._transactions, lambda _: targets, connection_id)
         room = transaction.send(message)
         if room.done() and room.exception() is not None:
             transaction.rollback()
@@ -253,9 +288,11 @@ class Engine:
         members = message.destination.members
         self._temporary.use(members, connection_id)
         messages = [_addressed(message, member) for member in members]
+        if any(map(self._virtual.apply_to, members)):
+            messages = [copy for each in messages for copy in self._virtual.route(each)]
         if self._options.audited:
             messages[1:] = [each.replace(message_id=renamed(each.message_id)) for each in messages[1:]]
-        return [(self.destination(member), each) for member, each in zip(members, messages, strict=True)]
+        return [(self.destination(each.destination), each) for each in messages if each.destination]
 
     # Subscribing
 
@@ -276,6 +313,9 @@ class Engine:
         subscription: BaseSubscription
         if not request.destination.members[0].is_topic:
             subscription = self._subscribed_to_queues(request, consumer)
+            for member in request.destination.members:
+                if self._virtual.takes_copies(member):
+                    await asyncio.shield(self._record(member))
         elif request.subscription_name is None:
             subscription = self._subscribed_to_topics(request, consumer)
         else:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from jdbcstore.config.fields import Options, check, option
+from jdbcstore.config.virtual import DEFAULT_VIRTUAL_TOPICS, CompositeConfig, VirtualTopicConfig
 from jdbcstore.errors import ConfigurationError
 
 STOMP_PORT = 61613
@@ -144,6 +145,11 @@ class BrokerConfig(Options):
     """The directory of these files; None is the system's temporary directory."""
     concurrent_store_and_dispatch_queues: bool = False
     """Whether a queue's message is dispatched while it is being written. An attribute of ``kahaDB``."""
+    virtual_topics: tuple[VirtualTopicConfig, ...] = DEFAULT_VIRTUAL_TOPICS
+    """The topics whose messages are also sent to queues; ``[]`` for none. ActiveMQ's
+    ``destinationInterceptors``, as the next."""
+    composite_destinations: tuple[CompositeConfig, ...] = ()
+    """The queues and topics whose messages are sent to others."""
     become_slave: bool = False
     """Whether a broker that has lost the lock waits for it again; else it stops. Not in ActiveMQ."""
     server: str | None = None

@@ -205,6 +205,7 @@ class _Builder:
         sections = [one for one in wanted if is_dataclass(one)]
         if isinstance(value, Given):
             if tuple in wanted and value.value == []:
+                self.sources[path] = value.place
                 return ()
             if sections or Mapping in wanted or tuple in wanted:
                 raise ConfigurationError(f"{name} must be a section, not a value", place=value.place)

@@ -115,6 +115,15 @@ POLICY = by_name({
     ),
 })  # fmt: skip
 
+VIRTUAL = by_name({
+    "the copies of a message are written in one transaction": ("concurrentSend", "transactedSend"),
+    NO_NETWORKS: ("local",),
+    "a message that one destination cannot take is sent to none": ("dropOnResourceLimit",),
+    "each copy has the destination that it is sent to, and original-destination": (
+        "setOriginalDestination", "copyMessage",
+    ),
+})  # fmt: skip
+
 REDELIVERY = {"preDispatchCheck": "it is for the JMS client, not for the broker"}
 
 REDELIVERY_PLUGIN = {

@@ -110,8 +110,10 @@ class _Writer:
                 advice = "" if masked == value else "; replace *** with the secret"
                 self._put(table, name, masked, inner, advice)
             elif isinstance(value, Mapping | tuple):
-                if value:
+                if value and (isinstance(value, Mapping) or self._is_given(f"{inner}[")):
                     table.add(name, self._several(value, inner))
+                elif inner in self._sources:
+                    self._put(table, name, [], inner)
             elif is_dataclass(value) and (name in absent or self._is_given(f"{inner}.")):
                 table.add(name, self._table(value, f"{inner}."))
             elif inner in self._sources and value is not None:

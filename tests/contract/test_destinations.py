@@ -340,3 +340,38 @@ def test_activemq_s_record_of_an_empty_queue_is_one(store: Store, database: Data
 
     assert store.destinations() == [Destination.queue("Consumer.A.VirtualTopic.B")]
     assert store.queue("Consumer.A.VirtualTopic.B").message_count() == 0
+
+
+def test_a_recorded_queue_is_kept_while_it_is_empty(store: Store, open_store: OpenStore) -> None:
+    queue = Destination.queue("Consumer.A.VirtualTopic.B")
+    store.record_queue(queue)
+    store.record_queue("Consumer.A.VirtualTopic.B")
+    assert store.destinations() == [queue]
+
+    place = store.queue(queue)
+    place.acknowledge(*fill(place, "a", "b"))
+    assert store.destinations() == [queue]
+
+    store.delete_destination(queue)
+    assert store.destinations() == []
+    with pytest.raises(InvalidDestination):
+        store.record_queue(Destination.topic("A"))
+
+
+def test_a_recorded_queue_is_there_after_a_restart(open_store: OpenStore, capabilities: Capabilities) -> None:
+    if not capabilities.durable:
+        pytest.skip("in memory nothing outlives the process")
+    with open_store() as store:
+        store.record_queue("Consumer.A.VirtualTopic.B")
+        place = store.queue("Consumer.A.VirtualTopic.B")
+        place.acknowledge(*fill(place, "a"))
+
+    assert open_store().destinations() == [Destination.queue("Consumer.A.VirtualTopic.B")]
+
+
+def test_a_queue_is_recorded_as_activemq_does(store: Store, database: Database) -> None:
+    store.record_queue("Consumer.A.VirtualTopic.B")
+
+    name = "queue://Consumer.A.VirtualTopic.B"
+    columns = "CONTAINER, SUB_DEST, CLIENT_ID, SUB_NAME, SELECTOR, LAST_ACKED_ID, PRIORITY"
+    assert database.rows(f"SELECT {columns} FROM ACTIVEMQ_ACKS") == [(name, name, name, name, None, 0, 11)]

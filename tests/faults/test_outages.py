@@ -202,6 +202,9 @@ class Store:
     def last_sequence(self) -> None:
         self.store.last_sequence()
 
+    def record_queue(self) -> None:
+        self.store.record_queue("RECORDED")
+
     def check(self) -> None:
         self.store.check()
 

@@ -47,7 +47,7 @@ FLOORS = (
     ("analytics", "broker", "broker.api"),
     ("broker.loop", "broker.notices", "broker.security", "broker.temporary"),
     ("broker.memory",),
-    ("broker.cursors", "broker.subscription"),
+    ("broker.cursors", "broker.subscription", "broker.virtual"),
     ("broker.store_io",),
     ("broker.queues",),
     ("broker.topics",),

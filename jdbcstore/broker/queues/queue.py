@@ -61,6 +61,9 @@ class Queue:
     is_empty: InitVar[bool]
     """Whether the store is known to hold nothing of this queue."""
 
+    is_virtual: bool = False
+    """Whether its messages may be sent to other destinations instead, which the engine decides."""
+
     def __post_init__(self, dead_letters: DeadLetters, is_concurrent: bool, is_empty: bool) -> None:
         loop, destination, policy = self._resources.loop, self.destination, self.policy
         self._loop = loop

@@ -98,6 +98,8 @@ class Topic(StoredTopic):
     def __post_init__(self) -> None:
         super().__post_init__()
         policy, loop = self.policy, self._loop
+        self.is_virtual = False
+        """Whether its messages are also sent to other destinations, which the engine decides."""
         self._was_used = True
         """Since :meth:`is_idle` was called last."""
         self._is_closed = False

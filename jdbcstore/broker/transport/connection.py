@@ -18,7 +18,7 @@ from jdbcstore.broker.transport.service import SMALL, Service
 from jdbcstore.config.broker import ConnectorConfig
 from jdbcstore.errors import NotAuthorized, ProtocolError, ReplySuppressed, StoreError
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.patterns import DestinationPattern, is_wildcard
+from jdbcstore.message.patterns import is_wildcard
 
 log = logging.getLogger(__name__)
 
@@ -46,12 +46,6 @@ _MAX_UNDER_WAY_BYTES = 8 * 1024 * 1024
 _END_TIMEOUT = 10.0
 """Seconds for what is under way to complete before a connection that failed is closed."""
 _MAX_DESTINATIONS = 1000
-_VIRTUAL = DestinationPattern(Destination.topic("VirtualTopic.>"))
-_OF_VIRTUAL = DestinationPattern(Destination.queue("Consumer.*.VirtualTopic.>"))
-_NO_VIRTUAL_TOPICS = (
-    "a client uses VirtualTopic.>: jdbcstore does not support virtual topics, and queues"
-    " Consumer.NAME.VirtualTopic.X receive nothing of what is sent to the topic; use durable subscriptions"
-)
 
 
 def name_of(transport: BaseTransport) -> str:
@@ -555,8 +549,6 @@ class ClientConnection(asyncio.BufferedProtocol):
                 f"{self._user} is not authorized to send to {destination}; ask the broker's administrator"
             )
         self._check_may_create(self._principal, destination)
-        if destination.is_topic and any(_VIRTUAL.matches(member) for member in destination.members):
-            self._service.warn_once(_NO_VIRTUAL_TOPICS)
         if len(self._writable) < _MAX_DESTINATIONS:
             self._writable.add(destination)
 
@@ -572,8 +564,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._principal is None or not self._principal.may_read(destination):
             raise NotAuthorized(f"{self._user} is not authorized to consume from {destination}")
         self._check_may_create(self._principal, destination)
-        if any(_OF_VIRTUAL.matches(member) for member in destination.members):
-            self._service.warn_once(_NO_VIRTUAL_TOPICS)
 
     # Timeouts.
 

@@ -26,7 +26,8 @@ _SAME = (
     *("DefaultIOExceptionHandler", "JournalPersistenceAdapter", "JournalPersistenceAdapterFactory"),
     *("LeaseLockerIOExceptionHandler", "PolicyEntry", "PolicyMap", "RedeliveryPlugin", "Statements"),
     *("SimpleAuthenticationPlugin", "AuthenticationUser", "JaasAuthenticationPlugin", "AuthorizationPlugin"),
-    *("AuthorizationEntry", "TempDestinationAuthorizationEntry"),
+    *("AuthorizationEntry", "TempDestinationAuthorizationEntry", "VirtualDestinationInterceptor"),
+    *("VirtualTopic", "CompositeQueue", "CompositeTopic", "FilteredDestination"),
 )
 """Classes whose element is called as they are, but for the first letter."""
 _ELEMENTS = {

@@ -120,6 +120,10 @@ class FilteredStore:
         )
         return sorted(found, key=str)
 
+    def record_queue(self, name: str | Destination) -> None:
+        destination = destination_named(name, DestinationKind.QUEUE)
+        self.routes.store_of(destination).record_queue(destination)
+
     def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
         """As the contract says. A store of its own is closed and removed with the destination."""
         removed = self.routes.store_of(destination).delete_destination(destination, progress)

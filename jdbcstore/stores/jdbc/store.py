@@ -11,6 +11,7 @@ from typing import Self
 from jdbcstore.abc import Outcome, Progress
 from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import JOURNAL_LEFT
 from jdbcstore.database.session import Session
 from jdbcstore.errors import StoreError
@@ -35,6 +36,7 @@ from jdbcstore.stores.jdbc.writer.writer import ReadOnlyWriter, Writer, is_writi
 from jdbcstore.stores.jdbc.xa.resource import JdbcXAResource, take_over
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
+from jdbcstore.stores.shared.checks import queue_named
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
 from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, encode_each, fits
 from jdbcstore.stores.shared.store import DestinationsStore
@@ -43,6 +45,9 @@ from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.futures import StoreFuture
 
 log = logging.getLogger(__name__)
+
+RECORDED = 11
+"""PRIORITY of the row in ACTIVEMQ_ACKS by which ActiveMQ records a queue of a virtual topic."""
 
 
 class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
@@ -221,6 +226,25 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     def destinations(self) -> list[Destination]:
         rows = self._session.fetch(self._session.statements.find_all_destinations)
         return sorted({Destination.parse(name) for (name,) in rows if name is not None}, key=str)
+
+    def record_queue(self, name: str | Destination) -> None:
+        container = queue_named(name, self._lengths).qualified_name
+        sql, sub = self._session.statements, {"client_id": container, "sub_name": container}
+
+        def record(connection: Connection) -> None:
+            if not connection.fetch(sql.find_taken_for_it, container=container, **sub):
+                row = {"selector": None, "last_acked_id": 0, "priority": RECORDED, "xid": None}
+                connection.execute(
+                    sql.create_durable_sub, container=container, sub_dest=container, **row, **sub
+                )
+
+        self._writer.call(record)
+
+    def drop_record(self, queue: Destination) -> None:
+        sql, container = self._session.statements, queue.qualified_name
+        self._writer.call(
+            lambda connection: connection.execute(sql.delete_destination_subscriptions, container=container)
+        )
 
     def last_sequence(self) -> int:
         return last_stored(self._session, self._writer.last_sequence)

@@ -35,7 +35,7 @@ from jdbcstore.stores.journaled.refused import RefusedMessage
 from jdbcstore.stores.journaled.transactions import JournaledTransactions
 from jdbcstore.stores.journaled.writer import JournalAudit, JournalWriter, Unit
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
-from jdbcstore.stores.shared.checks import MAX_SEQUENCE, sequences_used_up
+from jdbcstore.stores.shared.checks import MAX_SEQUENCE, queue_named, sequences_used_up
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
 from jdbcstore.stores.shared.encoding import EncodedMessage, encode_each, nothing
 from jdbcstore.stores.shared.store import DestinationsStore
@@ -117,6 +117,8 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         )
         self.xa = JournaledTransactions(self._context, self)
         self._closed = False
+        self._recorded: set[Destination] = set()
+        """The queues that were recorded since this store was opened."""
         self._checkpointer.start()
         self._cleanup = CleanupTimer(self._clean, self.config.cleanup_period)
         self._cleanup.start()
@@ -195,8 +197,19 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
             # Opening one would decide whether it uses priorities, which is for its first user to say.
             self.checkpoint()
             every, doubtful = self._found()
-        known = doubtful & opened
+        known = (doubtful & opened) - self._recorded
         return sorted((one for one in every if one not in known or self._has_any(one)), key=str)
+
+    def record_queue(self, name: str | Destination) -> None:
+        # Not in the journal: it is one row, which may well be there before the messages are.
+        self._writer.check_open()
+        self._store.record_queue(name)
+        self._recorded.add(queue_named(name, self._lengths))
+
+    def drop_record(self, queue: Destination) -> None:
+        self._writer.check_open()
+        self._store.drop_record(queue)
+        self._recorded.discard(queue)
 
     def _found(self) -> tuple[set[Destination], set[Destination]]:
         """Destinations that are in use, or were; and those of them that the overlay may have emptied."""

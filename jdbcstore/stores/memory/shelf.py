@@ -120,14 +120,16 @@ class Shelf:
     in_doubt: Counter[tuple[str, int]] = field(default_factory=Counter)
     """Message ids held by prepared transactions."""
     total_size: int = 0
+    recorded: bool = False
+    """Whether it is a queue that is kept while it is empty."""
 
     def __post_init__(self) -> None:
         self.lanes = self.new_lanes()
 
     @property
     def is_used(self) -> bool:
-        """Whether it has a message, even in doubt, or a durable subscription."""
-        return bool(self.stored or self.subscriptions or +self.in_doubt)
+        """Whether it is recorded, or has a message, even in doubt, or a durable subscription."""
+        return bool(self.recorded or self.stored or self.subscriptions or +self.in_doubt)
 
     def new_lanes(self) -> list[Sequences]:
         """One for each priority, or one for all."""

@@ -138,6 +138,16 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
             used = [shelf.destination for shelf in self._shelves() if shelf.is_used]
         return sorted(used, key=str)
 
+    def record_queue(self, name: str | Destination) -> None:
+        shelf = self.queue(name).shelf
+        with self._state.entered():
+            shelf.recorded = True
+
+    def drop_record(self, queue: Destination) -> None:
+        shelf = self.queue(queue).shelf
+        with self._state.entered():
+            shelf.recorded = False
+
     def _is_used(self, place: MemoryMessageStore) -> bool:
         return place.shelf.is_used
 

@@ -128,6 +128,10 @@ class CheckpointedStore(Store, Protocol):
 
     def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> CheckpointedTopic: ...
 
+    def drop_record(self, queue: Destination) -> None:
+        """Undo ``record_queue``, if that was called."""
+        ...
+
     def journal_mark(self) -> JournalMark | None:
         """The mark of the last checkpoint; None if there never was a journal."""
         ...

@@ -72,11 +72,17 @@ class DestinationsStore(ABC, Generic[Q, T]):
         place = self._place(destination)
         if destination.is_topic:
             cast(T, place).remove_all_subscriptions()
+        else:
+            self.drop_record(destination)
         removed = place.remove_all_messages(progress)
         with self._lock:
             if not self._is_used(place) and self._places.pop(destination, None) is not None:
                 self._deleted[destination] = place
         return removed
+
+    @abstractmethod
+    def drop_record(self, queue: Destination) -> None:
+        """Undo ``record_queue``, if that was called."""
 
     def _is_used(self, _place: Q | T) -> bool:
         """Whether a deleted destination must stay open; the lock is held."""

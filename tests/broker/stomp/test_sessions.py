@@ -241,14 +241,11 @@ def test_the_broker_says_what_it_is_by_a_name_that_clients_know(store: Store) ->
         assert "activemq" in server.lower()
 
 
-def test_groups_and_virtual_topics_are_logged_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_groups_are_logged_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     with talking(store) as (served, client), Client(served.port) as other:
         for one in (client, other):
             one.send(QUEUE, "", JMSXGroupID="g")
-            one.send("/topic/VirtualTopic.PRICES", "")
-            one.subscribe("/queue/Consumer.A.VirtualTopic.PRICES")
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert [text.partition(":")[0] for text in told] == [
         "a client sends messages with JMSXGroupID",
-        "a client uses VirtualTopic.>",
     ]

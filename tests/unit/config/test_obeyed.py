@@ -39,6 +39,7 @@ from jdbcstore.config.policy import (
     TimedSubscriptionRecoveryPolicy,
 )
 from jdbcstore.config.routed import RoutedStoreConfig
+from jdbcstore.config.virtual import CompositeConfig, ForwardConfig, VirtualTopicConfig
 
 PACKAGE = Path(jdbcstore.__file__).parent
 
@@ -58,6 +59,7 @@ READERS: dict[type, tuple[str, ...]] = {
     **dict.fromkeys((DefaultIOExceptionHandlerConfig, LeaseLockerIOExceptionHandlerConfig), ("lockers",)),
     BrokerConfig: ("broker", "cli", "config/broker.py"),
     ConnectorConfig: ("broker", "config/broker.py"),
+    **dict.fromkeys((VirtualTopicConfig, CompositeConfig, ForwardConfig), ("broker", "config/virtual.py")),
     **dict.fromkeys(
         (
             *(SharedDeadLetterStrategy, IndividualDeadLetterStrategy, DiscardingDeadLetterStrategy),

@@ -8,8 +8,14 @@ from xml.sax.saxutils import escape
 import pytest
 
 from jdbcstore import Configuration, StoreConfig, load_config
-from jdbcstore.config import DataSourceConfig, Kind
+from jdbcstore.config import DataSourceConfig, Kind, to_toml
 from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig
+from jdbcstore.config.virtual import (
+    DEFAULT_VIRTUAL_TOPICS,
+    CompositeConfig,
+    ForwardConfig,
+    VirtualTopicConfig,
+)
 from jdbcstore.errors import ConfigurationError
 
 BEANS = '<beans xmlns="http://www.springframework.org/schema/beans">'
@@ -269,6 +275,90 @@ def test_a_second_persistence_adapter_is_told(tmp_path: Path) -> None:
     notes = [note.text for note in load(tmp_path, text).notes if note.kind is Kind.UNKNOWN]
 
     assert notes == ["a broker has one persistence adapter; this one is left out"]
+
+
+INTERCEPTORS = """\
+<broker {attributes}><destinationInterceptors>
+  <virtualDestinationInterceptor><virtualDestinations>
+    <virtualTopic name="NEWS.>" prefix="*.Listener." postfix=".Q" selectorAware="true" concurrentSend="true"/>
+    <compositeQueue name="IN.*" forwardOnly="false">
+      <forwardTo>
+        <queue physicalName="A"/>
+        <topic physicalName="B"/>
+        <filteredDestination selector="odd = 'yes'" queue="C"/>
+        <filteredDestination selector="odd = 'no'"><destination><topic physicalName="D"/></destination>
+        </filteredDestination>
+      </forwardTo>
+    </compositeQueue>
+    <compositeTopic name="T" sendWhenNotMatched="true"><forwardTo><queue physicalName="A"/></forwardTo>
+    </compositeTopic>
+    <mirroredQueue/>
+  </virtualDestinations></virtualDestinationInterceptor>
+</destinationInterceptors></broker>"""
+VIRTUAL_TOPIC = VirtualTopicConfig(name="NEWS.>", prefix="*.Listener.", postfix=".Q", selector_aware=True)
+
+
+def test_virtual_destinations(tmp_path: Path) -> None:
+    loaded = load(tmp_path, INTERCEPTORS.format(attributes=""))
+
+    broker = loaded.broker
+    assert broker.virtual_topics == (VIRTUAL_TOPIC,)
+    assert broker.composite_destinations == (
+        CompositeConfig(
+            queue="IN.*",
+            forward_only=False,
+            forward_to=(
+                ForwardConfig(queue="A"),
+                ForwardConfig(topic="B"),
+                ForwardConfig(queue="C", selector="odd = 'yes'"),
+                ForwardConfig(topic="D", selector="odd = 'no'"),
+            ),
+        ),
+        CompositeConfig(topic="T", send_when_not_matched=True, forward_to=(ForwardConfig(queue="A"),)),
+    )
+    notes = [note.text for note in loaded.notes if note.kind in (Kind.IGNORED, Kind.UNKNOWN)]
+    assert notes == [
+        "the copies of a message are written in one transaction",
+        "mirroredQueue is not supported, and is left out; use one of virtualTopic, compositeQueue,"
+        " compositeTopic",
+    ]
+    (converted := tmp_path / "jdbcstore.toml").write_text(to_toml(loaded, "activemq.xml"))
+    assert load_config(converted, environment={}).broker == broker
+
+
+@pytest.mark.parametrize(
+    ("broker", "topics"),
+    [
+        ("<broker/>", DEFAULT_VIRTUAL_TOPICS),
+        ('<broker useVirtualTopics="false"/>', ()),
+        (INTERCEPTORS.format(attributes='useVirtualTopics="false"'), (VIRTUAL_TOPIC,)),
+        (
+            "<broker><destinationInterceptors><virtualDestinationInterceptor/></destinationInterceptors></broker>",
+            (),
+        ),
+    ],
+)
+def test_who_has_virtual_topics(tmp_path: Path, broker: str, topics: tuple[VirtualTopicConfig, ...]) -> None:
+    loaded = load(tmp_path, broker)
+    assert loaded.broker.virtual_topics == topics
+    (converted := tmp_path / "jdbcstore.toml").write_text(to_toml(loaded, "activemq.xml"))
+    assert load_config(converted, environment={}).broker.virtual_topics == topics
+
+
+@pytest.mark.parametrize(
+    ("forward", "expected"),
+    [
+        ('queue = "A.>"', "queue must be one destination"),
+        ('selector = "a ="\nqueue = "A"', "selector is not valid"),
+        ('selector = "a"', "give either queue or topic"),
+    ],
+)
+def test_composites_that_cannot_work(tmp_path: Path, forward: str, expected: str) -> None:
+    path = tmp_path / "jdbcstore.toml"
+    composite = "broker.composite_destinations"
+    path.write_text(f'[[{composite}]]\nqueue = "IN"\n[[{composite}.forward_to]]\n{forward}\n')
+    with pytest.raises(ConfigurationError, match=expected):
+        load_config(path, environment={})
 
 
 def test_other_encodings(tmp_path: Path) -> None:

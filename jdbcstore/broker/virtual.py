@@ -1,0 +1,143 @@
+"""Virtual topics and composite destinations: the other destinations that a message is sent to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from jdbcstore.broker.subscription import matches
+from jdbcstore.config.virtual import CompositeConfig, VirtualTopicConfig
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+from jdbcstore.message.patterns import DestinationPattern
+from jdbcstore.message.selector import Selector
+
+_MOST = 10_000
+"""Destinations whose rules are remembered."""
+
+WantedIn = Callable[[Destination, Message], bool]
+"""Whether the selector of a present consumer of a queue matches a message."""
+
+
+class VirtualDestinations:
+    """The rules by which messages are sent to other destinations, and the queues of virtual topics.
+
+    As in ActiveMQ, all rules that match a destination apply, and a message that was sent on is subject to the
+    rules of where it goes. A circle ends where the message has been before.
+    """
+
+    def __init__(
+        self,
+        topics: Sequence[VirtualTopicConfig],
+        composites: Sequence[CompositeConfig],
+        wanted_in: WantedIn,
+    ) -> None:
+        self._wanted_in = wanted_in
+        self._queues: dict[Destination, None] = {}
+        """The known queues that may be of a virtual topic, in the order of their creation."""
+        self._rules: list[_VirtualTopic | _Composite] = [
+            *(_VirtualTopic(one, self._queues, wanted_in) for one in topics),
+            *map(_Composite, composites),
+        ]
+        self._found: dict[Destination, tuple[_VirtualTopic | _Composite, ...]] = {}
+
+    def apply_to(self, destination: Destination) -> bool:
+        """Whether messages for this destination are sent on."""
+        return bool(self._rules_of(destination))
+
+    def takes_copies(self, queue: Destination) -> bool:
+        """Whether a queue may be of a virtual topic: it then exists until it is deleted."""
+        return any(isinstance(rule, _VirtualTopic) and rule.may_have(queue) for rule in self._rules)
+
+    def introduce(self, queue: Destination) -> None:
+        """A queue that takes copies exists now."""
+        self._queues[queue] = None
+        for rule in self._rules:
+            if isinstance(rule, _VirtualTopic):
+                rule.forget_queues()
+
+    def route(self, message: Message, seen: frozenset[Destination] = frozenset()) -> Iterator[Message]:
+        """The copies of a message, each with the destination that gets it; its own is the last, if any."""
+        destination = message.destination
+        assert destination is not None  # noqa: S101 - checked by the engine
+        rules = self._rules_of(destination)
+        if not rules:
+            yield message
+            return
+        seen |= {destination}
+        for rule in rules:
+            for target in rule.targets(destination, message):
+                if target not in seen:
+                    copy = message.replace(destination=target, original_destination=destination)
+                    yield from self.route(copy, seen)
+        if any(rule.keeps(message) for rule in rules):
+            yield message
+
+    def _rules_of(self, destination: Destination) -> tuple[_VirtualTopic | _Composite, ...]:
+        found = self._found.get(destination)
+        if found is None:
+            if len(self._found) >= _MOST:
+                self._found.clear()
+            found = tuple(rule for rule in self._rules if rule.matches(destination))
+            self._found[destination] = found
+        return found
+
+
+class _VirtualTopic:
+    """The rule of a virtual topic: a copy for each queue of its consumers."""
+
+    def __init__(
+        self, config: VirtualTopicConfig, queues: Iterable[Destination], wanted_in: WantedIn
+    ) -> None:
+        self._prefix, self._postfix = config.prefix, config.postfix
+        self.matches = DestinationPattern(config.topics).matches
+        self._all_queues = DestinationPattern(Destination.queue(f"{config.prefix}{config.name}"))
+        self._queues = queues
+        self._wanted_in = wanted_in if config.selector_aware else None
+        self._found: dict[Destination, tuple[Destination, ...]] = {}
+
+    def may_have(self, queue: Destination) -> bool:
+        """Whether the name of a queue is that of a consumer of some topic."""
+        name = queue.name.removesuffix(self._postfix)
+        if not name or not queue.name.endswith(self._postfix):
+            return False
+        return self._all_queues.matches(Destination(queue.kind, name))
+
+    def forget_queues(self) -> None:
+        """There is another queue."""
+        self._found.clear()
+
+    def targets(self, topic: Destination, message: Message) -> Iterable[Destination]:
+        queues = self._found.get(topic)
+        if queues is None:
+            if len(self._found) >= _MOST:
+                self._found.clear()
+            pattern = DestinationPattern(Destination.queue(f"{self._prefix}{topic.name}{self._postfix}"))
+            queues = self._found[topic] = tuple(filter(pattern.matches, self._queues))
+        wanted_in = self._wanted_in
+        return queues if wanted_in is None else [one for one in queues if wanted_in(one, message)]
+
+    def keeps(self, message: Message) -> bool:  # noqa: ARG002
+        """Whether the topic itself gets a message: always."""
+        return True
+
+
+class _Composite:
+    """The rule of a composite destination."""
+
+    def __init__(self, config: CompositeConfig) -> None:
+        self.matches = DestinationPattern(config.destination).matches
+        self._forward_only = config.forward_only
+        self._keeps_unmatched = config.send_when_not_matched
+        self._forwards = [
+            (one.destination, None if one.selector is None else Selector(one.selector))
+            for one in config.forward_to
+        ]
+
+    def targets(self, destination: Destination, message: Message) -> Iterable[Destination]:  # noqa: ARG002
+        return [to for to, selector in self._forwards if selector is None or matches(selector, message)]
+
+    def keeps(self, message: Message) -> bool:
+        """Whether the destination itself gets a message."""
+        if self._keeps_unmatched:
+            return not any(selector is None or matches(selector, message) for _, selector in self._forwards)
+        return not self._forward_only
