@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
+from urllib.parse import parse_qsl
 
 from jdbcstore.config.fields import Options, check, option
 from jdbcstore.errors import ConfigurationError, InvalidDestination
@@ -157,6 +158,37 @@ SubscriptionRecoveryPolicy = (
 """The earlier messages that a retroactive subscriber without a durable subscription gets."""
 
 
+class GroupMap(NamedTuple):
+    """The map of the message groups of a queue: its kind, and its size."""
+
+    kind: str = "cached"
+    cache_size: int = 1024
+    bucket_count: int = 1024
+
+    @classmethod
+    def parse(cls, text: str) -> GroupMap:
+        """``simple``, ``cached?cacheSize=1024`` or ``bucket?bucketCount=1024``, as ActiveMQ writes them.
+
+        :raises ConfigurationError: it is none of these
+        """
+        kind, _, query = text.strip().partition("?")
+        names = {"cacheSize": "cache_size", "bucketCount": "bucket_count"}
+        try:
+            sizes = {names[name]: int(value) for name, value in parse_qsl(query, strict_parsing=bool(query))}
+        except (KeyError, ValueError):
+            sizes = {"cache_size": 0}
+        if kind not in _GROUP_MAPS or min(sizes.values(), default=1) < 1:
+            raise ConfigurationError(
+                "message_group_map_factory_type must be simple, cached or bucket, the last two with a size"
+                f" as in cached?cacheSize=1024 or bucket?bucketCount=1024, not {text!r}",
+                option="message_group_map_factory_type",
+            )
+        return cls(kind, **sizes)
+
+
+_GROUP_MAPS = ("simple", "cached", "bucket")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyEntry(Options):
     """The policy of the queues or topics that a wildcard matches; ActiveMQ's ``policyEntry``.
@@ -231,9 +263,12 @@ class PolicyEntry(Options):
     always_retroactive: bool = False
     """Whether every subscriber of a topic gets the messages of ``subscription_recovery_policy``."""
     consumers_before_dispatch_starts: int = option(0, at_least=0)
-    """Consumers that a queue waits for before it dispatches. Not obeyed."""
+    """Consumers that a queue waits for before it dispatches, one second at most if no time is set."""
     time_before_dispatch_starts: float = option(0.0, at_least=0, milliseconds=True)
-    """Seconds that a queue waits for them. Not obeyed."""
+    """Seconds that a queue waits for them at most, or for more consumers after the first."""
+    message_group_map_factory_type: str = "cached"
+    """How a queue remembers the owners of message groups: ``cached`` (the 1024 used last, or
+    ``cached?cacheSize=N``), ``simple`` (all) or ``bucket`` (1024 buckets, or ``bucket?bucketCount=N``)."""
 
     max_page_size: int = option(200, at_least=1)
     """Messages that a cursor reads at once."""
@@ -274,6 +309,7 @@ class PolicyEntry(Options):
         check(self)
         if self.queue is not None and self.topic is not None:
             raise ConfigurationError("a policy is for a queue or for a topic; write two", option="topic")
+        _ = self.message_groups
         try:
             self.destination  # noqa: B018
         except InvalidDestination as error:
@@ -286,3 +322,8 @@ class PolicyEntry(Options):
         if self.queue is not None:
             return Destination.queue(self.queue)
         return None if self.topic is None else Destination.topic(self.topic)
+
+    @property
+    def message_groups(self) -> GroupMap:
+        """The map of the message groups."""
+        return GroupMap.parse(self.message_group_map_factory_type)

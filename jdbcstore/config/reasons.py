@@ -110,8 +110,7 @@ POLICY = by_name({
         "optimizedDispatch", "useTopicSubscriptionInflightStats",
     ),
     "jdbcstore does not have such a strategy": (
-        "messageGroupMapFactory", "messageGroupMapFactoryType", "messageEvictionStrategy",
-        "slowConsumerStrategy",
+        "messageEvictionStrategy", "slowConsumerStrategy",
     ),
 })  # fmt: skip
 

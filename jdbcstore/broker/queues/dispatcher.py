@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.store import InFlight, StoreCursor
 from jdbcstore.broker.memory import Entry, Lanes
+from jdbcstore.broker.queues.groups import MessageGroups
 from jdbcstore.broker.subscription import BaseSubscription
+from jdbcstore.config.policy import GroupMap
+from jdbcstore.message.message import Message
 from jdbcstore.util.clock import Clock
 
 
 class Consumers:
-    """The consumers of a queue: round robin by priority among those with room; an exclusive one gets all."""
+    """The consumers of a queue: round robin by priority among those with room; an exclusive one gets all.
 
-    def __init__(self, use_priority: bool, all_exclusive: bool) -> None:
+    The messages of a group go to the consumer that got its first one, as long as that is there.
+    """
+
+    def __init__(self, use_priority: bool, all_exclusive: bool, groups: GroupMap) -> None:
         self._use_priority = use_priority
         self._all_exclusive = all_exclusive
         self._members: dict[BaseSubscription, int] = {}
@@ -27,6 +33,9 @@ class Consumers:
         self.woken: dict[BaseSubscription, None] = {}
         """Consumers that got room since this was cleared."""
         self._exclusive: BaseSubscription | None = None
+        self._groups = MessageGroups(groups)
+        self.regrouped = False
+        """Whether a group has lost its owner since this was cleared."""
 
     def __len__(self) -> int:
         return len(self._members)
@@ -56,7 +65,7 @@ class Consumers:
             del self._turns[priority]
         self.woken.pop(subscription, None)
         self._choose_exclusive()
-        return was_exclusive
+        return self._groups.forget(subscription) or was_exclusive
 
     def wake(self, subscription: BaseSubscription) -> None:
         """The consumer has room."""
@@ -74,6 +83,11 @@ class Consumers:
 
     def next_for(self, entry: Entry) -> BaseSubscription | None:
         """The consumer that gets an entry; None if none with room wants it."""
+        if entry.message.group_id is not None:
+            return self._next_of_group(entry, entry.message.group_id)
+        return self._next(entry)
+
+    def _next(self, entry: Entry) -> BaseSubscription | None:
         if self._exclusive is not None:
             return self._next_exclusive(self._exclusive, entry)
         for turns in self._turns.values():
@@ -97,6 +111,60 @@ class Consumers:
             return None
         return exclusive if exclusive.wants(entry.message) else None
 
+    def _next_of_group(self, entry: Entry, group_id: str) -> BaseSubscription | None:
+        sequence = entry.message.group_sequence
+        owner = self._owner(entry.message, group_id)
+        if owner is None:
+            subscription = self._least_loaded(entry)
+            if subscription is None:
+                return None
+            if sequence >= 0 and self._groups.assign(group_id, subscription):
+                self._regroup()
+            entry.message = entry.message.replace(first_for_consumer=True)
+            return subscription
+        if owner.room <= 0:
+            self._rest(owner)
+            return None
+        if not owner.wants(entry.message):
+            return None
+        if sequence < 0:
+            self._groups.close(group_id)
+            self._regroup()
+        return owner
+
+    def _owner(self, message: Message, group_id: str) -> BaseSubscription | None:
+        """The only consumer that may get a message of a group; None if any may."""
+        # As in ActiveMQ, the first message of a group may go to another consumer than the group before.
+        owner = None if message.group_sequence == 1 else self._groups.owner(group_id)
+        return owner if self._exclusive in (None, owner) else None
+
+    def _least_loaded(self, entry: Entry) -> BaseSubscription | None:
+        """As :meth:`_next`, for a group without an owner: the consumer that owns the fewest."""
+        if self._exclusive is not None:
+            return self._next_exclusive(self._exclusive, entry)
+        for turns in self._turns.values():
+            for subscription in [one for one in turns if one.room <= 0]:
+                self._rest(subscription)
+            wanting = [one for one in turns if one.wants(entry.message)]
+            if wanting:
+                chosen = min(wanting, key=self._groups.count)
+                turns.remove(chosen)
+                turns.append(chosen)
+                return chosen
+        return None
+
+    def _rest(self, subscription: BaseSubscription) -> None:
+        """A consumer has no room, and is not asked until it is woken."""
+        if subscription in self._in_turn:
+            self._in_turn.remove(subscription)
+            self._turns[self._members[subscription]].remove(subscription)
+
+    def _regroup(self) -> None:
+        """Messages that were kept for the owner of a group may go to any consumer now."""
+        self.regrouped = True
+        for subscription in self._members:
+            self.wake(subscription)
+
     @property
     def woken_room(self) -> bool:
         """Whether a woken consumer has room."""
@@ -104,6 +172,8 @@ class Consumers:
 
     def next_woken_for(self, entry: Entry) -> BaseSubscription | None:
         """The woken consumer that gets an entry."""
+        if entry.message.group_id is not None:
+            return self._next_of_group(entry, entry.message.group_id)
         for subscription in self.woken:
             allowed = self._exclusive is None or self._exclusive is subscription
             if allowed and subscription.room > 0 and subscription.wants(entry.message):
@@ -114,7 +184,15 @@ class Consumers:
         """Whether any consumer wants an entry, with room now or not."""
         if self._exclusive is not None:
             return self._exclusive.wants(entry.message)
+        if entry.message.group_id is not None:
+            owner = self._owner(entry.message, entry.message.group_id)
+            if owner is not None:
+                return owner.wants(entry.message)
         return any(subscription.wants(entry.message) for subscription in self._members)
+
+    def is_kept_for_owner(self, entry: Entry) -> bool:
+        """Whether only the owner of its group, which does not want it, may get an entry that others want."""
+        return entry.message.group_id is not None and any(one.wants(entry.message) for one in self._members)
 
     def _choose_exclusive(self) -> None:
         """The first subscribed one of the highest priority."""
@@ -132,7 +210,8 @@ class Dispatcher:
 
     A message that no consumer with room wants is set aside (``blocked``) until another has room. One that no
     consumer wants at all is left to the store until there are other consumers; it stays in memory if it is
-    not stored, or has come back from a consumer, which the store does not know.
+    not stored, or has come back from a consumer, which the store does not know. No message overtakes one of
+    its group that was set aside.
     """
 
     stored: Backlog
@@ -148,10 +227,25 @@ class Dispatcher:
         stored = self.stored.cursor
         self._store_cursor = stored if isinstance(stored, StoreCursor) else None
         self._unwanted: deque[Entry] = deque()
+        self._aside: Counter[str] = Counter()
+        """The number of messages set aside of each group that has any."""
+        self._left_group = False
+        """Whether a message was left to the store that another owner of its group may want."""
         self._transient_turn = False
 
     def run(self) -> None:
         """Deliver every message that can be delivered now."""
+        self._run()
+        while self._consumers.regrouped:
+            self._consumers.regrouped = False
+            if self._left_group:
+                self._left_group = False
+                self.reconsider()
+            elif not self._blocked.count:
+                return
+            self._run()
+
+    def _run(self) -> None:
         consumers = self._consumers
         expired: list[Entry] = []
         if self._blocked.count:
@@ -166,6 +260,11 @@ class Dispatcher:
             if self._is_expired(entry):
                 self._take(backlog, entry)
                 expired.append(entry)
+                continue
+            group_id = entry.message.group_id
+            if group_id is not None and group_id in self._aside:
+                self._take(backlog, entry)
+                self._set_aside(entry)
                 continue
             subscription = consumers.next_for(entry)
             if subscription is not None:
@@ -212,23 +311,44 @@ class Dispatcher:
 
     def _unblock(self, expired: list[Entry]) -> None:
         """Deliver set-aside messages to consumers that have room again."""
-        consumers, kept = self._consumers, []
+        consumers, kept, waiting = self._consumers, [], set()
         while self._blocked.count and consumers.woken_room:
             entry = self._blocked.pop()
+            group_id = entry.message.group_id
             if self._is_expired(entry):
                 expired.append(entry)
+                self._was_aside([entry])
                 continue
-            subscription = consumers.next_woken_for(entry)
+            subscription = None if group_id in waiting else consumers.next_woken_for(entry)
             if subscription is None:
                 kept.append(entry)
+                if group_id is not None:
+                    waiting.add(group_id)
             else:
+                self._was_aside([entry])
                 subscription.deliver(entry)
         self._blocked.insert(kept)
 
+    def _set_aside(self, entry: Entry) -> None:
+        self._blocked.append(entry)
+        if entry.message.group_id is not None:
+            self._aside[entry.message.group_id] += 1
+
+    def _was_aside(self, entries: Iterable[Entry]) -> None:
+        """Entries were removed from those set aside."""
+        for entry in entries:
+            group_id = entry.message.group_id
+            if group_id is not None:
+                self._aside[group_id] -= 1
+                if not self._aside[group_id]:
+                    del self._aside[group_id]
+
     def _pass_over(self, entry: Entry) -> None:
         if self._consumers.is_wanted(entry):
-            self._blocked.append(entry)
-        elif entry.stored and self._store_cursor is not None and not entry.returned:
+            self._set_aside(entry)
+            return
+        self._left_group |= self._consumers.is_kept_for_owner(entry)
+        if entry.stored and self._store_cursor is not None and not entry.returned:
             self._store_cursor.leave(entry)
             self._in_flight.release([entry])
         else:
@@ -239,6 +359,7 @@ class Dispatcher:
         # What was set aside would overtake them otherwise.
         entries = [*entries, *self._blocked]
         self._blocked.clear()
+        self._aside.clear()
         self.stored.give_back([entry for entry in entries if entry.stored])
         self.transient.give_back([entry for entry in entries if not entry.stored])
 
@@ -258,7 +379,9 @@ class Dispatcher:
         """Remove the expired ones of the waiting messages in memory."""
         now_ms = self._clock.now_ms()
         expired = [*self.stored.take_expired(now_ms), *self.transient.take_expired(now_ms)]
-        expired += self._blocked.take_expired(now_ms)
+        aside = self._blocked.take_expired(now_ms)
+        self._was_aside(aside)
+        expired += aside
         unwanted, self._unwanted = self._unwanted, deque()
         for entry in unwanted:
             (expired if self._is_expired(entry) else self._unwanted).append(entry)
@@ -277,4 +400,5 @@ class Dispatcher:
         self.stored.close()
         self.transient.close()
         self._blocked.clear()
+        self._aside.clear()
         self._unwanted.clear()

@@ -8,7 +8,7 @@ acknowledgement is written, again one write for all of a turn.
 from __future__ import annotations
 
 import logging
-from asyncio import Future
+from asyncio import Future, TimerHandle
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass
 from itertools import count
@@ -36,6 +36,9 @@ from jdbcstore.message.message import Message
 from jdbcstore.util.futures import StoreFuture
 
 log = logging.getLogger(__name__)
+
+_ASSEMBLY = 1.0
+"""Seconds that a queue waits for a number of consumers, unless its policy says how long."""
 
 
 @dataclass(eq=False, repr=False)
@@ -74,7 +77,9 @@ class Queue:
         line, in_flight = self._outbox.line, InFlight()
         self._in_flight = in_flight
         lanes, stored, transient = lanes_of(policy), self._make_stored(is_empty), self._make_transient()
-        self.consumers = Consumers(policy.use_consumer_priority, policy.all_consumers_exclusive_by_default)
+        self.consumers = Consumers(
+            policy.use_consumer_priority, policy.all_consumers_exclusive_by_default, policy.message_groups
+        )
         self._rejections = Rejections(loop, dead_letters, self, self.store, memory, policy)
         self._dispatcher = Dispatcher(
             Backlog(stored, lanes),
@@ -108,6 +113,8 @@ class Queue:
         )
         self._numbers = count(1)
         """The order of transient messages."""
+        self._assembling: TimerHandle | None = None
+        """Ends the wait for more consumers, as the policy says."""
         self._was_used = True
         """Since :meth:`is_idle` was called last."""
         self._is_closed = False
@@ -286,10 +293,27 @@ class Queue:
         subscription.queues.append(self)
         self.consumers.add(subscription)
         self._dispatcher.reconsider()
+        self._assemble()
         self._wake()
+
+    def _assemble(self) -> None:
+        """Wait for more consumers than the first, so that they share the first messages or groups."""
+        wanted, most = self.policy.consumers_before_dispatch_starts, self.policy.time_before_dispatch_starts
+        if len(self.consumers) == 1 and self._assembling is None and (wanted > 1 or (most and not wanted)):
+            self._assembling = self._loop.call_later(most or _ASSEMBLY, self._assembled)
+
+    def _assembled(self) -> None:
+        if self._assembling is not None:
+            self._assembling.cancel()
+            self._assembling = None
+            self._wake()
 
     def has_room(self, subscription: BaseSubscription) -> None:
         self.consumers.wake(subscription)
+        if self._assembling is not None:
+            wanted = self.policy.consumers_before_dispatch_starts
+            if 0 < wanted <= sum(one.begun for one in self.consumers):
+                self._assembled()
         self._loop.schedule(self)
 
     def leave(self, subscription: BaseSubscription) -> None:
@@ -358,7 +382,7 @@ class Queue:
     def turn(self) -> None:
         """Admit blocked producers, and dispatch."""
         self._admit_blocked()
-        if len(self._rejections.delayed) < MAX_DELAYED:
+        if len(self._rejections.delayed) < MAX_DELAYED and self._assembling is None:
             self._dispatcher.run()
 
     def is_idle(self) -> bool:
@@ -372,6 +396,8 @@ class Queue:
     def close(self) -> None:
         """Forget what is in memory; stored messages stay stored."""
         self._is_closed = True
+        if self._assembling is not None:
+            self._assembling.cancel()
         self.expiry.close()
         self._rejections.clear()
         self._dispatcher.close()

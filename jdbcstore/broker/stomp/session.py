@@ -28,10 +28,6 @@ _EOL = b"\n"
 _BEFORE_LOGIN = Limits(head=32 * 1024, headers=100, body=1024)
 """The limits of a client that has not logged in, which may only send CONNECT."""
 _SHORTEST_BEAT_MS = 100
-_NO_GROUPS = (
-    "a client sends messages with JMSXGroupID: jdbcstore does not support message groups, and dispatches each"
-    " message to any consumer with room"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +178,6 @@ class Session(ClientConnection):
         message = to_message(
             frame, destination, message_id, self._service.clock.now_ms(), self._names, self._user_id
         )
-        if message.group_id is not None:
-            self._service.warn_once(_NO_GROUPS)
         if name is None:
             done = self._broker.send(message, self.connection_id)
         else:

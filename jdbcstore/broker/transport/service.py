@@ -153,7 +153,6 @@ class Service:
         self.subscribing = BoundedLog("subscriptions", 1000)
         self.inflow = Inflow(self.notices)
         self._client_ids: set[str] = set()
-        self._warned: set[str] = set()
         host = (socket.gethostname().replace(":", "-") or "localhost")[:_LONGEST_HOST]
         self._prefix = f"ID:{host}-{os.getpid()}-{self.clock.now_ms()}-{secrets.randbelow(10**9)}"
         self._numbers = itertools.count(1)
@@ -173,12 +172,6 @@ class Service:
 
     def release_client_id(self, client_id: str) -> None:
         self._client_ids.discard(client_id)
-
-    def warn_once(self, text: str) -> None:
-        """Log that a client uses a feature which jdbcstore does not have, the first time one does."""
-        if text not in self._warned:
-            self._warned.add(text)
-            log.warning("%s", text)
 
 
 def _name_and_version() -> str:

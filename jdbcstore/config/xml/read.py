@@ -20,7 +20,7 @@ from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.config.xml.persistence import SQL, read_persistence
 from jdbcstore.config.xml.policies import read_policies, read_redelivery, with_redelivery
 from jdbcstore.config.xml.security import find_security, read_security, this_file
-from jdbcstore.config.xml.virtual import read_interceptors
+from jdbcstore.config.xml.virtual import take_virtual
 from jdbcstore.errors import ConfigurationError
 
 _HANDLERS: dict[str, type[IOExceptionHandlerConfig]] = {
@@ -114,15 +114,6 @@ def _read_broker(document: Document) -> Section:
 def _take_own(document: Document, value: Value, section: Section) -> bool:
     """Take an option that jdbcstore's broker has too; whether it has."""
     match value.name:
-        case "destinationInterceptors":
-            section |= read_interceptors(document, value)
-        case "useVirtualTopics":
-            if (value.text or "").lower() == "false":
-                section.setdefault("virtualTopics", Given([], document.place(value)))
-        case "useMirroredQueues":
-            if (value.text or "").lower() == "true":
-                text = "jdbcstore does not mirror queues; a compositeQueue sends copies to a topic"
-                document.note(Kind.DANGEROUS, value, text)
         case "persistent" | "tmpDataDirectory" | "populateJMSXUserID":
             section[value.name] = document.scalar(value)
         case "transportConnectors":
@@ -137,7 +128,7 @@ def _take_own(document: Document, value: Value, section: Section) -> bool:
         case "useAuthenticatedPrincipalForJMSXUserID":
             document.ignore(value, "JMSXUserID is the login, with populateJMSXUserID")
         case _:
-            return False
+            return take_virtual(document, value, section)
     return True
 
 

@@ -13,7 +13,24 @@ _COMPOSITES = {"compositeQueue": "queue", "compositeTopic": "topic"}
 _KINDS = ("virtualTopic", *_COMPOSITES)
 
 
-def read_interceptors(document: Document, value: Value) -> Section:
+def take_virtual(document: Document, value: Value, section: Section) -> bool:
+    """Take a property of the broker about virtual destinations; whether it is one."""
+    given = (value.text or "").lower()
+    if value.name == "destinationInterceptors":
+        section |= _read_interceptors(document, value)
+    elif value.name == "useVirtualTopics":
+        if given == "false":
+            section.setdefault("virtualTopics", Given([], document.place(value)))
+    elif value.name == "useMirroredQueues":
+        if given == "true":
+            text = "jdbcstore does not mirror queues; a compositeQueue sends copies to a topic"
+            document.note(Kind.DANGEROUS, value, text)
+    else:
+        return False
+    return True
+
+
+def _read_interceptors(document: Document, value: Value) -> Section:
     """The options of the broker that ``destinationInterceptors`` sets; they replace ActiveMQ's default."""
     topics: list[Section] = []
     composites: list[Section] = []

@@ -239,13 +239,3 @@ def test_the_broker_says_what_it_is_by_a_name_that_clients_know(store: Store) ->
         server = client.connected.headers["server"]
         assert server.startswith("jdbcstore/")
         assert "activemq" in server.lower()
-
-
-def test_groups_are_logged_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    with talking(store) as (served, client), Client(served.port) as other:
-        for one in (client, other):
-            one.send(QUEUE, "", JMSXGroupID="g")
-    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert [text.partition(":")[0] for text in told] == [
-        "a client sends messages with JMSXGroupID",
-    ]

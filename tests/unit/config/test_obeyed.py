@@ -90,8 +90,6 @@ NOTED: dict[type, dict[str, object]] = {
         "dispatch_policy": "priorityDispatchPolicy",
         "persist_jms_redelivered": True,
         "strict_order_dispatch": True,
-        "consumers_before_dispatch_starts": 5,
-        "time_before_dispatch_starts": 5.0,
         "max_destinations": 5,
     },
 }
