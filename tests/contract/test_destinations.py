@@ -342,7 +342,7 @@ def test_activemq_s_record_of_an_empty_queue_is_one(store: Store, database: Data
     assert store.queue("Consumer.A.VirtualTopic.B").message_count() == 0
 
 
-def test_a_recorded_queue_is_kept_while_it_is_empty(store: Store, open_store: OpenStore) -> None:
+def test_a_recorded_queue_is_kept_while_it_is_empty(store: Store) -> None:
     queue = Destination.queue("Consumer.A.VirtualTopic.B")
     store.record_queue(queue)
     store.record_queue("Consumer.A.VirtualTopic.B")
