@@ -13,6 +13,7 @@ from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.memory.destinations import MemoryMessageStore
 from jdbcstore.stores.memory.shelf import Shelf
 from tests.conftest import OpenStore
+from tests.support.backends import Capabilities
 from tests.support.contract.messages import content, fill
 from tests.support.databases import Database
 
