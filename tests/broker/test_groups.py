@@ -219,11 +219,11 @@ def test_maps_that_there_are_not() -> None:
 
 @pytest.mark.parametrize("wanted", [0, 2])
 def test_a_queue_that_waits_for_its_consumers(store: Store, wanted: int) -> None:
-    waits = {
-        "consumers_before_dispatch_starts": wanted,
-        "time_before_dispatch_starts": 0.1 if not wanted else 30.0,
-    }
-    policy = PolicyEntry(queue="Q", **waits)
+    policy = PolicyEntry(
+        queue="Q",
+        consumers_before_dispatch_starts=wanted,
+        time_before_dispatch_starts=30.0 if wanted else 0.1,
+    )
 
     async def main() -> None:
         async with running(store, policy) as engine:
