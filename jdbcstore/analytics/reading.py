@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from jdbcstore.analytics.pushdown import DRIVER
-from jdbcstore.analytics.queries import as_text, between, last_id, nth_id, stored
+from jdbcstore.analytics.queries import as_text, between, count_ids, last_id, mean_size, nth_id, stored
 from jdbcstore.analytics.questions import connecting
 from jdbcstore.analytics.vendors import Vendor
 from jdbcstore.database.session import Session
@@ -117,6 +117,17 @@ class Stored:
     def last_id(self) -> int:
         """The highest ID; -1 in an empty table."""
         return self._ids(last_id(self.reading.session.tables))[0]
+
+    def count(self) -> int:
+        """The number of messages, including those in doubt."""
+        return self._ids(count_ids(self.reading.session.tables))[0]
+
+    def mean_size(self) -> int:
+        """The mean size of the newest messages, in bytes; 1 if there are none."""
+        session = self.reading.session
+        with session.translated(), session.engine.connect() as connection:
+            [mean] = connection.execute(mean_size(session.tables)).one()
+        return max(1, int(mean or 0))
 
     def ranges(self, after: int, up_to: int, count: int) -> Iterator[tuple[int, int]]:
         """Ranges of ``count`` messages between the two IDs, the first exclusive, the second inclusive."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
 from jdbcstore.analytics.columns import COLUMNS
-from jdbcstore.analytics.decoding import decoded, decoded_columns
+from jdbcstore.analytics.decoding import HEADERS, decoded, decoded_columns
 from jdbcstore.analytics.queries import destinations, subscriptions
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import DestinationKind
@@ -156,6 +156,16 @@ def _destination_type(container: Column) -> Column:
 def _decoded(table: DataFrame) -> DataFrame:
     size = F.octet_length(table["msg"]).cast("bigint").alias("message_size")
     return table.select(*_columns(table), size, *decoded_columns(table["msg"]))
+
+
+def decoded_archive(files: DataFrame) -> DataFrame:
+    """The columns of ``messages_decoded``, then those of an archive only, from its files.
+
+    Headers are in the files; the rest is decoded from MSG by the queries that need it.
+    """
+    rows = files.withColumn("xid", F.lit(None).cast("string"))
+    found = [rows[c.name] if c in HEADERS else decoded(c, rows["msg"]) for c in COLUMNS]
+    return rows.select(*_columns(rows), rows["message_size"], *found, "time_ms", "date", "msg")
 
 
 def _destinations(totals: DataFrame) -> DataFrame:

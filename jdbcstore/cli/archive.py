@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from jdbcstore.cli.exit_codes import ExitCode
-from jdbcstore.cli.options import DESTINATION, TIME, Parsed
+from jdbcstore.cli.options import DESTINATION, FOLDER, TIME, Parsed
 from jdbcstore.cli.output import counted, note, printable, progress, size, write_json, write_line
 from jdbcstore.cli.settings import Command, Settings, make_default_folder
 from jdbcstore.message.destination import Destination
@@ -17,7 +17,7 @@ from jdbcstore.message.patterns import DestinationPattern
 
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 _destinations = click.argument("destinations", metavar="[DEST]...", nargs=-1, type=DESTINATION)
-_folder = click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path, file_okay=False))
+_folder = click.argument("folder", metavar="FOLDER", type=FOLDER)
 
 
 def _seconds(text: str) -> float:
@@ -38,7 +38,7 @@ def _seconds(text: str) -> float:
 @click.pass_obj
 def archive(
     settings: Settings,
-    folder: Path,
+    folder: Path | str,
     destinations: tuple[Destination, ...],
     older_than: float | None,
     acknowledged: bool,
@@ -46,6 +46,7 @@ def archive(
 ) -> int:
     """Archive messages as Parquet files in FOLDER, each message once.
 
+    FOLDER is a folder of this machine, or the URL of one on a file system of Spark's, s3a://bucket/mq.
     The archive can be queried with Spark and restored. DEST limits this to some destinations. An
     interrupted run continues when it is run again, and later runs add to the archive. With --delete, a
     message is removed from the store only if the archive has it byte for byte.
@@ -85,7 +86,7 @@ def archive(
 @click.pass_obj
 def restore(
     settings: Settings,
-    folder: Path,
+    folder: Path | str,
     destinations: tuple[Destination, ...],
     since: int | None,
     until: int | None,
@@ -98,6 +99,10 @@ def restore(
     from jdbcstore.tools import archive as archives
     from jdbcstore.tools.replay import Selection
 
+    if isinstance(folder, str):
+        from jdbcstore.cli.engines import spark_session
+
+        spark_session()
     if not archives.Archive.is_one(folder):
         raise click.UsageError(f"{folder} is not an archive")
     configuration = settings.configuration()

@@ -17,6 +17,7 @@ from jdbcstore.errors import ConfigurationError, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import is_wildcard
 from jdbcstore.message.selector import Selector
+from jdbcstore.tools.pages import is_url
 
 T = TypeVar("T")
 _URL = re.compile(r"[A-Za-z][\w+.-]*:.+")
@@ -66,6 +67,14 @@ def store_named(text: str) -> Configuration:
     return load_file(Path(text))
 
 
+def _folder(text: str) -> Path | str:
+    if is_url(text):
+        return text
+    if Path(text).is_file():
+        raise ValueError(f"{text} is a file, not a folder")
+    return Path(text)
+
+
 def _milliseconds(text: str) -> int:
     try:
         time = datetime.fromisoformat(text)
@@ -80,6 +89,8 @@ TARGET = Parsed("destination", _target)
 """A destination that messages can be sent to: no wildcards, not temporary."""
 SELECTOR = Parsed("selector", Selector)
 """A JMS selector."""
+FOLDER = Parsed("folder", _folder)
+"""A folder: its path, or as a string the URL of one on a file system of Spark's."""
 STORE = Parsed("store", store_named)
 """A store: a URL, or a configuration file that names one."""
 TIME = Parsed("time", _milliseconds)

@@ -8,7 +8,7 @@ import click
 
 import jdbcstore
 from jdbcstore.cli.exit_codes import ExitCode
-from jdbcstore.cli.options import DESTINATION, SELECTOR, STORE, TARGET, TIME, refuse_store_options
+from jdbcstore.cli.options import DESTINATION, FOLDER, SELECTOR, STORE, TARGET, TIME, refuse_store_options
 from jdbcstore.cli.output import counted, journal_progress, note, printable, progress
 from jdbcstore.cli.settings import Command, Settings, advising_on_master, with_locker
 from jdbcstore.config import Configuration
@@ -24,7 +24,7 @@ _SHOWN = 20
 
 
 @click.command(cls=Command)
-@click.argument("folder", metavar="[FOLDER", required=False, type=click.Path(path_type=Path, file_okay=False))
+@click.argument("folder", metavar="[FOLDER", required=False, type=FOLDER)
 @click.argument("target", metavar="DST]", required=False, type=STORE)
 @click.option("--to-destination", "to", type=TARGET, metavar="DEST",
               required=True, help="Destination of the new messages.")  # fmt: skip
@@ -38,7 +38,7 @@ _SHOWN = 20
 @click.pass_obj
 def replay(
     settings: Settings,
-    folder: Path | None,
+    folder: Path | str | None,
     target: Configuration | None,
     to: Destination,
     since: int | None,
@@ -85,13 +85,17 @@ def replay(
     return ExitCode.CORRUPT if result.corrupt or corrupt.files else ExitCode.DONE
 
 
-def _of_folder(folder: Path, corrupt: _Corrupt, selection: Selection) -> History:
+def _of_folder(folder: Path | str, corrupt: _Corrupt, selection: Selection) -> History:
     from jdbcstore.journal import inspection
     from jdbcstore.tools import archive
 
+    if isinstance(folder, str):
+        from jdbcstore.cli.engines import spark_session
+
+        spark_session()
     if archive.Archive.is_one(folder):
         return archive.ArchiveHistory(folder, selection)
-    if folder.is_dir() and inspection.segments(folder):
+    if isinstance(folder, Path) and folder.is_dir() and inspection.segments(folder):
         from jdbcstore.tools.journal_history import JournalHistory
 
         return JournalHistory(folder, selection, on_damage=corrupt.file)

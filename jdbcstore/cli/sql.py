@@ -74,7 +74,7 @@ def sql(
     else:
         text = _chosen(query, queries)
         if output is not None:
-            from jdbcstore.tools.archive.files import refuse_url
+            from jdbcstore.tools.archive.folders import refuse_url
 
             if output.suffix != ".parquet":
                 raise click.UsageError(f"{output} must end in .parquet, the format that is written")

@@ -13,7 +13,9 @@ from jdbcstore.cli.options import STORE, Parsed, refuse_store_options, store_nam
 from jdbcstore.cli.output import counted, note, print_table, printable, progress, size, write_json, write_line
 from jdbcstore.cli.settings import Command, Settings, advising_on_master, with_locker
 from jdbcstore.config import Configuration
+from jdbcstore.database.adapters.registry import is_database
 from jdbcstore.tools import transfer
+from jdbcstore.tools.pages import is_url
 from jdbcstore.tools.transfer import Comparison, Difference, Side
 
 if TYPE_CHECKING:
@@ -23,8 +25,10 @@ _SHOWN = 20
 """Differences in human-readable output, which is truncated; use --json for all of them."""
 
 
-def _folder_or_store(text: str) -> Configuration | Path:
-    return Path(text) if Path(text).is_dir() else store_named(text)
+def _archive_or_store(text: str) -> Configuration | Path | str:
+    if Path(text).is_dir():
+        return Path(text)
+    return text if is_url(text) and not is_database(text) else store_named(text)
 
 
 @click.command(cls=Command)
@@ -51,17 +55,17 @@ def copy(settings: Settings, source: Configuration, target: Configuration) -> in
 
 @click.command(cls=Command)
 @click.argument("left", metavar="LEFT", type=STORE)
-@click.argument("right", metavar="RIGHT", type=Parsed("store", _folder_or_store))
+@click.argument("right", metavar="RIGHT", type=Parsed("store", _archive_or_store))
 @click.pass_obj
-def audit(settings: Settings, left: Configuration, right: Configuration | Path) -> int:
+def audit(settings: Settings, left: Configuration, right: Configuration | Path | str) -> int:
     """Compare two stores row by row and byte by byte. Exits with 1 if they differ.
 
-    LEFT and RIGHT are URLs or configuration files; RIGHT may also be the folder of an archive, whose messages
-    are compared. Rows that RIGHT lacks are missing, rows that LEFT lacks are extra.
+    LEFT and RIGHT are URLs or configuration files; RIGHT may also be the folder or URL of an archive, whose
+    messages are compared. Rows that RIGHT lacks are missing, rows that LEFT lacks are extra.
     """
     refuse_store_options(settings)
     differences = _Differences(settings)
-    if isinstance(right, Path):
+    if isinstance(right, Path | str):
         return _audit_archive(settings, left, right, differences)
     with progress("comparing") as done:
         result = transfer.compare(left, right, done, differences.print)
@@ -73,13 +77,16 @@ def audit(settings: Settings, left: Configuration, right: Configuration | Path) 
     return ExitCode.DONE if result.same else ExitCode.FAILED
 
 
-def _audit_archive(settings: Settings, store: Configuration, folder: Path, differences: _Differences) -> int:
+def _audit_archive(
+    settings: Settings, store: Configuration, folder: Path | str, differences: _Differences
+) -> int:
     from jdbcstore.cli.engines import spark_session
     from jdbcstore.tools import archive
 
+    spark = spark_session()
     if not archive.Archive.is_one(folder):
         raise click.UsageError(f"{folder} is not an archive")
-    result = archive.compare(spark_session(), store, folder, differences.print)
+    result = archive.compare(spark, store, folder, differences.print)
     differences.finish()
     counts = ", ".join(f"{name} {count}" for name, count in asdict(result).items())
     settings.print(

@@ -1,5 +1,6 @@
-"""Pages of rows, limited in number and in bytes."""
+"""Pages of rows, limited in number and in bytes; and where they are, a folder or a URL."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
@@ -7,6 +8,14 @@ T = TypeVar("T")
 
 PAGE = 1000
 _PAGE_BYTES = 8 * 1024 * 1024
+
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def is_url(where: str) -> bool:
+    """Whether this is a URL, which as a path would be a strange folder below the working directory."""
+    return _URL.match(where) is not None
 
 
 def bounded(rows: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:

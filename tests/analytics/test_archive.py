@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,8 @@ from jdbcstore import Destination, Message
 from jdbcstore.errors import ConfigurationError, NotMaster, StoresDiffer
 from jdbcstore.message.openwire import refer
 from jdbcstore.tools import archive
-from jdbcstore.tools.archive import Archive, Window
+from jdbcstore.tools.archive import Archive, Window, writing
+from jdbcstore.tools.archive.files import File, messages
 from tests.cli.conftest import invoke  # noqa: F401
 from tests.support.analytics.archives import BEFORE, OLD, QUEUES, archived, fill, place, stored
 from tests.support.cli.command_line import Result
@@ -71,18 +71,21 @@ def test_there_and_back(
     written = archive.write(spark, store, folder, Window(BEFORE))
     assert written.messages == len(old)
     assert archived(folder) == dict.fromkeys(old, 1)
-    frame = spark.read.parquet(str(folder))
-    rows = frame.select("id", "container", "date", "folder", "body_text", "properties", "msg_sha256", "msg")
+    rows = archive.read(spark, folder).select("id", "container", "date", "body_text", "properties", "msg")
     found = {row["id"]: row for row in rows.collect()}
     assert {id_: (row["body_text"], row["properties"]["n"]["long"]) for id_, row in found.items()} == {
         id_: decoded[id_] for id_ in found
     }
     assert len({row["container"] for row in found.values()}) == len(QUEUES)
-    assert len({row["folder"] for row in found.values()}) == len(
-        {row["folder"].lower() for row in found.values()}
-    )
-    assert len({str(row["date"]) for row in found.values()}) == 3
-    assert {hashlib.sha256(row["msg"]).hexdigest() == row["msg_sha256"] for row in found.values()} == {True}
+    assert len({row["date"] for row in found.values()}) == 3
+    assert {(row["id"], bytes(row["msg"])) for row in found.values()} == {(row[0], row[4]) for row in old}
+    files = [file for manifest in Archive(folder).manifests() for file in manifest.files]
+    assert {file.day for file in files} == {row["date"] for row in found.values()}
+    for file in files:
+        names = [row.container for row in messages(folder / file.path)]
+        assert (names, names[0], names[-1]) == (sorted(names), file.first_container, file.last_container)
+        of_one = [row.container for row in messages(folder / file.path, names[0])]
+        assert of_one == [name for name in names if name == names[0]]
 
     missing = archive.compare(spark, store, folder)
     assert (missing.missing, missing.extra, missing.different, missing.doubled) == (len(QUEUES), 0, 0, 0)
@@ -228,15 +231,15 @@ def test_files_that_cannot_be_seen_are_no_archive(
     """As on a cluster whose workers have a folder of their own under that name."""
     fill(database)
     folder = tmp_path / "archive"
-    commit = Archive.commit
+    files = writing._files
 
-    def elsewhere(self: Archive, staged: Path, written: int) -> object:
-        for file in staged.rglob("*.parquet"):
+    def elsewhere(spark: SparkSession, archive: Archive, batch: str) -> list[File]:
+        for file in (folder / batch).rglob("*.parquet"):
             file.unlink()
-        return commit(self, staged, written)
+        return files(spark, archive, batch)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Archive, "commit", elsewhere)
+        patched.setattr(writing, "_files", elsewhere)
         with pytest.raises(ConfigurationError, match=r"but only 0 of them are there.*Nothing was archived"):
             archive.write(spark, place(database), folder, Window())
     assert Archive(folder).manifests() == []
@@ -244,22 +247,25 @@ def test_files_that_cannot_be_seen_are_no_archive(
 
 
 @pytest.mark.backends("sqlite")
-def test_a_url_is_no_folder(
+def test_a_url_that_spark_cannot_use(
+    spark: SparkSession,
     database: Database,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     invoke: Invoke,  # noqa: F811
 ) -> None:
+    assert spark is not None  # the command's own
     monkeypatch.chdir(tmp_path)
-    for command in (
-        ("archive", "s3a://bucket/mq", "--older-than", "1d"),
-        ("restore", "s3a://bucket/mq"),
-        ("sql", "SELECT 1", "-o", "s3a://bucket/mq.parquet"),
+    for command, said in (
+        (("archive", "nowhere://bucket/mq", "--older-than", "1d"), "Spark cannot use nowhere://bucket/mq"),
+        (("restore", "nowhere://bucket/mq"), "Spark cannot use nowhere://bucket/mq"),
+        (("sql", "SELECT 1", "-o", "s3a://bucket/mq.parquet"), "name a local or mounted folder"),
     ):
         result = invoke(*command, "--url", database.url)
         assert result.code == 3
-        assert "s3a:/" in result.err
-        assert "name a local or mounted folder" in result.err
+        assert said in result.err
+    result = invoke("audit", database.url, "nowhere://bucket/mq")
+    assert (result.code, "Spark cannot use nowhere:" in result.err) == (3, True)
     assert list(tmp_path.iterdir()) in ([], [tmp_path / "store.db"])
     with pytest.raises(ConfigurationError, match="is a URL"):
-        Archive("hdfs://name/mq")
+        Archive(Path("hdfs://name/mq"))

@@ -118,6 +118,12 @@ def adapter_of_scheme(scheme: str) -> type[Adapter]:
     return _load(place)
 
 
+def is_database(url: str) -> bool:
+    """Whether the scheme of a URL is one of a database, and not of a file system."""
+    scheme = url.partition(":")[0].partition("+")[0]
+    return scheme == "jdbc" or scheme in UNTRIED or scheme in _CLASSES or scheme in _plugged_in()
+
+
 def adapter_of_subprotocol(subprotocol: str) -> type[Adapter]:
     """The adapter that serves ``jdbc:<subprotocol>:``.
 

@@ -10,7 +10,7 @@
 from jdbcstore.analytics import connect as _connect  # noqa: F401
 from jdbcstore.tools.archive.files import Archive
 from jdbcstore.tools.archive.reading import ArchiveHistory, Removed, Restored, remove, restore
-from jdbcstore.tools.archive.writing import Comparison, Difference, Window, Written, compare, write
+from jdbcstore.tools.archive.writing import Comparison, Difference, Window, Written, compare, read, write
 
 __all__ = [
     "Archive",
@@ -22,6 +22,7 @@ __all__ = [
     "Window",
     "Written",
     "compare",
+    "read",
     "remove",
     "restore",
     "write",

@@ -1,50 +1,48 @@
-"""Files of an archive: their layout on disk, atomic commits of batches, and the rows in them.
+"""Files of an archive: their layout, atomic commits of batches without a rename, and the rows in them.
 
 ::
 
     archive/
-      _lock                       locked by the writing process
-      _manifest/000001.json       a batch: its files with sizes, IDs and checksums
-      _manifest/000001.removed    the store has nothing left of that batch
-      _staging/000002-6f0c.../    a batch that is being written
-      folder=queue_orders-1b2c.../date=2026-11-21/part-....parquet
+      _lock                                  locked by the writing process, in a folder of this machine
+      _manifest/000001.json                  a batch: its files with sizes, IDs and checksums
+      _manifest/000001.removed               the store has nothing left of that batch
+      batch=000001-6f0c.../_manifest.json    the same manifest, complete before the first is begun
+      batch=000001-6f0c.../date=2026-11-21/part-....parquet
 
-A batch belongs to the archive once its manifest exists; then its files are moved to their places. The next
-writer moves the files that a killed process did not, and deletes those without a manifest. Reading needs
-pyarrow but not Spark.
+A batch belongs to the archive once its manifest in ``_manifest`` exists. Files are neither renamed nor
+overwritten. If a process is killed while it writes that manifest, the copy in the folder of the batch has the
+rest. A folder that no manifest names, and whose number another batch has, is left over: the next commit
+removes it. Reading needs pyarrow, and Spark only if the folder is a URL.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
-import re
-import shutil
 import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from jdbcstore.errors import ConfigurationError, NotMaster, StoresDiffer
-from jdbcstore.tools.pages import PAGE, bounded
-from jdbcstore.util.files import replace_file, sync
+from jdbcstore.tools.archive.folders import folder_at
+from jdbcstore.tools.pages import bounded
 
-_FORMAT = 1
-_READ_AT_ONCE = 16
-"""Rows that are decompressed at once, which bounds the memory for large messages."""
+_FORMAT = 2
+_BYTES = 8 * 1024 * 1024
+_FEWEST_ROWS, _MOST_ROWS = 16, 1024
+"""Rows that are decompressed at once."""
+_MANIFEST = "_manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A Parquet file of the archive."""
+    """A Parquet file of the archive, ordered by destination and ID."""
 
     path: str
     """Relative to the archive's folder."""
@@ -52,7 +50,14 @@ class File:
     bytes: int
     first_id: int
     last_id: int
+    first_container: str
+    last_container: str
     sha256: str
+
+    @property
+    def day(self) -> str:
+        """The day (UTC) of its messages, ``2026-11-21``, or ``unknown``."""
+        return self.path.partition("/date=")[2].partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +65,8 @@ class Manifest:
     """One batch of messages."""
 
     number: int
-    staged: str
-    """The folder below ``_staging`` that its files were written to."""
+    folder: str
+    """Where its files are, which is the name of no other batch of any archive."""
     written_ms: int
     files: tuple[File, ...]
 
@@ -71,189 +76,168 @@ class Manifest:
 
 
 class Archive:
-    """An archive in a folder. Reading needs no lock, because committed files never change."""
+    """An archive at a path or URL. Reading needs no lock, because committed files never change."""
 
-    def __init__(self, folder: str | Path) -> None:
-        refuse_url(folder)
-        self.folder = Path(folder).absolute()
-        self._manifests = self.folder / "_manifest"
-        self._staging = self.folder / "_staging"
+    def __init__(self, where: str | Path) -> None:
+        self.folder = folder_at(where)
+        self._known: dict[str, Manifest] = {}
+        self._checked: set[str] = set()
 
     @staticmethod
-    def is_one(folder: Path) -> bool:
-        """Whether this folder contains an archive."""
-        refuse_url(folder)
-        return (folder / "_manifest").is_dir()
+    def is_one(where: str | Path) -> bool:
+        """Whether there is an archive."""
+        return "_manifest" in folder_at(where).names("")
 
     def manifests(self) -> list[Manifest]:
         """The batches of the archive, oldest first.
 
-        :raises ConfigurationError: a later version of jdbcstore wrote them
+        :raises ConfigurationError: another version of jdbcstore wrote them
+        :raises StoresDiffer: a manifest is damaged
         """
-        return [_read(path) for path in sorted(self._manifests.glob("*.json"))]
+        names = [name for name in self.folder.names("_manifest") if name.endswith(".json")]
+        for name in names:
+            if name not in self._known:
+                self._known[name] = self._read(name)
+        return [self._known[name] for name in names]
 
-    def path_of(self, manifest: Manifest, file: File) -> Path:
-        """The current location of a file.
+    def _read(self, name: str) -> Manifest:
+        place = f"_manifest/{name}"
+        content = self.folder.read(place)
+        text = _unsealed(content) or self._completed(name, content)
+        if text is None:
+            raise StoresDiffer(f"{self.folder.place}/{place} is damaged; restore the file from a backup")
+        facts = json.loads(text)
+        if facts.pop("format", None) != _FORMAT:
+            raise ConfigurationError(
+                f"{self.folder.place}/{place} was written by another version of jdbcstore; use that one"
+            )
+        files = tuple(File(**file) for file in facts.pop("files"))
+        return Manifest(**facts, files=files)
 
-        :raises StoresDiffer: the file is missing
-        """
-        for path in (self.folder / file.path, self._staging / manifest.staged / file.path):
-            if path.exists():
-                return path
-        raise StoresDiffer(f"{self.folder / file.path} is in the manifest but missing; restore the file")
+    def _completed(self, name: str, begun: bytes) -> bytes | None:
+        """The manifest of which a killed process wrote only the beginning."""
+        prefix = f"batch={name.removesuffix('.json')}-"
+        for folder in reversed([one for one in self.folder.names("") if one.startswith(prefix)]):
+            if _MANIFEST in self.folder.names(folder):
+                content = self.folder.read(f"{folder}/{_MANIFEST}")
+                if content.startswith(begun) and (text := _unsealed(content)) is not None:
+                    return text
+        return None
 
-    def check(self, manifest: Manifest, file: File) -> Path:
-        """The current location of a file, with its checksum verified.
+    @contextmanager
+    def opened(self, file: File) -> Iterator[Path]:
+        """A file on this machine, with its checksum verified.
 
         :raises StoresDiffer: the file is missing or damaged
         """
-        path = self.path_of(manifest, file)
-        if checksum(path) != file.sha256:
-            raise StoresDiffer(f"{path} differs from what was written; restore the file from a backup")
-        return path
+        yield self.check(file)
+        self.folder.drop(file.path)
+
+    def check(self, file: File) -> Path:
+        """The same, for as long as this process runs."""
+        self.check_sum(file)
+        return self.folder.fetch(file.path)
+
+    def check_sum(self, file: File) -> None:
+        """Verify the checksum of a file, once in this process; threads may do so at the same time.
+
+        :raises StoresDiffer: the file is missing or damaged
+        """
+        if file.path in self._checked:
+            return
+        place = f"{self.folder.place}/{file.path}"
+        try:
+            found = self.folder.checksum(file.path)
+        except FileNotFoundError as error:
+            raise StoresDiffer(f"{place} is in the manifest but missing; restore the file") from error
+        if found != file.sha256:
+            raise StoresDiffer(f"{place} differs from what was written; restore the file from a backup")
+        self._checked.add(file.path)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Lock the archive for writing in this block, after completing the batches of a killed process.
+        """Write to the archive in this block, after removing what killed processes have left.
 
         :raises NotMaster: another process is writing to the archive
         """
-        try:
-            self._manifests.mkdir(parents=True, exist_ok=True)
-            self._staging.mkdir(exist_ok=True)
-            lock = os.open(self.folder / "_lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise ConfigurationError(f"cannot write to {self.folder}: {error.strerror}") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._finish()
+        with self.folder.writing() as alone:
+            self._clean(all_=alone)
             yield
-        except BlockingIOError as error:
-            raise NotMaster(
-                f"another process is writing to {self.folder}; wait until it has finished"
-            ) from error
-        finally:
-            os.close(lock)
 
-    def _finish(self) -> None:
-        manifests = {manifest.staged: manifest for manifest in self.manifests()}
-        for folder in sorted(self._staging.iterdir()):
-            if folder.name in manifests:
-                self.publish(manifests[folder.name])
-            else:
-                # A Spark worker that has outlived its killed driver may still be writing there.
-                shutil.rmtree(folder, ignore_errors=True)
+    def _clean(self, *, all_: bool = False) -> None:
+        manifests = self.manifests()
+        named = {manifest.folder for manifest in manifests}
+        # Where there is no lock, another process may be writing the batch after the last one.
+        end = _name(manifests[-1].number + 1 if manifests else 1)
+        for name in self.folder.names(""):
+            if name.startswith("batch=") and name not in named and (all_ or name < f"batch={end}"):
+                self.folder.remove(name)
 
-    def stage(self) -> Path:
-        """Choose a new folder for a batch: workers of an earlier process may still write to theirs."""
-        return self._staging / uuid.uuid4().hex
+    def begin(self) -> str:
+        """Choose the folder of a new batch: workers of an earlier process may still write to theirs."""
+        number = max((manifest.number for manifest in self.manifests()), default=0) + 1
+        return f"batch={_name(number)}-{uuid.uuid4().hex}"
 
-    def commit(self, staged: Path, written: int) -> Manifest | None:
+    def commit(self, folder: str, files: Iterable[File], written: int) -> Manifest | None:
         """Add a batch to the archive, all of it or nothing; returns None if it has no messages.
 
-        :raises ConfigurationError: the folder has fewer messages than Spark wrote
+        :param files: those found in the folder, without checksums
+        :param written: the number of messages that Spark wrote to it
+        :raises ConfigurationError: the folder has fewer messages
+        :raises NotMaster: another process has written to the archive since the batch was begun
         """
-        paths = [path for path in sorted(staged.rglob("*.parquet")) if not path.name.startswith((".", "_"))]
-        files = tuple(file for file in (_described(staged, path) for path in paths) if file.messages)
+        files = list(files)
         seen = sum(file.messages for file in files)
         if seen < written:
-            shutil.rmtree(staged, ignore_errors=True)
+            self.folder.remove(folder)
             raise ConfigurationError(
-                f"Spark wrote {written} messages to {self.folder}, but only {seen} of them are there: each"
-                " worker has its own folder of that name; choose one that all machines share. Nothing was"
-                " archived"
+                f"Spark wrote {written} messages to {self.folder.place}, but only {seen} of them are there:"
+                " each worker has its own folder of that name; choose one that all machines share. Nothing"
+                " was archived"
             )
         if not files:
-            shutil.rmtree(staged)
+            self.folder.remove(folder)
             return None
-        for folder in {path.parent for path in paths} | {staged}:
-            sync(folder)
-        numbers = [manifest.number for manifest in self.manifests()]
-        written_ms = time.time_ns() // 1_000_000
-        manifest = Manifest(max(numbers, default=0) + 1, staged.name, written_ms, files)
-        self._write(f"{manifest.number:06}.json", {"format": _FORMAT, **asdict(manifest)})
+        self.folder.keep(file.path for file in files)
+        checked = tuple(replace(file, sha256=self.folder.checksum(file.path)) for file in files)
+        number = int(folder.partition("=")[2].partition("-")[0])
+        manifest = Manifest(number, folder, time.time_ns() // 1_000_000, checked)
+        content = _sealed({"format": _FORMAT, **asdict(manifest)})
+        self.folder.create(f"{folder}/{_MANIFEST}", content)
+        try:
+            self.folder.create(f"_manifest/{_name(number)}.json", content)
+        except FileExistsError as error:
+            raise NotMaster(
+                f"another process has written to {self.folder.place} at the same time; nothing of this batch"
+                " was archived, run the command again"
+            ) from error
+        self._clean()
         return manifest
-
-    def publish(self, manifest: Manifest) -> None:
-        """Move the files of a batch to their places, unless they are already there."""
-        staged = self._staging / manifest.staged
-        for file in manifest.files:
-            source, target = staged / file.path, self.folder / file.path
-            if source.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(source, target)
-        for folder in {(self.folder / file.path).parent for file in manifest.files}:
-            sync(folder)
-            sync(folder.parent)
-        sync(self.folder)
-        shutil.rmtree(staged)
 
     def is_removed(self, manifest: Manifest) -> bool:
         """Whether the store has nothing left of this batch."""
-        return (self._manifests / f"{manifest.number:06}.removed").exists()
+        return f"{_name(manifest.number)}.removed" in self.folder.names("_manifest")
 
     def note_removed(self, manifest: Manifest) -> None:
         """Record that the store has nothing left of this batch."""
-        self._write(f"{manifest.number:06}.removed", {"removed_ms": time.time_ns() // 1_000_000})
-
-    def _write(self, name: str, facts: dict[str, Any]) -> None:
-        """Write a file of the manifest atomically."""
-        replace_file(self._manifests / name, json.dumps(facts, indent=1).encode(), mode=0o644)
+        facts = {"removed_ms": time.time_ns() // 1_000_000}
+        self.folder.create(f"_manifest/{_name(manifest.number)}.removed", json.dumps(facts).encode())
 
 
-def refuse_url(folder: str | Path) -> None:
-    """Refuse a URL, which as a path would be a strange folder below the working directory.
-
-    :raises ConfigurationError: ``folder`` is a URL
-    """
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(folder)):
-        raise ConfigurationError(f"{folder} is a URL; name a local or mounted folder instead")
+def _name(number: int) -> str:
+    return f"{number:06}"
 
 
-def _read(path: Path) -> Manifest:
-    facts = json.loads(path.read_text(encoding="utf-8"))
-    if facts.pop("format", None) != _FORMAT:
-        raise ConfigurationError(f"{path} was written by another version of jdbcstore; use that one")
-    files = tuple(File(**file) for file in facts.pop("files"))
-    return Manifest(**facts, files=files)
+def _sealed(facts: dict[str, Any]) -> bytes:
+    """The text of a manifest; its last line is a checksum of the others."""
+    text = json.dumps(facts, indent=1).encode()
+    return text + b"\n" + hashlib.sha256(text).hexdigest().encode() + b"\n"
 
 
-def _described(staged: Path, path: Path) -> File:
-    sync(path)
-    with pq.ParquetFile(path) as parquet:
-        count = parquet.metadata.num_rows
-        ids = parquet.read(columns=["id"])["id"]
-    bounds = pc.min_max(ids).as_py()
-    return File(
-        path.relative_to(staged).as_posix(),
-        count,
-        path.stat().st_size,
-        bounds["min"] or 0,
-        bounds["max"] or 0,
-        checksum(path),
-    )
-
-
-def checksum(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-class ArchivedName(NamedTuple):
-    """The identity of an archived message, and the checksum of its bytes."""
-
-    id: int
-    container: str
-    msgid_prod: str | None
-    msgid_seq: int | None
-    msg_sha256: str
-    message_size: int
-    time_ms: int | None
-
-    @property
-    def name(self) -> tuple[object, ...]:
-        return self[:4]
+def _unsealed(content: bytes) -> bytes | None:
+    """The text of a manifest, if all of it is there."""
+    text, _, seal = content.removesuffix(b"\n").rpartition(b"\n")
+    return text if hashlib.sha256(text).hexdigest().encode() == seal else None
 
 
 class ArchivedMessage(NamedTuple):
@@ -267,34 +251,56 @@ class ArchivedMessage(NamedTuple):
     msg: bytes
     priority: int | None
     time_ms: int | None
-    message_size: int
 
+    @property
+    def name(self) -> tuple[object, ...]:
+        return self[:4]
 
-def name_pages(path: Path) -> Iterator[list[ArchivedName]]:
-    """The names in a file, ordered by ID, in pages of messages of bounded size."""
-    with pq.ParquetFile(path) as file:
-        rows = map(ArchivedName._make, _tuples(file, ArchivedName._fields, PAGE))
-        yield from bounded(rows, lambda row: row.message_size)
+    @property
+    def size(self) -> int:
+        return len(self.msg or b"")
 
 
 def message_pages(path: Path) -> Iterator[list[ArchivedMessage]]:
-    """The messages in a file, ordered by ID, in pages of bounded size."""
-    return bounded(messages(path), lambda row: row.message_size)
+    """The messages in a file, ordered by destination and ID, in pages of bounded size."""
+    return bounded(messages(path), lambda row: row.size)
 
 
-def messages(path: Path) -> Iterator[ArchivedMessage]:
-    """The messages in a file, ordered by ID."""
+def messages(path: Path, container: str | None = None) -> Iterator[ArchivedMessage]:
+    """The messages in a file, ordered by destination and ID; of one destination only if that is given."""
     with pq.ParquetFile(path) as file:
-        yield from map(ArchivedMessage._make, _tuples(file, ArchivedMessage._fields, _READ_AT_ONCE))
+        for group in range(file.num_row_groups):
+            if container is None or _may_have(file, group, container):
+                for row in _rows(file, group):
+                    if container is None or row.container == container:
+                        yield row
 
 
-def container_of(path: Path) -> str:
-    """The destination of the messages in a file, which is the same for all of them."""
+def containers(path: Path) -> list[str]:
+    """The destinations in a file, in order."""
     with pq.ParquetFile(path) as file:
-        batch = next(file.iter_batches(1, row_groups=[0], columns=["container"]))
-    return str(batch.column("container")[0].as_py())
+        return sorted(file.read(columns=["container"])["container"].unique().to_pylist())
 
 
-def _tuples(file: pq.ParquetFile, columns: Iterable[str], at_once: int) -> Iterator[tuple[Any, ...]]:
-    for batch in file.iter_batches(at_once, columns=[*columns]):
-        yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+def _rows(file: pq.ParquetFile, group: int) -> Iterator[ArchivedMessage]:
+    names = ArchivedMessage._fields
+    for batch in file.iter_batches(_at_once(file, group), row_groups=[group], columns=[*names]):
+        columns = (batch.column(name).to_pylist() for name in names)
+        yield from map(ArchivedMessage._make, zip(*columns, strict=True))
+
+
+def _at_once(file: pq.ParquetFile, group: int) -> int:
+    """The rows to decompress at once, which bounds the memory for large messages."""
+    bounds = _statistics(file, group, "message_size")
+    largest = bounds.max if bounds is not None else None
+    return _MOST_ROWS if not largest else max(_FEWEST_ROWS, min(_MOST_ROWS, _BYTES // largest))
+
+
+def _may_have(file: pq.ParquetFile, group: int, container: str) -> bool:
+    bounds = _statistics(file, group, "container")
+    return bounds is None or not bounds.has_min_max or bounds.min <= container <= bounds.max
+
+
+def _statistics(file: pq.ParquetFile, group: int, column: str) -> Any:
+    place = file.schema_arrow.get_field_index(column)
+    return file.metadata.row_group(group).column(place).statistics

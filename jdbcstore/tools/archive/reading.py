@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache, partial
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,11 @@ from jdbcstore.database.adapters.sql import Row
 from jdbcstore.tools.archive.files import (
     Archive,
     ArchivedMessage,
-    ArchivedName,
     File,
     Manifest,
-    container_of,
+    containers,
     message_pages,
     messages,
-    name_pages,
 )
 from jdbcstore.tools.archive.writing import Window
 from jdbcstore.tools.replay import EVERYTHING, Historic, Selection
@@ -36,7 +33,7 @@ _DAY_MS = 86_400_000
 
 Key = tuple[int, str, int]
 """Sort key of the messages of a destination: after a restore, two messages may have the same ID."""
-_Files = list[tuple[Manifest, File]]
+_Files = list[File]
 
 
 @dataclass(slots=True)
@@ -49,7 +46,7 @@ class Removed:
 
 
 def remove(
-    store: Configuration, folder: str | Path, window: Window, progress: Progress | None = None
+    store: Configuration, where: str | Path, window: Window, progress: Progress | None = None
 ) -> Removed:
     """Remove the messages of the window that are in the archive from the store.
 
@@ -61,7 +58,7 @@ def remove(
     :raises NotMaster: another process holds the lock of the store, or is writing to the archive
     :raises StoresDiffer: a file of the archive is missing or damaged; none of its messages was removed
     """
-    archive, result = Archive(folder), Removed()
+    archive, result = Archive(where), Removed()
     with archive.writing(), Target(store) as target:
         remover = _Remover(target, window, result)
         for manifest in archive.manifests():
@@ -80,16 +77,17 @@ class _Remover:
         """Remove messages of a batch; returns whether the store has nothing left of it."""
         gone = True
         for file in manifest.files:
-            for page in name_pages(archive.check(manifest, file)):
-                chosen = [row for row in page if self._window.includes(row.container, row.time_ms)]
-                gone &= len(chosen) == len(page)
-                for container, rows in groupby(chosen, lambda row: row.container):
-                    gone &= self._remove_page(container, [*rows])
-                if progress is not None:
-                    progress(len(page))
+            with archive.opened(file) as path:
+                for page in message_pages(path):
+                    chosen = [row for row in page if self._window.includes(row.container, row.time_ms)]
+                    gone &= len(chosen) == len(page)
+                    for container, rows in groupby(chosen, lambda row: row.container):
+                        gone &= self._remove_page(container, [*rows])
+                    if progress is not None:
+                        progress(len(page))
         return gone
 
-    def _remove_page(self, container: str, page: list[ArchivedName]) -> bool:
+    def _remove_page(self, container: str, page: list[ArchivedMessage]) -> bool:
         rows, archived = self._target.rows, {row.name: row for row in page}
         with self._target.transaction() as connection:
 
@@ -98,11 +96,7 @@ class _Remover:
                 return between(fetch, page[0].id - 1, page[-1].id, len(page))
 
             stored = [row for row in map(MessageRow._make, find(rows.find_here)) if row.name in archived]
-            same = [
-                row.id
-                for row in stored
-                if hashlib.sha256(row.msg).hexdigest() == archived[row.name].msg_sha256
-            ]
+            same = [row.id for row in stored if row.msg == archived[row.name].msg]
             allowed = same
             if self._window.acknowledged:
                 acknowledged = {row[0] for row in find(rows.find_acknowledged_here)}
@@ -125,7 +119,7 @@ class Restored:
 
 
 def restore(
-    folder: str | Path,
+    where: str | Path,
     store: Configuration,
     selection: Selection = EVERYTHING,
     *,
@@ -140,37 +134,53 @@ def restore(
     :raises NotMaster: another process holds the lock of the store
     :raises StoresDiffer: a file of the archive is missing or damaged
     """
-    archive, result = Archive(folder), Restored()
+    archive, result = Archive(where), Restored()
     has_destination = cache(selection.has_destination)
+    last = 0
     with Target(store) as target:
-        manifests = archive.manifests()
-        paths = (archive.check(manifest, file) for manifest in manifests for file in manifest.files)
-        last = 0
-        for page in chain.from_iterable(map(message_pages, paths)):
-            rows = [
-                MessageRow(*row[:7], xid=None)
-                for row in page
-                if has_destination(row.container) and selection.has_time(row.time_ms)
-            ]
-            _restore(target, rows, result)
-            last = max([last, *(row.id for row in rows)])
-            if progress is not None:
-                progress(len(page))
+        for file in _files_of(archive.manifests(), selection):
+            with archive.opened(file) as path:
+                there = _Present(target, file)
+                for page in message_pages(path):
+                    rows = [
+                        MessageRow(*row[:7], xid=None)
+                        for row in page
+                        if has_destination(row.container) and selection.has_time(row.time_ms)
+                    ]
+                    target.add(there.sift(rows, result))
+                    last = max([last, *(row.id for row in rows)])
+                    if progress is not None:
+                        progress(len(page))
         with target.transaction() as connection:
             target.reserve(connection, last)
     return result
 
 
-def _restore(target: Target, rows: list[MessageRow], result: Restored) -> None:
-    if not rows:
-        return
-    wanted = {row.id: row for row in rows}
-    names = between(partial(target.session.fetch, target.rows.find_names), rows[0].id - 1, rows[-1].id)
-    there = {name[0]: wanted[name[0]].name == tuple(name) for name in names if name[0] in wanted}
-    target.add([row for row in rows if row.id not in there])
-    result.messages += len(rows) - len(there)
-    result.present += sum(there.values())
-    result.conflicts += len(there) - sum(there.values())
+def _files_of(manifests: Iterable[Manifest], selection: Selection) -> Iterator[File]:
+    """The files that may have selected messages."""
+    for manifest in manifests:
+        for file in manifest.files:
+            day = _day_of(file)
+            if day is None or selection.overlaps(*day):
+                yield file
+
+
+class _Present:
+    """The names of the messages that the target has among the IDs of a file."""
+
+    def __init__(self, target: Target, file: File) -> None:
+        fetch = partial(target.session.fetch, target.rows.find_names)
+        found = between(fetch, file.first_id - 1, file.last_id)
+        self._names = {row[0]: tuple(row) for row in found}
+
+    def sift(self, rows: list[MessageRow], result: Restored) -> list[MessageRow]:
+        """The rows whose IDs are free; they and the others are counted."""
+        free = [row for row in rows if row.id not in self._names]
+        present = sum(self._names.get(row.id) == row.name for row in rows)
+        result.messages += len(free)
+        result.present += present
+        result.conflicts += len(rows) - len(free) - present
+        return free
 
 
 class ArchiveHistory:
@@ -180,15 +190,15 @@ class ArchiveHistory:
     are not part of it.
     """
 
-    def __init__(self, folder: str | Path, selection: Selection = EVERYTHING) -> None:
-        self._archive = Archive(folder)
+    def __init__(self, where: str | Path, selection: Selection = EVERYTHING) -> None:
+        self._archive = Archive(where)
         self._selection = selection
         self._manifests = self._archive.manifests()
 
     @property
     def name(self) -> str:
-        # The staging folder of the first batch has a unique name, wherever the archive is mounted.
-        first = self._manifests[0].staged if self._manifests else ""
+        # The folder of the first batch has a unique name, wherever the archive is mounted.
+        first = self._manifests[0].folder if self._manifests else ""
         return json.dumps([first, *self._selection.facts])
 
     def messages(self, after: str | None) -> Iterator[Historic]:
@@ -205,27 +215,22 @@ class ArchiveHistory:
 
     def _files(self, last: int) -> dict[str, _Files]:
         """Files that may contain wanted messages, by destination."""
-        containers: dict[str, str] = {}
         files = defaultdict(list)
-        for manifest in self._manifests:
-            for file in manifest.files if manifest.number <= last else ():
-                folder = file.path.partition("/")[0]
-                if folder not in containers:
-                    containers[folder] = container_of(self._archive.path_of(manifest, file))
-                container, day = containers[folder], _day_of(file)
-                is_in_time = day is None or self._selection.overlaps(*day)
-                if is_in_time and self._selection.has_destination(container):
-                    files[container].append((manifest, file))
+        for file in _files_of((one for one in self._manifests if one.number <= last), self._selection):
+            one = file.first_container == file.last_container
+            for name in [file.first_container] if one else containers(self._archive.check(file)):
+                if self._selection.has_destination(name):
+                    files[name].append(file)
         return files
 
     def _of_destination(
         self, last: int, container: str, files: _Files, after: Key | None
     ) -> Iterator[Historic]:
         for group in _overlapping(files):
-            if after is not None and max(file.last_id for _, file in group) < after[0]:
+            if after is not None and max(file.last_id for file in group) < after[0]:
                 continue
-            paths = [self._archive.check(manifest, file) for manifest, file in group]
-            for row in heapq.merge(*map(messages, paths), key=_key):
+            of_each = (messages(self._archive.check(file), container) for file in group)
+            for row in heapq.merge(*of_each, key=_key):
                 if (after is None or _key(row) > after) and self._selection.has_time(row.time_ms):
                     position = json.dumps([last, container, *_key(row)])
                     yield Historic.read(position, container, row.id, row.msg)
@@ -235,11 +240,11 @@ def _overlapping(files: _Files) -> Iterator[_Files]:
     """Groups of files with overlapping IDs, which must be merged, in the order of IDs."""
     group: _Files = []
     last = 0
-    for manifest, file in sorted(files, key=lambda one: one[1].first_id):
+    for file in sorted(files, key=lambda one: one.first_id):
         if group and file.first_id > last:
             yield group
             group = []
-        group.append((manifest, file))
+        group.append(file)
         last = max(last, file.last_id)
     if group:
         yield group
@@ -251,9 +256,8 @@ def _key(row: ArchivedMessage) -> Key:
 
 def _day_of(file: File) -> tuple[int, int] | None:
     """The interval of times of the messages in a file; None if they have no time."""
-    day = file.path.partition("/date=")[2].partition("/")[0]
-    if day == "unknown":
+    if file.day == "unknown":
         return None
-    start = datetime.combine(date.fromisoformat(day), datetime.min.time(), UTC)
+    start = datetime.combine(date.fromisoformat(file.day), datetime.min.time(), UTC)
     start_ms = round(start.timestamp() * 1000)
     return start_ms, start_ms + _DAY_MS

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import reduce
+from itertools import islice
+from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -14,20 +19,26 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from jdbcstore import analytics
 from jdbcstore.abc import Progress
 from jdbcstore.analytics.columns import YEAR_10000_MS
-from jdbcstore.analytics.decoding import decoded_columns
+from jdbcstore.analytics.decoding import plan_decoding, with_headers
 from jdbcstore.analytics.reading import Stored
+from jdbcstore.analytics.spark_session import ship
+from jdbcstore.analytics.views import decoded_archive
 from jdbcstore.config import Configuration
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.openwire import REFERENCE_START
-from jdbcstore.tools.archive.files import Archive
+from jdbcstore.tools.archive.files import Archive, File
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 KEY = ("id", "container", "msgid_prod", "msgid_seq")
 """The columns that identify a message."""
-_BATCH = 500_000
+_TASK_BYTES = 256 * 1024 * 1024
+_FEWEST, _MOST = 1_000, 250_000
+"""Messages of one task, which sorts them and writes one file for each day."""
+_BROADCAST = 2_000_000
+"""Names that each worker can hold."""
 _DAY_MS = 86_400_000
 _COMPARED_AT_ONCE = 100_000
 
@@ -87,36 +98,35 @@ class Written:
 def write(
     spark: SparkSession,
     store: Configuration,
-    folder: str | Path,
+    where: str | Path,
     window: Window,
     *,
-    batch: int = _BATCH,
+    batch: int | None = None,
     progress: Progress | None = None,
 ) -> Written:
     """Write the messages of the window that are not in the archive yet.
 
-    The store is only read. Batches of ``batch`` IDs, up to the highest ID at the time of the call, are added
-    to the archive one after the other. If the process is killed, the next call continues; each message is
-    archived exactly once.
+    The store is only read. Batches, up to the highest ID at the time of the call, are added to the archive
+    one after the other. If the process is killed, the next call continues; each message is archived exactly
+    once.
 
-    :param folder: the archive, created if missing; all Spark workers must share it under the same path
+    :param where: the archive, created if missing: a folder that all Spark workers share under the same path,
+        or a URL of a file system of Spark's
+    :param batch: the number of messages that are added at once, at most; by default 256 MiB for each core
     :param progress: called with the number of messages of each batch that was added
     :raises NotMaster: another process is writing to this archive
-    :raises ConfigurationError: the folder is a URL, or is not shared by the workers
+    :raises ConfigurationError: the folder is not shared by the workers, or Spark cannot use the URL
     """
-    archive = Archive(folder)
+    archive = Archive(where)
     messages = size = files = 0
     with archive.writing(), analytics.connect(spark, store) as views, analytics.explained():
-        stored = views.stored
-        for after, up_to in stored.ranges(-1, stored.last_id(), batch):
-            frame = _batch(stored, window, after, up_to, batch)
-            staged = archive.stage()
-            observed = Observation()
-            frame = _without(frame, archive, after, up_to).observe(observed, F.count("id").alias("written"))
-            frame.write.partitionBy("folder", "date").parquet(str(staged))
-            manifest = archive.commit(staged, observed.get["written"])
+        for ranges in _batches(views.stored, archive, window, batch):
+            frame = _batch(_new(views.stored, archive, window, ranges), window)
+            folder, observed = archive.begin(), Observation()
+            frame = frame.observe(observed, F.count("id").alias("written"))
+            frame.write.partitionBy("date").parquet(archive.folder.url(folder))
+            manifest = archive.commit(folder, _files(spark, archive, folder), observed.get["written"])
             if manifest is not None:
-                archive.publish(manifest)
                 messages += manifest.messages
                 size += sum(file.bytes for file in manifest.files)
                 files += len(manifest.files)
@@ -125,33 +135,36 @@ def write(
     return Written(messages, size, files)
 
 
-def _batch(stored: Stored, window: Window, after: int, up_to: int, batch: int) -> DataFrame:
-    """The messages of the window in a range of IDs, with the columns of the archive."""
-    slice_ = -(-batch // stored.reading.spark.sparkContext.defaultParallelism)
-    frame = stored.frame([*stored.ranges(after, up_to, slice_)], acknowledged=window.acknowledged)
-    if window.destinations:
-        frame = frame.where(F.col("container").isin(sorted(window.destinations)))
+_Ranges = list[tuple[int, int]]
+
+
+def _batches(stored: Stored, archive: Archive, window: Window, batch: int | None) -> Iterator[_Ranges]:
+    """Ranges of IDs for the tasks of each batch, a task for each core, with messages that may be new."""
+    cores = stored.reading.spark.sparkContext.defaultParallelism
+    each = -(-(batch or stored.count()) // cores)
+    if not batch:
+        each = max(_FEWEST, min(each, _MOST, _TASK_BYTES // stored.mean_size()))
+    ranges = stored.ranges(-1, stored.last_id(), each)
+    while some := [*islice(ranges, cores)]:
+        if _known(stored, archive, some) is None:
+            yield some
+            continue
+        # What is archived already is recognised by its name, without its bytes.
+        names = _new(stored, archive, window, some).agg(F.min("id"), F.max("id")).first()
+        if names is not None and names[0] is not None:
+            yield [*stored.ranges(names[0] - 1, names[1], each)]
+
+
+def _batch(frame: DataFrame, window: Window) -> DataFrame:
+    """The messages of the window, with the columns of the archive, ordered by day, destination and ID."""
     # A reference is useless without its journal; the message is archived once its body is in the database.
     refers = F.substring("msg", 1, len(REFERENCE_START)).eqNullSafe(F.lit(REFERENCE_START))
-    frame = frame.where(~refers)
-    size = F.octet_length("msg").cast("bigint").alias("message_size")
-    digest = F.sha2("msg", 256).alias("msg_sha256")
-    frame = frame.select(*frame.columns, size, digest, *decoded_columns(F.col("msg")))
+    frame = with_headers(frame.where(~refers))
+    frame = frame.withColumn("message_size", F.octet_length("msg").cast("bigint"))
     frame = frame.withColumn("time_ms", F.unix_millis(F.coalesce("timestamp", "broker_in_time")))
     if window.before_ms is not None:
         frame = frame.where(F.col("time_ms") < window.before_ms)
-    placed = frame.withColumns({"folder": _folder(), "date": _date()})
-    return placed.sortWithinPartitions("folder", "date", "id")
-
-
-def _folder() -> Column:
-    """A unique folder name per destination, valid on every file system.
-
-    It has no special characters, no upper case and a bounded length; the destination itself is in the column
-    ``container``.
-    """
-    readable = F.lower(F.substring(F.regexp_replace("container", "[^A-Za-z0-9]+", "_"), 1, 60))
-    return F.concat(readable, F.lit("-"), F.substring(F.sha2("container", 256), 1, 16))
+    return frame.withColumn("date", _date()).sortWithinPartitions("date", "container", "id")
 
 
 def _date() -> Column:
@@ -162,24 +175,79 @@ def _date() -> Column:
     return F.coalesce(day.cast("string"), F.lit("unknown"))
 
 
-def _without(frame: DataFrame, archive: Archive, after: int, up_to: int) -> DataFrame:
-    """The messages that are in no earlier batch."""
-    paths = [
-        str(archive.path_of(manifest, file))
+def _new(stored: Stored, archive: Archive, window: Window, ranges: _Ranges) -> DataFrame:
+    """The messages that the window may include and that are in no earlier batch."""
+    frame = stored.frame(ranges, acknowledged=window.acknowledged)
+    if window.destinations:
+        frame = frame.where(F.col("container").isin(sorted(window.destinations)))
+    known = _known(stored, archive, ranges)
+    if known is None:
+        return frame
+    same = [frame[name].eqNullSafe(known[name]) for name in KEY[1:]]
+    return frame.join(known, [frame["id"] == known["id"], *same], "left_anti")
+
+
+def _known(stored: Stored, archive: Archive, ranges: _Ranges) -> DataFrame | None:
+    """The names of the messages of earlier batches with IDs in these ranges; None if there are none."""
+    after, up_to = ranges[0][0], ranges[-1][1]
+    files = [
+        file
         for manifest in archive.manifests()
         for file in manifest.files
         if file.first_id <= up_to and file.last_id > after
     ]
-    if not paths:
-        return frame
-    known = (
-        frame.sparkSession.read.parquet(*paths)
-        .select(*KEY)
-        .where((F.col("id") > after) & (F.col("id") <= up_to))
+    if not files:
+        return None
+    read = stored.reading.spark.read.parquet(*(archive.folder.url(file.path) for file in files))
+    known = read.select(*KEY).where(F.col("id").between(after + 1, up_to))
+    # So that the messages themselves are not shuffled.
+    return F.broadcast(known) if sum(file.messages for file in files) <= _BROADCAST else known
+
+
+def _files(spark: SparkSession, archive: Archive, folder: str) -> list[File]:
+    """The files of a batch that the driver sees, in a folder to which Spark has written."""
+    if not any(name.startswith("date=") for name in archive.folder.names(folder)):
+        return []
+    written = spark.read.schema("id BIGINT, container STRING").parquet(archive.folder.url(folder))
+    bounds = [
+        kind(column).alias(f"{kind.__name__}_{column}") for kind in (F.min, F.max) for column in KEY[:2]
+    ]
+    found = (
+        written.groupBy("_metadata.file_path", "_metadata.file_size")
+        .agg(F.count("id").alias("messages"), *bounds)
+        .sort("file_path")
+        .collect()
     )
-    same = [frame[name].eqNullSafe(known[name]) for name in KEY[1:]]
-    matched = frame.join(known, [frame["id"] == known["id"], *same], "left_anti")
-    return matched.sortWithinPartitions("folder", "date", "id")
+    return [
+        File(
+            f"{folder}/{row['file_path'].rpartition(f'/{folder}/')[2]}",
+            row["messages"],
+            row["file_size"],
+            row["min_id"],
+            row["max_id"],
+            row["min_container"],
+            row["max_container"],
+            "",
+        )
+        for row in found
+    ]
+
+
+def read(spark: SparkSession, where: str | Path) -> DataFrame:
+    """The messages of an archive: the columns of ``messages_decoded``, and ``time_ms``, ``date``, ``msg``.
+
+    Only what is committed is read. Filters on ``date`` and ``destination`` skip files and parts of files.
+
+    :raises ConfigurationError: there is no archive, or it has no messages
+    """
+    archive = Archive(where)
+    urls = [archive.folder.url(file.path) for manifest in archive.manifests() for file in manifest.files]
+    if not urls:
+        raise ConfigurationError(f"there is no archive in {archive.folder.place}, or it has no messages")
+    ship(spark)
+    plan_decoding(spark)
+    files = spark.read.option("basePath", archive.folder.url("")).parquet(*urls)
+    return decoded_archive(files.withColumn("date", F.col("date").cast("string")))
 
 
 class Difference(NamedTuple):
@@ -211,7 +279,7 @@ class Comparison:
 def compare(
     spark: SparkSession,
     store: Configuration,
-    folder: str | Path,
+    where: str | Path,
     on_difference: Callable[[Difference], None] | None = None,
 ) -> Comparison:
     """Compare the messages of a store with an archive, byte for byte, except those of prepared transactions.
@@ -220,64 +288,71 @@ def compare(
 
     :raises StoresDiffer: a file of the archive is missing or damaged
     """
-    archive = Archive(folder)
-    paths = [
-        str(archive.check(manifest, file)) for manifest in archive.manifests() for file in manifest.files
-    ]
+    archive = Archive(where)
+    files = [file for manifest in archive.manifests() for file in manifest.files]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(archive.check_sum, files):
+            pass
+    urls = [archive.folder.url(file.path) for file in files]
     with analytics.connect(spark, store) as views, analytics.explained():
         stored = views.stored
         ranges = [*stored.ranges(-1, stored.last_id(), _COMPARED_AT_ONCE)] or [(-1, -1)]
         left = _digested(stored.frame(ranges))
-        right = _digested(spark.read.parquet(*paths)) if paths else left.limit(0)
-        joined = _joined(left, right).persist()
+        right = _digested(spark.read.parquet(*urls)) if urls else left.limit(0)
+        observed = Observation()
+        joined = _joined(left, right).observe(observed, *_totals())
+        different = joined.where("difference IS NOT NULL OR in_archive > 1").persist()
         try:
-            result = _counted(joined)
+            different.count()
+            result = Comparison(**observed.get)
             if on_difference is not None:
-                for found in _differences(joined):
+                for found in _differences(different):
                     on_difference(found)
         finally:
-            joined.unpersist()
+            different.unpersist()
     return result
 
 
 def _digested(frame: DataFrame) -> DataFrame:
-    return frame.select(*KEY, F.sha2("msg", 256).alias("digest"))
+    """The names, and 128 bits of a hash of the bytes; null if there are none."""
+    there = F.col("msg").isNotNull()
+    one, other = F.xxhash64("msg"), F.xxhash64(F.lit(1), F.col("msg"))
+    return frame.select(*KEY, F.when(there, one).alias("one"), F.when(there, other).alias("other"))
 
 
 def _joined(left: DataFrame, right: DataFrame) -> DataFrame:
     """A row for each message of either side: how often each has it, and whether the bytes are the same."""
     both = left.withColumn("archived", F.lit(0)).unionByName(right.withColumn("archived", F.lit(1)))
+    some_null = F.col("digests").between(1, F.col("in_store") + F.col("in_archive") - 1)
     verdict = (
         F.when(F.col("in_archive") == 0, "missing")
         .when(F.col("in_store") == 0, "extra")
-        .when(F.col("digests") > 1, "different")
+        .when(~F.col("same") | some_null, "different")
     )
+    same = (F.min(name).eqNullSafe(F.max(name)) for name in ("one", "other"))
     return (
         both.groupBy(*KEY)
         .agg(
             F.sum("archived").alias("in_archive"),
             F.sum(1 - F.col("archived")).alias("in_store"),
-            F.count_distinct("digest").alias("digests"),
+            F.count("one").alias("digests"),
+            reduce(and_, same).alias("same"),
         )
         .withColumn("difference", verdict)
     )
 
 
-def _counted(joined: DataFrame) -> Comparison:
-    """The totals; only these are sent to the driver."""
+def _totals() -> list[Column]:
     sums = {"stored": "in_store", "archived": "in_archive"}
-    one = joined.agg(
+    return [
         *(F.coalesce(F.sum(column), F.lit(0)).alias(name) for name, column in sums.items()),
         *(F.count_if(F.col("difference") == name).alias(name) for name in ("missing", "extra", "different")),
         F.count_if(F.col("in_archive") > 1).alias("doubled"),
-    ).first()
-    assert one is not None  # noqa: S101
-    return Comparison(**one.asDict())
+    ]
 
 
-def _differences(joined: DataFrame) -> Iterator[Difference]:
-    found = joined.where("difference IS NOT NULL OR in_archive > 1").sort(*KEY)
-    for row in found.toLocalIterator():
+def _differences(different: DataFrame) -> Iterator[Difference]:
+    for row in different.sort(*KEY).toLocalIterator():
         name = (row["container"], row["id"], f"{row['msgid_prod']}:{row['msgid_seq']}")
         if row["difference"] is not None:
             yield Difference(row["difference"], *name)

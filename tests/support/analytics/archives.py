@@ -58,13 +58,13 @@ def stored(database: Database) -> set[Row]:
     }
 
 
-def archived(folder: Path) -> Counter[Row]:
+def archived(folder: Path | str) -> Counter[Row]:
     """The same of an archive, by its manifests, and how often it is there."""
     archive = Archive(folder)
     return Counter(
         (row.id, row.container, row.msgid_prod, row.msgid_seq, row.msg)
         for manifest in archive.manifests()
         for file in manifest.files
-        for page in message_pages(archive.check(manifest, file))
+        for page in message_pages(archive.check(file))
         for row in page
     )

@@ -1,0 +1,119 @@
+"""Folders on any file system of Spark's, by URL, through Hadoop's ``FileSystem`` in the driver's JVM."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from jdbcstore.analytics.java import scratch
+from jdbcstore.analytics.spark_session import session
+from jdbcstore.errors import ConfigurationError
+
+_ERRORS = {
+    "java.io.FileNotFoundException": FileNotFoundError,
+    "org.apache.hadoop.fs.FileAlreadyExistsException": FileExistsError,
+}
+
+
+class HadoopFolder:
+    """A folder by its URL, such as ``s3a://bucket/mq``, as ``jdbcstore.tools.archive`` asks for it.
+
+    Credentials and endpoints are Spark's settings: ``spark.hadoop.fs.s3a.endpoint``.
+
+    :raises ConfigurationError: Spark does not know the scheme, or the file system does not answer
+    """
+
+    def __init__(self, url: str) -> None:
+        self.place = url.rstrip("/")
+        spark = session()
+        self._java: Any = spark._jvm
+        context: Any = spark.sparkContext._jsc
+        self._copies: Path | None = None
+        try:
+            self._files = self._path("").getFileSystem(context.hadoopConfiguration())
+        except Py4JJavaError as error:
+            raise ConfigurationError(f"Spark cannot use {self.place}: {_said(error)}") from error
+
+    def _path(self, path: str) -> Any:
+        return self._java.org.apache.hadoop.fs.Path(self.url(path))
+
+    def url(self, path: str) -> str:
+        return f"{self.place}/{path}".rstrip("/")
+
+    def names(self, path: str) -> list[str]:
+        with contextlib.suppress(FileNotFoundError), self._translated(path):
+            return sorted(status.getPath().getName() for status in self._files.listStatus(self._path(path)))
+        return []
+
+    def read(self, path: str) -> bytes:
+        with self._translated(path):
+            stream = self._files.open(self._path(path))
+            try:
+                return bytes(self._java.org.apache.commons.io.IOUtils.toByteArray(stream))
+            finally:
+                stream.close()
+
+    def create(self, path: str, content: bytes) -> None:
+        with self._translated(path):
+            if self._files.exists(self._path(path)):
+                raise FileExistsError(self.url(path))
+            stream = self._files.create(self._path(path), False)
+            try:
+                stream.write(content)
+                if stream.hasCapability("hsync"):
+                    stream.hsync()
+            finally:
+                stream.close()
+
+    def keep(self, paths: Iterable[str]) -> None:
+        """Nothing: these file systems keep what was closed."""
+
+    def remove(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError), self._translated(path):
+            self._files.delete(self._path(path), True)
+
+    def checksum(self, path: str) -> str:
+        with self._translated(path):
+            stream = self._files.open(self._path(path))
+            try:
+                return str(self._java.org.apache.commons.codec.digest.DigestUtils.sha256Hex(stream))
+            finally:
+                stream.close()
+
+    def fetch(self, path: str) -> Path:
+        if self._copies is None:
+            self._copies = scratch("archive")
+        copy = self._copies / path.replace("/", "~")
+        if not copy.exists():
+            local = self._java.org.apache.hadoop.fs.Path(f"file://{copy}")
+            with self._translated(path):
+                self._files.copyToLocalFile(False, self._path(path), local, True)
+        return copy
+
+    def drop(self, path: str) -> None:
+        if self._copies is not None:
+            (self._copies / path.replace("/", "~")).unlink(missing_ok=True)
+
+    @contextmanager
+    def writing(self) -> Iterator[bool]:
+        # There are no locks: whoever is second to create a manifest fails.
+        yield False
+
+    @contextmanager
+    def _translated(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except Py4JJavaError as error:
+            kind = _ERRORS.get(error.java_exception.getClass().getName())
+            if kind is not None:
+                raise kind(self.url(path)) from error
+            raise ConfigurationError(f"cannot access {self.url(path)}: {_said(error)}") from error
+
+
+def _said(error: Py4JJavaError) -> str:
+    return str(error.java_exception.getMessage()).partition("\n")[0]

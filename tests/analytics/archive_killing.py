@@ -1,0 +1,111 @@
+"""``python -m tests.analytics.archive_killing``: archiving is killed at any moment, while messages are added.
+
+The archive is on a file system without locks and without an atomic rename. In the end each message must be in
+it once, by its manifests and by ``audit``.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import click
+
+import jdbcstore
+from jdbcstore import Message, analytics
+from jdbcstore.tools import archive
+from jdbcstore.tools.archive import Window
+from tests.support.analytics import unatomic
+from tests.support.analytics.archives import NOW, archived, place, stored
+from tests.support.analytics.deaths import KILLED, Deaths
+from tests.support.databases import Database, SqliteDatabase
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ADDED = 60
+"""Messages between two runs."""
+_BATCH = 20
+
+
+class Killing:
+    """A store, its archive, and processes that archive until they are killed."""
+
+    def __init__(self, spark: SparkSession, database: Database, folder: Path, seed: int) -> None:
+        unatomic.add(spark, folder)
+        self.outcomes: Counter[str] = Counter()
+        self._spark = spark
+        self._database = database
+        self._url = unatomic.url_of(folder / "archive")
+        self._random = random.Random(seed)
+        self._deaths = Deaths(spark, database.url, self._url, NOW, folder / "errors", _BATCH)
+        begin = time.monotonic()
+        self._add()
+        assert self._deaths.run("to the end") == 0, self._deaths.errors.read_text()
+        self._longest = time.monotonic() - begin
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._deaths.__exit__(kind, error, trace)
+
+    def _add(self) -> None:
+        with jdbcstore.open(self._database.url, cleanup_period=0.0) as store:
+            for name in ("A", "B"):
+                store.queue(name).add_messages(
+                    [Message(f"{n}", timestamp_ms=NOW - 1 - n * 3_600_000) for n in range(_ADDED // 2)]
+                )
+
+    def kill(self) -> None:
+        """Add messages, and kill the process that archives them, unless it ends before."""
+        self._add()
+        code = self._deaths.run(f"killed after {self._random.random() * self._longest:.3f}")
+        assert code in (0, KILLED), self._deaths.errors.read_text()
+        self.outcomes["killed" if code == KILLED else "ended before"] += 1
+
+    def finish(self) -> list[str]:
+        """What is wrong after a last run."""
+        store = place(self._database)
+        archive.write(self._spark, store, self._url, Window(NOW), batch=_BATCH)
+        found, expected = archived(self._url), stored(self._database)
+        wrong = [f"{row[0]} is missing" for row in sorted(expected - {*found})]
+        wrong += [f"{row[0]} is there {count} times" for row, count in sorted(found.items()) if count > 1]
+        comparison = archive.compare(self._spark, store, self._url)
+        return wrong if comparison.same else [*wrong, f"audit: {comparison}"]
+
+
+@click.command(help=__doc__)
+@click.option("--kills", default=50, show_default=True)
+@click.option("--seed", type=int, help="That of an earlier run, to choose the same moments again.")
+def main(kills: int, seed: int | None) -> None:
+    seed = random.randrange(10**6) if seed is None else seed
+    spark = analytics.session("local[2]", **{"spark.sql.shuffle.partitions": "2"})
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="jdbcstore-archive-") as name:
+        folder = Path(name)
+        database = SqliteDatabase(folder)
+        with Killing(spark, database, folder, seed) as killing:
+            while killing.outcomes["killed"] < kills:
+                killing.kill()
+            wrong = killing.finish()
+        count = len(stored(database))
+        database.close()
+    told = ", ".join(f"{count} {kind}" for kind, count in sorted(killing.outcomes.items()))
+    click.echo(f"seed {seed}: {told} in {time.monotonic() - begin:.0f} s, {count} messages")
+    for one in wrong[:30]:
+        click.echo(f"WRONG: {one}")
+    spark.stop()
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
