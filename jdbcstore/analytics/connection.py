@@ -96,7 +96,7 @@ class Analytics(contextlib.AbstractContextManager["Analytics"]):
         return Stored(self._reading)
 
     @contextlib.contextmanager
-    def picture(self, partitions: int | None = None) -> Iterator[None]:
+    def picture(self, partitions: int | None = None, *, snapshot: bool = True) -> Iterator[None]:
         """Within the block all views are as of one moment, and messages are read in many partitions.
 
         On PostgreSQL the moment is that of an exported snapshot, which is held until the block ends: keep the
@@ -105,13 +105,15 @@ class Analytics(contextlib.AbstractContextManager["Analytics"]):
         as one partition, and is consistent in itself.
 
         :param partitions: None means one per core of the session
+        :param snapshot: False gives up the one moment, and so reads in many partitions on any database: each
+            partition of each view is then read as of its own moment
         """
-        if not self._vendor.export:
+        if snapshot and not self._vendor.export:
             with self._shown.while_in({**self._live}):
                 yield
             return
         bounds = self._bounds(partitions or self.spark.sparkContext.defaultParallelism)
-        with self._snapshot() as init:
+        with self._snapshot() if snapshot else contextlib.nullcontext("") as init:
             views = define(replace(self._reading, init=init), bounds)
             with self._shown.while_in(views):
                 yield

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+import jdbcstore
 from jdbcstore import Destination, Message, MessageId, ProducerId
 from jdbcstore.message import openwire
 from tests.support.databases import Database
@@ -116,3 +117,17 @@ def test_others_read_a_picture_in_one_statement(connect: Callable[[], Analytics]
     analytics = connect()
     with analytics.picture(partitions=4):
         assert analytics.spark.table("messages_decoded").rdd.getNumPartitions() == 1
+
+
+@pytest.mark.backends("sqlite", "mariadb")
+def test_many_partitions_without_one_moment(
+    database: Database, connect: Callable[[], Analytics], ask: Callable[[str], list[Row]]
+) -> None:
+    analytics = connect()
+    with jdbcstore.open(database.url, cleanup_period=0.0) as store:
+        store.queue("Q").add_messages([Message(str(n)) for n in range(40)])
+    with analytics.picture(partitions=4, snapshot=False):
+        assert analytics.spark.table("messages_decoded").rdd.getNumPartitions() == 4
+        bodies = [row.body_text for row in ask("SELECT body_text FROM messages_decoded")]
+        assert sorted(bodies, key=int) == [str(n) for n in range(40)]
+    assert analytics.spark.table("messages_decoded").rdd.getNumPartitions() == 1
