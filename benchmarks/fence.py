@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from statistics import quantiles
 
@@ -29,7 +29,7 @@ _COMMITS = 400
 @click.option("--commits", default=_COMMITS, show_default=True, help="Of each store.")
 def main(commits: int) -> None:
     click.echo("| | messages per commit | without a fence | with it | ratio |\n|---|---|---|---|---|")
-    for name, opened in (("SQLite", _sqlite), ("PostgreSQL", _postgresql), ("MariaDB", _mariadb)):
+    for name, opened in databases():
         with opened() as url, _open(url, None) as bare, _open(url, _LEASE) as leased:
             for messages in (1, 100):
                 without, fenced = _compare(bare, leased, messages, commits)
@@ -60,6 +60,11 @@ def _open(url: str, locker: LeaseDatabaseLockerConfig | None) -> JdbcStore:
     source = DataSourceConfig(url=url)
     config = StoreConfig(cleanup_period=0.0)
     return JdbcStore.configured(Configuration(data_source=source, store=config, locker=locker))
+
+
+def databases() -> list[tuple[str, Callable[[], AbstractContextManager[str]]]]:
+    """Databases by name, each a block within which its URL can be used."""
+    return [("SQLite", _sqlite), ("PostgreSQL", _postgresql), ("MariaDB", _mariadb)]
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from jdbcstore.analytics.arrow.conditions import Expression
 from jdbcstore.analytics.arrow.fetching import Fetching
 from jdbcstore.analytics.arrow.reading import Reading, database_of, has_journal
 from jdbcstore.analytics.arrow.table import PLAIN, Rows, schema_of, time_of
-from jdbcstore.analytics.columns import COLUMNS
+from jdbcstore.analytics.columns import CAUSE, COLUMNS
 from jdbcstore.analytics.queries import destinations, subscriptions
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.config import Configuration
@@ -27,7 +27,7 @@ from jdbcstore.database.engine import Database
 from jdbcstore.errors import ConfigurationError, QueryFailed, StoreError
 from jdbcstore.message.values import plain
 
-VIEWS = ("messages", "messages_decoded", "subscriptions", "destinations", "in_doubt", "lock")
+VIEWS = ("messages", "messages_decoded", "subscriptions", "destinations", "in_doubt", "history", "lock")
 """The names of the views, which are those of Spark."""
 
 _SETTINGS = (
@@ -54,6 +54,28 @@ _DESTINATIONS = pa.schema(
         ("oldest_age", pa.float64()),
     ]
 )
+_REMOVED = pa.schema(
+    [
+        *((name, pa.int64()) for name in ("removed", "id")),
+        *((name, pa.string()) for name in ("container", "msgid_prod")),
+        ("msgid_seq", pa.int64()),
+        ("outcome", pa.string()),
+        *((name, pa.int64()) for name in ("produced", "jms_priority", "msg_size", "redeliveries")),
+        ("reason", pa.string()),
+    ]
+)
+_HISTORY = f"""
+CREATE TEMP VIEW history AS
+SELECT id, destination, destination_type, msgid_prod, msgid_seq, 'waiting' AS state,
+  timestamp AS produced, NULL::TIMESTAMPTZ AS removed,
+  (epoch_ms(current_timestamp) - epoch_ms(timestamp)) / 1000 AS dwell, jms_priority::BIGINT AS priority,
+  message_size AS size, redelivery_counter::BIGINT AS redeliveries, properties['{CAUSE}'].text AS reason
+FROM messages_decoded WHERE xid IS NULL
+UNION ALL
+SELECT id, container, split_part(container, '://', 1), msgid_prod, msgid_seq, outcome, produced, removed,
+  (epoch_ms(removed) - epoch_ms(produced)) / 1000, jms_priority, msg_size, redeliveries, reason
+FROM jdbcstore_removed
+"""  # noqa: S608
 _LOCK = pa.schema([("id", pa.int64()), ("time", _TIME), ("broker_name", pa.string())])
 
 
@@ -99,6 +121,7 @@ class DuckViews:
                 self._duckdb.execute(setting)
             for name, view in self._views().items():
                 self._duckdb.register(name, view)
+            self._duckdb.execute(_HISTORY)
         except BaseException:
             self._duckdb.close()
             raise
@@ -170,6 +193,7 @@ class DuckViews:
             "subscriptions": (_SUBSCRIPTIONS, self._subscriptions),
             "destinations": (_DESTINATIONS, self._destinations),
             "lock": (_LOCK, self._lock),
+            "jdbcstore_removed": (_timed(_REMOVED), self._removed),
         }
         return {
             "messages": _view(schema_of(PLAIN), self._messages),
@@ -230,12 +254,27 @@ class DuckViews:
             schema=_DESTINATIONS,
         )
 
+    def _removed(self, fetching: Fetching) -> pa.Table:
+        history = self._database.tables.history
+        if not inspect(fetching.connection).has_table(str(history.name)):
+            return _timed(_REMOVED).empty_table()
+        read = _table(fetching, select(*(history.c[name] for name in _REMOVED.names)), _REMOVED)
+        times = {name: time_of(read.column(name)) for name in ("produced", "removed")}
+        return pa.table({name: times.get(name, read.column(name)) for name in _REMOVED.names})
+
     def _lock(self, fetching: Fetching) -> pa.Table:
         lock = self._database.tables.lock
         stored = pa.schema([("id", pa.int64()), ("time", pa.int64()), ("broker_name", pa.string())])
         read = _table(fetching, select(*(lock.c[name] for name in stored.names)), stored)
         times = read.column("time").cast(pa.timestamp("ms", "UTC")).cast(_TIME)
         return read.set_column(1, _LOCK.field("time"), times)
+
+
+def _timed(schema: pa.Schema) -> pa.Schema:
+    """The schema with timestamps in place of epoch milliseconds."""
+    for name in ("produced", "removed"):
+        schema = schema.set(schema.get_field_index(name), pa.field(name, _TIME))
+    return schema
 
 
 def _table(fetching: Fetching, query: Any, schema: pa.Schema) -> pa.Table:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _ROWS = 1000
 """Rows per answer: the page is for human readers."""
 _BARS = 25
+_LINES = 10
 _LONGEST_LABEL = 70
 
 
@@ -31,17 +32,26 @@ class Plot:
     labels: tuple[str, ...]
     line: bool = False
     """A line over the first label, which is a time."""
+    beside: str = ""
+    """Another number, as a second line."""
+    by: str = ""
+    """A line for each value of this column; else the numbers of one time are added up."""
 
 
 PLOTS = {
     "age-histogram": Plot("messages", ("age",)),
     "backlog": Plot("depth", ("destination",)),
+    "dwell": Plot("median_seconds", ("hour",), line=True, by="destination"),
     "duplicates": Plot("duplicates", ("destination", "msgid_prod")),
+    "gaps": Plot("missing", ("producer", "first_missing")),
     "lag": Plot("lag", ("destination", "client_id", "subscription_name")),
     "largest": Plot("message_size", ("destination", "id")),
     "poison": Plot("messages", ("destination", "original_destination", "cause")),
     "properties": Plot("messages", ("destination", "name", "type")),
+    "rates": Plot("produced", ("minute",), line=True, beside="gone"),
+    "reasons": Plot("messages", ("destination", "reason")),
     "redelivery": Plot("redeliveries", ("destination",)),
+    "talkers": Plot("messages", ("producer",)),
     "throughput": Plot("messages", ("minute",), line=True),
 }
 
@@ -97,8 +107,11 @@ def _drawn(section: Section) -> str:
     # Plotly interprets markup in labels.
     labels = [html.escape(_short(row[at(name)] for name in plot.labels)) for row in section.rows]
     if plot.line:
-        times, counts = with_empty_minutes([row[at(plot.labels[0])] for row in section.rows], values)
-        figure = graph_objects.Figure(graph_objects.Scatter(x=times, y=counts, mode="lines+markers"))
+        figure = graph_objects.Figure()
+        for name, (times, numbers) in _lines(plot, section).items():
+            figure.add_scatter(x=times, y=numbers, mode="lines+markers", name=html.escape(_short([name])))
+        figure.update_layout(showlegend=bool(plot.by or plot.beside))
+        figure.update_yaxes(title="" if plot.beside else plot.value.replace("_", " "), rangemode="tozero")
     else:
         bars = graph_objects.Bar(x=values[:_BARS], y=[*range(len(values[:_BARS]))], orientation="h")
         figure = graph_objects.Figure(bars)
@@ -117,6 +130,26 @@ def _drawn(section: Section) -> str:
             figure, full_html=False, include_plotlyjs=False, config=options, div_id=f"plot-{section.name}"
         )
     )
+
+
+def _lines(plot: Plot, section: Section) -> dict[str, tuple[list[str], list[Any]]]:
+    """The points of each line, by its name."""
+    at = section.columns.index
+    times = [row[at(plot.labels[0])] for row in section.rows]
+    lines: dict[str, tuple[list[str], list[Any]]] = {}
+    if plot.by:
+        for row, time in zip(section.rows, times, strict=True):
+            points = lines.setdefault(str(row[at(plot.by)]), ([], []))
+            points[0].append(time)
+            points[1].append(row[at(plot.value)])
+        longest = sorted(lines, key=lambda name: -len(lines[name][0]))[:_LINES]
+        return {name: lines[name] for name in lines if name in longest}
+    for column in filter(None, (plot.value, plot.beside)):
+        totals: dict[str | None, int] = {}
+        for row, time in zip(section.rows, times, strict=True):
+            totals[time] = totals.get(time, 0) + row[at(column)]
+        lines[column] = with_empty_minutes([*totals], [*totals.values()])
+    return lines
 
 
 def with_empty_minutes(times: list[str | None], counts: list[int]) -> tuple[list[str], list[int]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
-from jdbcstore.analytics.columns import COLUMNS
+from jdbcstore.analytics.columns import CAUSE, COLUMNS, YEAR_1_MS, YEAR_10000_MS
 from jdbcstore.analytics.decoding import HEADERS, decoded, decoded_columns
 from jdbcstore.analytics.queries import destinations, subscriptions
 from jdbcstore.errors import ConfigurationError
@@ -102,7 +102,7 @@ class Shown:
         return self._spark.table(name).sameSemantics(views[name])
 
 
-VIEWS = ("messages", "messages_decoded", "subscriptions", "destinations", "in_doubt", "lock")
+VIEWS = ("messages", "messages_decoded", "subscriptions", "destinations", "in_doubt", "history", "lock")
 """The names of the temporary views of a store."""
 
 _SUBSCRIPTIONS = (
@@ -120,15 +120,20 @@ def define(reading: Reading, bounds: list[int]) -> dict[str, DataFrame]:
     session = reading.session
     tables, adapter = session.tables, session.adapter
     lock, messages = reading.table(tables.lock), reading.table(tables.messages)
+    # Without bounds: the catalog's table, which pushes limits down; of a million rows ten are decoded.
+    stored = _decoded(reading.slices(tables.messages, bounds) if bounds else messages)
+    waiting = _waiting(stored)
     return {
         "messages": messages.select(*_columns(messages)),
-        # Without bounds: the catalog's table, which pushes limits down; of a million rows ten are decoded.
-        "messages_decoded": _decoded(reading.slices(tables.messages, bounds) if bounds else messages),
+        "messages_decoded": stored,
         "subscriptions": reading.query(
             subscriptions(tables, adapter, ours=session.has_own_tables), _SUBSCRIPTIONS
         ),
         "destinations": _destinations(reading.query(destinations(tables, adapter), _TOTALS)),
         "in_doubt": _decoded(messages).where("xid IS NOT NULL"),
+        "history": (
+            waiting.union(_removed(reading.table(tables.history))) if session.has_history else waiting
+        ),
         "lock": lock.withColumn("time", F.timestamp_millis(lock["time"])),
     }
 
@@ -177,3 +182,39 @@ def _destinations(totals: DataFrame) -> DataFrame:
     return totals.withColumn("oldest", oldest).select(
         "destination", kind, *numbers, "oldest", age.alias("oldest_age")
     )
+
+
+def _waiting(stored: DataFrame) -> DataFrame:
+    """The messages that are stored, as rows of ``history``."""
+    return stored.where("xid IS NULL").select(
+        *("id", "destination", "destination_type", "msgid_prod", "msgid_seq"),
+        F.lit("waiting").alias("state"),
+        F.col("timestamp").alias("produced"),
+        F.lit(None).cast("timestamp").alias("removed"),
+        _seconds("timestamp", F.current_timestamp()).alias("dwell"),
+        F.col("jms_priority").cast("bigint").alias("priority"),
+        F.col("message_size").alias("size"),
+        F.col("redelivery_counter").cast("bigint").alias("redeliveries"),
+        F.col("properties")[CAUSE]["text"].alias("reason"),
+    )
+
+
+def _removed(table: DataFrame) -> DataFrame:
+    """The records of removed messages, as rows of ``history``."""
+    produced = table["produced"]
+    known = (produced != 0) & produced.between(YEAR_1_MS, YEAR_10000_MS - 1)
+    timed = table.withColumn("produced", F.timestamp_millis(F.when(known, produced))).withColumn(
+        "removed", F.timestamp_millis(table["removed"])
+    )
+    container = table["container"]
+    return timed.select(
+        *("id", container.alias("destination"), _destination_type(container), "msgid_prod", "msgid_seq"),
+        F.col("outcome").alias("state"),
+        *("produced", "removed", _seconds("produced", F.col("removed")).alias("dwell")),
+        *(F.col(name).alias(alias) for name, alias in (("jms_priority", "priority"), ("msg_size", "size"))),
+        *("redeliveries", "reason"),
+    )
+
+
+def _seconds(since: str, until: Column) -> Column:
+    return (F.unix_millis(until) - F.unix_millis(F.col(since))) / 1000

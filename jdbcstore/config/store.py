@@ -96,6 +96,8 @@ class StoreConfig(Options):
     """The number of newest messages whose ids the audit reads when the store opens."""
     cleanup_period: float = option(300.0, at_least=0, milliseconds=True, negative_is_off=True)
     """Seconds between cleanups in the background; 0 leaves them to :meth:`Store.cleanup`."""
+    history_retention: float = option(0.0, at_least=0, negative_is_off=True)
+    """Seconds that cleanup keeps a record of each removed message; 0 records none. Not in ActiveMQ."""
     network_timeout: float = option(60.0, at_least=0, milliseconds=True, negative_is_off=True)
     """Seconds without an answer to a statement after which a connection is abandoned; 0 is never."""
     query_timeout: float = option(0.0, at_least=0, negative_is_off=True)

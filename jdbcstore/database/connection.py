@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.sql import MSG, UNGUARDED, Batch, EpochGuard, Guard, Guards, Key, Row, Sql
@@ -18,6 +19,24 @@ _LONG = 1024 * 1024
 """The size of a batch in bytes from which it may take long to write."""
 _FIRST_REFRESH = 2_000
 _LAST_REFRESH = 100_000
+
+
+class Outcome(enum.StrEnum):
+    """Why a message was removed."""
+
+    ACKNOWLEDGED = "acknowledged"
+    DEAD = "dead"
+    EXPIRED = "expired"
+    PURGED = "purged"
+
+
+class Recorder(Protocol):
+    """Records messages before they are deleted, in the same transaction."""
+
+    def record(
+        self, connection: Connection, keys: Sequence[Key], outcome: Outcome, adds: Sequence[Row] = ()
+    ) -> None:
+        """Record the messages that are still stored; ``adds`` are rows that the transaction adds."""
 
 
 class Connection:
@@ -35,6 +54,8 @@ class Connection:
         """The guards of every transaction of this connection."""
         self.session: Row | None = None
         """The server's identifier of this connection, after :meth:`identify`."""
+        self.recorder: Recorder | None = None
+        """What records the messages that this connection removes."""
 
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
         if not isinstance(sql, Sql):
@@ -56,6 +77,11 @@ class Connection:
         if rows:
             self._adapter.execute_many(self.cursor, sql, rows)
 
+    def insert_rows(self, sql: Sql, rows: Sequence[Row]) -> None:
+        """Insert rows of any table in few statements."""
+        if rows:
+            self._adapter.insert_rows(self.cursor, sql, rows)
+
     def add_messages(self, rows: Sequence[Row]) -> None:
         """Insert rows into ACTIVEMQ_MSGS in the vendor's fastest way."""
         batch = Batch([*rows], [], [], [])
@@ -66,12 +92,20 @@ class Connection:
         for sql, singly in batch.others:
             self.execute_many(sql, singly)
 
-    def remove_messages(self, keys: Sequence[Key]) -> int:
+    def remove_messages(
+        self,
+        keys: Sequence[Key],
+        outcome: Outcome | None = Outcome.ACKNOWLEDGED,
+        adds: Sequence[Row] = (),
+    ) -> int:
         """Delete rows of ACTIVEMQ_MSGS in the vendor's fastest way, except messages in doubt.
 
-        Returns the number of rows that were to be deleted, including those deleted before.
+        ``outcome`` and ``adds`` are for the :attr:`recorder`; None: these are not recorded. Returns the
+        number of rows that were to be deleted, including those deleted before.
         """
         keys = self._decided(keys)
+        if self.recorder is not None and outcome is not None:
+            self.recorder.record(self, keys, outcome, adds)
         remove = self._statements.remove_message
         if self._statements.removes_singly:
             self.execute_many(remove, [(id_,) for _, id_ in keys])
@@ -100,6 +134,9 @@ class Connection:
         size = sum(len(row[MSG]) for row in batch.adds) if self.tenure is not None else 0
         try:
             batch.removes = [*self._decided(batch.removes)]
+            if self.recorder is not None and batch.removes:
+                self._write_recorded(self.recorder, batch, block)
+                return
             if self._statements.writes_singly:
                 batch = self._statements.arrange(batch)
             guards = self._guards(block, long=size > _LONG)
@@ -107,6 +144,13 @@ class Connection:
         except StoreError:
             self.rollback()
             raise
+
+    def _write_recorded(self, recorder: Recorder, batch: Batch, block: Guard | None) -> None:
+        with self.transaction(block):
+            recorder.record(self, batch.removes, Outcome.ACKNOWLEDGED, batch.adds)
+            if self._statements.writes_singly:
+                batch = self._statements.arrange(batch)
+            self._adapter.apply(self.cursor, self._statements.write, batch)
 
     def _guards(self, block: Guard | None, *, long: bool) -> Guards:
         guards = UNGUARDED

@@ -147,18 +147,18 @@ def create_tables(
     for table in tables.all:
         if table in theirs:
             continue
-        if table not in present.columns and _create(engine, adapter, table):
+        if table not in present.columns and create_table(engine, adapter, table):
             made += 1
         else:
             _create_indexes(engine, adapter, table, present.indexes.get(table))
     _insert_row(engine, tables.lock, tables.lock.c.id == LOCK_ROW, id=LOCK_ROW)
     _insert_row(engine, tables.state, tables.state.c.name == SEQUENCE_ROW, name=SEQUENCE_ROW, number=0)
     if made == len(tables.all):
-        _create(engine, adapter, tables.version)
+        create_table(engine, adapter, tables.version)
         _insert_row(engine, tables.version, true(), version_num=HEAD)
 
 
-def _create(engine: Engine, adapter: Adapter, table: Table) -> bool:
+def create_table(engine: Engine, adapter: Adapter, table: Table) -> bool:
     """Create a table with its indexes; false if another process did so first."""
     try:
         _run(engine, adapter, table.create)

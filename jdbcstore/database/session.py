@@ -11,18 +11,19 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, TypeVar
 
-from sqlalchemy import Engine, NullPool, PoolProxiedConnection
+from sqlalchemy import Engine, NullPool, PoolProxiedConnection, inspect
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.config.statements import OF_LOCKERS, Property, unused_statements
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.sql import Row, Sql
-from jdbcstore.database.connection import Connection
+from jdbcstore.database.connection import Connection, Recorder
 from jdbcstore.database.engine import Database
 from jdbcstore.database.schema import (
     check_table,
     check_transactions,
     create_given_tables,
+    create_table,
     create_tables,
     given_tables,
     look,
@@ -30,6 +31,7 @@ from jdbcstore.database.schema import (
 )
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.given import GivenStatements, check_replacements
+from jdbcstore.database.statements.history import HistoryStatements
 from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.database.statements.xa import XaStatements
@@ -67,6 +69,8 @@ class Session(Database):
         self.read_only = read_only
         self.is_journaled = False
         """Whether a journal is in front of this database and allocates the sequences."""
+        self.recorder: Recorder | None = None
+        """What records the messages that the connections made from now on remove."""
         self._mains: deque[PoolProxiedConnection] = deque()
         """Idle connections of the main thread, outside the pool. Only this thread receives signals, and one
         during the pool's own steps would leave the pool a connection short, or locked."""
@@ -105,6 +109,12 @@ class Session(Database):
     @cached_property
     def xa_statements(self) -> XaStatements:
         return XaStatements(self.tables, self.adapter, self.engine.dialect, self.given)
+
+    @cached_property
+    def history_statements(self) -> HistoryStatements:
+        return HistoryStatements(
+            self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
+        )
 
     @property
     def lock_statements(self) -> LockStatements:
@@ -150,6 +160,30 @@ class Session(Database):
                 expected=", ".join(table.name for table in wanted),
             )
         return not missing, present.has_index(container_index(self.tables))
+
+    @cached_property
+    def has_history(self) -> bool:
+        """Whether the table of removed messages exists."""
+        return self.on_engine(lambda engine: inspect(engine).has_table(str(self.tables.history.name)))
+
+    def prepare_history(self) -> None:
+        """Create the table of removed messages, or check it.
+
+        :raises SchemaError: it cannot be created, or is not ours
+        """
+        table = self.tables.history
+        columns = self.on_engine(lambda engine: look(engine, [table])).columns
+        if table in columns:
+            check_table(table, columns[table])
+        elif self.config.create_tables_on_startup:
+            self.on_engine(lambda engine: create_table(engine, self.adapter, table))
+        else:
+            raise SchemaError(
+                f"history_retention is set, and the table {table.name} is missing in {self.place}; create it"
+                " with the vendor's history.sql, or open with create_tables_on_startup",
+                found="nothing",
+                expected=str(table.name),
+            )
 
     def present_tables(self) -> dict[str, bool]:
         """By table name, whether the database has the table."""
@@ -268,7 +302,9 @@ class Session(Database):
             return self._wrap(proxied.dbapi_connection)
 
     def _wrap(self, raw: Any) -> Connection:
-        return Connection(self.adapter, self.statements, self.driver_errors, raw)
+        connection = Connection(self.adapter, self.statements, self.driver_errors, raw)
+        connection.recorder = self.recorder
+        return connection
 
     def close(self) -> None:
         """Refuse further reads, and close the pool after the running ones.

@@ -1,4 +1,4 @@
-"""Definitions of ActiveMQ's three tables, as its brokers create them, and of jdbcstore's own three."""
+"""Definitions of ActiveMQ's three tables, as its brokers create them, and of jdbcstore's own four."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jdbcstore.database.adapters.base import Adapter, Worded
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The tables under their configured names; ``acknowledged``, ``state``, ``version`` are jdbcstore's."""
+    """The tables under their configured names; the last four are jdbcstore's."""
 
     messages: Table
     acks: Table
@@ -37,6 +37,8 @@ class Tables:
     """
     version: Table
     """The schema's revision, for ``jdbcstore migrate``. The store never reads it."""
+    history: Table
+    """Removed messages, for stores that record them; created by the first such store."""
 
     @property
     def all(self) -> tuple[Table, ...]:
@@ -65,6 +67,7 @@ def define_tables(adapter: Adapter, config: StoreConfig) -> Tables:
         acknowledged=_acknowledged(define, prefix + "JDBCSTORE_ACKS"),
         state=_state(define, prefix + "JDBCSTORE_STATE"),
         version=_version(define, prefix + "JDBCSTORE_VERSION"),
+        history=_history(define, prefix + "JDBCSTORE_HISTORY"),
     )
 
 
@@ -188,6 +191,25 @@ def _version(define: _Definer, name: str) -> Table:
         name,
         Column("version_num", String(32), nullable=False),
         PrimaryKeyConstraint("version_num", name=define.name(f"{name}_pkc")),
+    )
+
+
+def _history(define: _Definer, name: str) -> Table:
+    # In the order of time, in which rows are added and deleted. An ActiveMQ may use an ID again.
+    return define.table(
+        name,
+        define.column("REMOVED", define.time, nullable=False),
+        define.column("ID", define.number, nullable=False),
+        define.column("CONTAINER", define.own(define.container), nullable=False),
+        define.column("MSGID_PROD", define.own(define.producer)),
+        define.column("MSGID_SEQ", define.number),
+        define.column("OUTCOME", define.string, nullable=False),
+        define.column("PRODUCED", define.time),
+        define.column("JMS_PRIORITY", define.number),
+        define.column("MSG_SIZE", define.number),
+        define.column("REDELIVERIES", define.number),
+        define.column("REASON", define.string),
+        define.primary_key("removed", "id"),
     )
 
 

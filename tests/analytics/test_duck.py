@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from jdbcstore.analytics import Analytics
 
 every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb")
-MOVING = {"oldest_seconds", "oldest_age"}
+MOVING = {"oldest_seconds", "oldest_age", "dwell"}
 """Columns that depend on the time of the query."""
 
 
@@ -52,19 +52,29 @@ def rows(views: DuckViews, query: str) -> list[dict[str, Any]]:
         return [{name: value for name, value in row.items() if name not in MOVING} for row in as_rows(reader)]
 
 
+@pytest.fixture
+def with_history(database: Database) -> None:
+    """The table of removed messages, before anyone connects."""
+    jdbcstore.open(database.url, cleanup_period=0.0, history_retention=60.0).close()
+
+
 @every_vendor
+@pytest.mark.usefixtures("with_history")
 def test_the_answers_are_those_of_spark(database: Database, recorded: Analytics, spark: SparkSession) -> None:
     from jdbcstore.analytics import as_json
 
-    with jdbcstore.open(database.url, cleanup_period=0.0) as store:
-        for number in range(3):
+    with jdbcstore.open(database.url, cleanup_period=0.0, history_retention=60.0) as store:
+        for number in range(8):
             store.queue("ORDERS").add_message(Message("beer", properties={"table": number, "x": 0.5}))
+        store.queue("ORDERS").acknowledge(*[*store.queue("ORDERS").recover()][-5:-2])
         store.topic("news").subscribe("ann", "all", selector="table = 1")
     asked = named() | {
         "messages": "SELECT * FROM messages ORDER BY id",
         "messages_decoded": "SELECT * FROM messages_decoded ORDER BY id",
         "in_doubt": "SELECT * FROM in_doubt ORDER BY id",
         "lock": "SELECT * FROM lock",
+        "history": "SELECT * FROM history ORDER BY id, state",
+        "what is gone": "SELECT id, dwell > 0 AS later FROM history WHERE removed > produced ORDER BY id",
         "subscriptions": "SELECT * FROM subscriptions ORDER BY ALL",
         "destinations": "SELECT * FROM destinations ORDER BY destination",
         "a property": "SELECT id, properties['table'].long AS n FROM messages_decoded"
@@ -91,7 +101,7 @@ def test_queries_of_its_own_replace_those_with_the_same_names() -> None:
     queries, own = named(), named("duckdb")
     assert [*queries] == [*own]
     changed = {name for name in queries if queries[name] != own[name]}
-    assert changed == {"age-histogram", "properties"}
+    assert changed == {"properties"}
     assert all(purpose(queries[name]) == purpose(own[name]) for name in queries)
 
 

@@ -35,10 +35,13 @@ def test_the_notebook(
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), cell["id"], "exec"), namespace)  # noqa: S102
     assert namespace["spark"] is spark
-    assert sum(row.messages for row in namespace["kinds"]) == 511
+    assert sum(row.messages for row in namespace["kinds"]) == 531
     printed = capsys.readouterr().out
     assert "java.lang.RuntimeException: table 13" in printed
     assert "reader" in printed
+    assert "java.lang.RuntimeException: burnt" in printed
+    assert [row.dish for row in namespace["dishes"]] == ["pie", "stew"]
+    assert sum(row.messages for row in namespace["dishes"]) == 17
 
 
 def test_the_examples(
@@ -52,7 +55,7 @@ def test_the_examples(
         code = re.sub(r'"(sqlite:///)?(mq\.db|archive|checkpoint)"', rf'"\1{tmp_path}/\2"', example.code)
         exec(compile(code, page.name, "exec"), namespace)  # noqa: S102
         printed = capsys.readouterr().out
-        for line in re.findall(r"^print\(.*\)  # (.*)$", example.code, re.MULTILINE):
+        for line in re.findall(r"^ *print\(.*\)  # (.*)$", example.code, re.MULTILINE):
             assert line in printed.splitlines()
     assert namespace["spark"] is spark
-    assert len(page.examples("py")) == 3
+    assert len(page.examples("py")) == 5

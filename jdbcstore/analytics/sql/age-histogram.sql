@@ -3,10 +3,10 @@ SELECT age, count(*) AS messages, min(timestamp) AS oldest, max(timestamp) AS ne
 FROM (
   SELECT timestamp,
     CASE
-      WHEN timestamp > current_timestamp() - INTERVAL 1 MINUTE THEN '1 up to a minute'
-      WHEN timestamp > current_timestamp() - INTERVAL 1 HOUR THEN '2 up to an hour'
-      WHEN timestamp > current_timestamp() - INTERVAL 1 DAY THEN '3 up to a day'
-      WHEN timestamp > current_timestamp() - INTERVAL 7 DAY THEN '4 up to a week'
+      WHEN timestamp > current_timestamp - INTERVAL 1 MINUTE THEN '1 up to a minute'
+      WHEN timestamp > current_timestamp - INTERVAL 1 HOUR THEN '2 up to an hour'
+      WHEN timestamp > current_timestamp - INTERVAL 1 DAY THEN '3 up to a day'
+      WHEN timestamp > current_timestamp - INTERVAL 7 DAY THEN '4 up to a week'
       ELSE '5 older'
     END AS age
   FROM messages_decoded

@@ -1,6 +1,6 @@
--- Destinations whose messages were delivered before and came back.
-SELECT destination, count(*) AS messages, max(redelivery_counter) AS most, sum(redelivery_counter) AS redeliveries
-FROM messages_decoded
-WHERE redelivery_counter > 0
+-- Destinations whose messages, stored or gone, were delivered before and came back.
+SELECT destination, count(*) AS messages, max(redeliveries) AS most, sum(redeliveries) AS redeliveries
+FROM history
+WHERE redeliveries > 0
 GROUP BY destination
 ORDER BY redeliveries DESC, destination

@@ -46,6 +46,8 @@ class Failure(enum.Enum):
     OTHER = "anything else"
 
 
+_COLUMNS = 8
+"""The columns of ACTIVEMQ_MSGS."""
 _STATES = {
     "23505": Failure.DUPLICATE,
     "22001": Failure.BAD_VALUE,
@@ -159,7 +161,10 @@ class Adapter:
     """Whether a row is locked by an UPDATE that changes nothing, because a SELECT cannot lock it."""
     locks_rows: ClassVar[bool] = True
     """Whether one row can be locked while others are written."""
+    takes_arrays: ClassVar[bool] = False
+    """Whether a list of numbers can be one parameter, as in ``id = ANY (?)``."""
     rows_per_insert: ClassVar[int] = 1
+    """Rows of ACTIVEMQ_MSGS in one statement; of a table with more columns fewer."""
     keys_per_delete: ClassVar[int] = 1
     max_blob: ClassVar[int] = 2**31 - 1
     """The largest MSG in bytes, where no setting of the server limits it."""
@@ -377,7 +382,7 @@ class Adapter:
         :raises StoreError: a guard does not hold; a transaction may be open
         """
         if not any(guards) and self._is_one_statement(batch):
-            self._apply(cursor, statements, batch)
+            self.apply(cursor, statements, batch)
             return
         if self.guards_insert and self._is_one_guarded_row(batch, guards):
             [row], [guard] = batch.adds, guards.first
@@ -388,7 +393,7 @@ class Adapter:
         self.begin(cursor)
         for guard in guards.first:
             self.check(cursor, guard)
-        self._apply(cursor, statements, batch)
+        self.apply(cursor, statements, batch)
         for guard in guards.last:
             self.check(cursor, guard)
         self.commit(cursor)
@@ -422,11 +427,12 @@ class Adapter:
         return len(guards.first) == 1 and not guards.last
 
     def _is_one_statement(self, batch: Batch) -> bool:
-        """Whether :meth:`_apply` runs at most one statement, which then commits itself."""
+        """Whether :meth:`apply` runs at most one statement, which then commits itself."""
         rows = len(batch.adds) + len(batch.updates) + len(batch.removes)
         return rows + sum(len(rows) for _, rows in batch.others) <= 1
 
-    def _apply(self, cursor: Any, statements: WriteStatements, batch: Batch) -> None:
+    def apply(self, cursor: Any, statements: WriteStatements, batch: Batch) -> None:
+        """Run the statements of a batch, in a transaction."""
         if batch.adds:
             self.insert_messages(cursor, statements.add_message, batch.adds)
         if batch.updates:
@@ -438,9 +444,14 @@ class Adapter:
 
     def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
         """The vendor's fastest way to insert many rows."""
-        if (step := self.rows_per_insert) == 1:
+        self.insert_rows(cursor, sql, rows)
+
+    def insert_rows(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
+        """Insert rows of any table, many with one statement where possible."""
+        if self.rows_per_insert == 1:
             self.execute_many(cursor, sql, rows)
             return
+        step = max(1, self.rows_per_insert * _COLUMNS // len(sql.names))
         for start in range(0, len(rows), step):
             chunk = rows[start : start + step]
             cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])

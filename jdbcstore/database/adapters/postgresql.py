@@ -67,6 +67,7 @@ class PostgresqlAdapter(Adapter):
     acks_key_is_named = True
     drop_acks_key = "DROP CONSTRAINT {name}"
     joins_alterations = True
+    takes_arrays = True
     can_forbid_null = True
     owner_grants = ("GRANT USAGE, CREATE ON SCHEMA public TO {owner}",)
     transactional_ddl = True
@@ -232,6 +233,21 @@ class PostgresqlAdapter(Adapter):
     def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
         for chunk in _chunks(rows, [_OVERHEAD + len(row[MSG]) for row in rows]):
             self._execute(cursor, _insert_arrays(sql.text), _column_arrays(chunk))
+
+    def insert_rows(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
+        values, arrays, parameters = [], [], []
+        for number, column in enumerate(zip(*rows, strict=True)):
+            known = next((value for value in column if value is not None), None)
+            values.append("NULL" if known is None else f"c{number}")
+            if known is not None:
+                type_, oid = _NUMBER if isinstance(known, int) else _NAME
+                parts = (None if value is None else _binary(value) for value in column)
+                parameters.append(_array(oid, parts))
+                arrays.append((f"c{number}", f"${len(parameters)}::{type_}[]"))
+        names, types = (", ".join(one) for one in zip(*arrays, strict=True))
+        head = sql.text[: sql.text.rindex(" VALUES")]
+        text = f"{head} SELECT {', '.join(values)} FROM unnest({types}) AS given ({names})"  # noqa: S608
+        self._execute(cursor, text, parameters)
 
     def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
         for chunk in _chunks(keys, [_OVERHEAD] * len(keys)):

@@ -44,6 +44,7 @@ def scripts(vendor: str) -> dict[str, str]:
         "create.sql": renderer.create(),
         "drop.sql": renderer.drop(),
         "grants.sql": renderer.grants(),
+        "history.sql": renderer.history(),
     }
     # Dropping the key of ACTIVEMQ_ACKS may need its name, which is then unknown.
     nameless = "{name}" in adapter.drop_acks_key and adapter.acks_key_has_priority
@@ -78,6 +79,15 @@ class _Renderer:
     def drop(self) -> str:
         purpose = "Drops all tables, WITH ALL MESSAGES IN THEM."
         return self._render(purpose, map(DropTable, reversed(self._tables.known)))
+
+    def history(self) -> str:
+        purpose = "The table of removed messages, for stores with history_retention."
+        table = self._tables.history
+        statements: list[Any] = [CreateTable(table)]
+        if self._adapter.has_users:
+            name = self._dialect.identifier_preparer.format_table(table)
+            statements.append(f"GRANT SELECT, INSERT, DELETE ON {name} TO {USER}")
+        return self._render(purpose, statements)
 
     def widen(self) -> str:
         acks = self._tables.acks

@@ -81,7 +81,7 @@ class Application:
         fresh = [add.row(sequence) for sequence, add in changes.adds if sequence > stored.written]
         connection.add_messages(fresh)
         self._update(connection)
-        connection.remove_messages(changes.removes)
+        connection.remove_messages(changes.removes, adds=fresh)
         if changes.removes:
             self._forget()
         self._acknowledge(connection)

@@ -16,7 +16,7 @@ from typing import Any
 from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
 from jdbcstore.config.store import NameLengths
 from jdbcstore.database.adapters.sql import Row, Sql
-from jdbcstore.database.connection import Connection
+from jdbcstore.database.connection import Connection, Outcome
 from jdbcstore.database.session import Session
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.store import LISTED
@@ -208,22 +208,22 @@ class JdbcMessageStore:
         return Statistics(int(count), int(size), oldest)
 
     def remove_all_messages(self, progress: Progress | None = None) -> int:
-        return self._remove_found(self._sql.find_ids, progress)
+        return self._remove_found(self._sql.find_ids, Outcome.PURGED, progress)
 
     def remove_expired(self, progress: Progress | None = None) -> int:
         now_ms = self._context.clock.now_ms()
-        return self._remove_found(self._sql.find_expired_ids, progress, now_ms=now_ms)
+        return self._remove_found(self._sql.find_expired_ids, Outcome.EXPIRED, progress, now_ms=now_ms)
 
-    def _remove_found(self, find: Sql, progress: Progress | None, **values: Any) -> int:
+    def _remove_found(self, find: Sql, outcome: Outcome, progress: Progress | None, **values: Any) -> int:
         """Remove the rows stored now that a paged query finds, each page in a transaction of its own."""
         last: int = self._session.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0] or 0
         every = id_pages(lambda **place: self._fetch(find, **place, **values), last)
         call = self._context.writer.call
-        return counted((call(partial(self.remove_rows, ids=ids)) for ids in every), progress)
+        return counted((call(partial(self.remove_rows, ids=ids, outcome=outcome)) for ids in every), progress)
 
-    def remove_rows(self, connection: Connection, ids: Sequence[int]) -> int:
+    def remove_rows(self, connection: Connection, ids: Sequence[int], outcome: Outcome) -> int:
         """Delete rows on the writer's connection; returns how many."""
-        return connection.remove_messages([(self._container, id_) for id_ in ids])
+        return connection.remove_messages([(self._container, id_) for id_ in ids], outcome)
 
     def _fetch(self, sql: Statement, **values: Any) -> list[Row]:
         return self._session.fetch(sql, container=self._container, **values)

@@ -27,6 +27,7 @@ from jdbcstore.stores.jdbc.checkpoint import (
     refuse_pending,
 )
 from jdbcstore.stores.jdbc.cleanup import clean
+from jdbcstore.stores.jdbc.history import History
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore, StoreContext
 from jdbcstore.stores.jdbc.sequence import last_stored
 from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
@@ -101,6 +102,9 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
                 self.fence = self._mastership.acquire(lock_timeout, cancel)
             if not (journaled or read_only):
                 refuse_pending(self._session)
+            self._history: History | None = None
+            if self.config.history_retention and not read_only:
+                self._history = self._session.recorder = History(self._session, self._clock)
             audit = recovered_audit(self._session) if self.config.enable_audit and not read_only else None
             self._writer = ReadOnlyWriter() if read_only else Writer(self._session, self.fence, audit)
         except BaseException:
@@ -287,7 +291,10 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return release(self._session, self._clock, force=force)
 
     def cleanup(self, progress: Progress | None = None) -> int:
-        return clean(self._session, self._writer, progress)
+        removed = clean(self._session, self._writer, progress)
+        if self._history is not None:
+            self._history.clean(self._writer)
+        return removed
 
     def close(self, timeout: float | None = None) -> None:
         if is_writing():

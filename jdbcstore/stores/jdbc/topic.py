@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
 from jdbcstore.database.adapters.sql import Row
-from jdbcstore.database.connection import Connection
+from jdbcstore.database.connection import Connection, Outcome
 from jdbcstore.errors import SchemaError
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.jdbc.acknowledgements import AcknowledgementTracker
@@ -204,8 +204,8 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
         ]
         writes.acknowledgements.append((tracker, resolved))
 
-    def remove_rows(self, connection: Connection, ids: Sequence[int]) -> int:
-        removed = super().remove_rows(connection, ids)
+    def remove_rows(self, connection: Connection, ids: Sequence[int], outcome: Outcome) -> int:
+        removed = super().remove_rows(connection, ids, outcome)
         self.reset_trackers()
         return removed
 

@@ -358,7 +358,7 @@ class Rollback(_Outcome):
         added = self._flagged(connection, ADDED)
         self.names = tuple((producer, sequence) for _, producer, sequence, _ in added) or self.names
         self._release(connection, added + self._flagged(connection, ACKNOWLEDGED))
-        connection.remove_messages([(container, id_) for id_, _, _, container in added])
+        connection.remove_messages([(container, id_) for id_, _, _, container in added], None)
         self._clear_marks(connection)
         for subscription, texts in self._branch.acknowledged.items():
             for text in texts:

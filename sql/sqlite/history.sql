@@ -1,0 +1,21 @@
+-- The table of removed messages, for stores with history_retention.
+-- Written by: make sql
+
+BEGIN;
+
+CREATE TABLE "JDBCSTORE_HISTORY" (
+    "REMOVED" BIGINT NOT NULL,
+    "ID" BIGINT NOT NULL,
+    "CONTAINER" VARCHAR(250) NOT NULL,
+    "MSGID_PROD" VARCHAR(250),
+    "MSGID_SEQ" BIGINT,
+    "OUTCOME" VARCHAR(250) NOT NULL,
+    "PRODUCED" BIGINT,
+    "JMS_PRIORITY" BIGINT,
+    "MSG_SIZE" BIGINT,
+    "REDELIVERIES" BIGINT,
+    "REASON" VARCHAR(250),
+    PRIMARY KEY ("REMOVED", "ID")
+);
+
+COMMIT;
