@@ -23,6 +23,9 @@ from jdbcstore.broker.memory import MemoryUsage, Resources
 from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.dead_letters import DeadLetters, renamed
 from jdbcstore.broker.queues.queue import Queue
+from jdbcstore.broker.scheduler.jobs import JOBS
+from jdbcstore.broker.scheduler.management import is_management, manage
+from jdbcstore.broker.scheduler.scheduler import Scheduler
 from jdbcstore.broker.store_io.outbox import Outbox, StoreLine
 from jdbcstore.broker.store_io.transaction import EngineTransaction, Transactions
 from jdbcstore.broker.subscription import BaseSubscription
@@ -62,8 +65,14 @@ class EngineOptions:
     """Whether messages of queues are dispatched while they are being written."""
     virtual_topics: tuple[VirtualTopicConfig, ...] = DEFAULT_VIRTUAL_TOPICS
     composite_destinations: tuple[CompositeConfig, ...] = ()
+    scheduler_support: bool = False
+    """Whether messages can be sent later."""
     audited: bool = False
     """Whether the store has ``enable_audit``: it drops a message id that it has seen in any destination."""
+
+
+Routed = list[tuple[Queue | Topic | Scheduler, Message]]
+"""Where a message goes, and the message as it is there."""
 
 
 class Policies:
@@ -131,6 +140,10 @@ class Engine:
         self._virtual = VirtualDestinations(
             options.virtual_topics, options.composite_destinations, self._is_wanted_in
         )
+        self.scheduler: Scheduler | None = None
+        """The scheduled messages, if there is support for them."""
+        if options.scheduler_support:
+            self.scheduler = Scheduler(loop, outbox, partial(self._route_due, ""), options.audited)
         self._recording: dict[Destination, Future[None]] = {}
         """The queues of virtual topics that the store has recorded, or is about to."""
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -143,8 +156,12 @@ class Engine:
         self._last_sequence = await self._loop.run(self._store.last_sequence)
         destinations = await self._loop.run(self._store.destinations)
         await self._durables.load(destinations, self._last_sequence)
+        if self.scheduler is not None:
+            self.scheduler.start()
+        elif JOBS in destinations:
+            log.warning("there are scheduled messages, which wait until scheduler_support is on")
         for destination in destinations:
-            if not (destination.is_topic and is_wildcard(destination)):
+            if destination != JOBS and not (destination.is_topic and is_wildcard(destination)):
                 self._destinations[destination] = self._make_destination(destination, is_empty=False)
         self._idle_timer = self._loop.call_later(_IDLE_PERIOD, self._look_for_idle)
 
@@ -154,6 +171,8 @@ class Engine:
             self._idle_timer.cancel()
         for subscription in list(self._subscriptions):
             subscription.close()
+        if self.scheduler is not None:
+            await self.scheduler.stop()
         await asyncio.gather(*self._recording.values(), return_exceptions=True)
         await self.settled()
         for destination in self._destinations.values():
@@ -218,6 +237,8 @@ class Engine:
         """
         found = self._destinations.get(destination)
         if found is None:
+            if destination == JOBS:
+                raise InvalidDestination(f"{JOBS} has the scheduled messages; use another queue")
             if is_wildcard(destination):
                 raise InvalidDestination(f"{destination} has wildcards; send to a name without them")
             found = self._destinations[destination] = self._make_destination(destination, is_empty=True)
@@ -255,7 +276,10 @@ class Engine:
         try:
             if message.reply_to is not None:
                 self._temporary.expect_reply(message.reply_to, connection_id)
-            if found is not None and not found.is_virtual:
+            scheduler = self.scheduler
+            if scheduler is not None and is_management(message.destination):
+                return self._loop.create_task(manage(scheduler, message, self._send_due))
+            if found is not None and not found.is_virtual and not (scheduler and scheduler.takes(message)):
                 return found.send(message, connection_id)
             targets = self._route(message, connection_id)
         except StoreError as error:
@@ -265,9 +289,7 @@ class Engine:
             return target.send(each, connection_id)
         return self._send_together(targets, message, connection_id) if targets else self._loop.done()
 
-    def _send_together(
-        self, targets: list[tuple[Queue | Topic, Message]], message: Message, connection_id: str
-    ) -> Future[None]:
+    def _send_together(self, targets: Routed, message: Message, connection_id: str) -> Future[None]:
         """Send to all members of a composite destination, or of a virtual one, or to none."""
         transaction = EngineTransaction(self._transactions, lambda _: targets, connection_id)
         room = transaction.send(message)
@@ -281,8 +303,24 @@ class Engine:
         route = partial(self._route, connection_id=connection_id)
         return EngineTransaction(self._transactions, route, connection_id)
 
-    def _route(self, message: Message, connection_id: str) -> list[tuple[Queue | Topic, Message]]:
+    def _route(self, message: Message, connection_id: str) -> Routed:
         """Each destination of a message, and the message as it gets it."""
+        scheduler = self.scheduler
+        if scheduler is not None and is_management(message.destination):
+            raise InvalidDestination(f"{message.destination} acts at once; send to it without a transaction")
+        if scheduler is None or message.destination is None or not scheduler.takes(message):
+            return self._route_due(connection_id, message)
+        members = message.destination.members
+        self._temporary.use(members, connection_id)
+        return [(scheduler, scheduler.job(_addressed(message, one), n)) for n, one in enumerate(members)]
+
+    def _send_due(self, message: Message) -> None:
+        """Send a message that is not persistent, without a caller that waits."""
+        for target, each in self._route_due("", message):
+            target.arrive(each, None, "")
+
+    def _route_due(self, connection_id: str, message: Message) -> Routed:
+        """As :meth:`_route`, for a message that is sent now."""
         if message.destination is None:
             raise InvalidDestination("a message needs a destination to be sent to")
         members = message.destination.members

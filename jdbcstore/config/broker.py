@@ -150,6 +150,9 @@ class BrokerConfig(Options):
     ``destinationInterceptors``, as the next."""
     composite_destinations: tuple[CompositeConfig, ...] = ()
     """The queues and topics whose messages are sent to others."""
+    scheduler_support: bool = False
+    """Whether messages with ``AMQ_SCHEDULED_DELAY`` and the like are sent later; else these are properties
+    like others, as in ActiveMQ."""
     become_slave: bool = False
     """Whether a broker that has lost the lock waits for it again; else it stops. Not in ActiveMQ."""
     server: str | None = None

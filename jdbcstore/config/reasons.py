@@ -141,7 +141,7 @@ CONNECTOR = by_name({
 
 USAGE = {
     "storeUsage": "the database reports when it is full",
-    "jobSchedulerUsage": "jdbcstore does not schedule deliveries",
+    "jobSchedulerUsage": "scheduled messages are in the store",
     "sendFailIfNoSpace": "set it in a policyEntry",
     "sendFailIfNoSpaceAfterTimeout": "set it in a policyEntry",
 }

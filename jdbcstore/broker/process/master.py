@@ -127,6 +127,7 @@ class MasterBroker:
             memory_limit=broker.memory_limit,
             temp_limit=broker.temp_limit,
             folder=None if broker.tmp_data_directory is None else Path(broker.tmp_data_directory),
+            scheduler_support=broker.scheduler_support,
             virtual_topics=broker.virtual_topics,
             composite_destinations=broker.composite_destinations,
             audited=self._configuration.store.enable_audit,

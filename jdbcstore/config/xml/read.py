@@ -114,7 +114,7 @@ def _read_broker(document: Document) -> Section:
 def _take_own(document: Document, value: Value, section: Section) -> bool:
     """Take an option that jdbcstore's broker has too; whether it has."""
     match value.name:
-        case "persistent" | "tmpDataDirectory" | "populateJMSXUserID":
+        case "persistent" | "tmpDataDirectory" | "populateJMSXUserID" | "schedulerSupport":
             section[value.name] = document.scalar(value)
         case "transportConnectors":
             connectors = [*_read_connectors(document, value)]

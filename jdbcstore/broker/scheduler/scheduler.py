@@ -1,0 +1,314 @@
+"""The scheduler: keeps jobs in the store, and sends each message when it is due, exactly once.
+
+One transaction of the store removes the job, adds the message to its destinations, and adds the next job if
+there is one. A crash leaves either all or nothing of that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import secrets
+from asyncio import Event, Future, Task
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from heapq import heappop, heappush
+
+from jdbcstore.abc import MessageReference, MessageStore, Transaction
+from jdbcstore.broker.api import Promise
+from jdbcstore.broker.loop import BrokerLoop, settle
+from jdbcstore.broker.memory import size_of
+from jdbcstore.broker.scheduler.jobs import CRON, JOBS, Job, is_scheduled, new_job
+from jdbcstore.broker.store_io.outbox import Outbox, PendingSend
+from jdbcstore.broker.store_io.transaction import Target
+from jdbcstore.errors import (
+    CorruptMessage,
+    InvalidDestination,
+    InvalidMessage,
+    MessageNotFound,
+    OutcomeUnknown,
+    StoreError,
+)
+from jdbcstore.message.ids import MessageId, ProducerId
+from jdbcstore.message.message import Message
+
+log = logging.getLogger(__name__)
+
+_LONGEST_WAIT = 60.0
+"""Seconds after which the clock is looked at again, which somebody may have set."""
+_BEFORE_ANOTHER_TRY = 1.0
+_MOST_AT_ONCE = 50
+"""Jobs whose messages are in memory at a time."""
+_PAGE = 500
+
+Route = Callable[[Message], Sequence[tuple[Target, Message]]]
+"""Each destination of a message that is due, and the message as it gets it."""
+
+
+@dataclass(eq=False, repr=False)
+class Scheduler:
+    """The jobs of one broker: a :class:`~jdbcstore.broker.store_io.transaction.Target` of sends."""
+
+    _loop: BrokerLoop
+    _outbox: Outbox
+    _route: Route
+    _audited: bool
+    """Whether the store drops a message id that it has seen before, in whatever destination."""
+
+    destination = JOBS
+
+    def __post_init__(self) -> None:
+        self.jobs: dict[int, Job] = {}
+        """All jobs, by the sequence of their rows."""
+        self._due: list[tuple[int, int]] = []
+        """A heap of times and sequences; those of jobs that are gone are passed over."""
+        self._must_load = True
+        self._changed = Event()
+        self._task: Task[None] | None = None
+        started = f"{self._loop.clock.now_ms()}-{secrets.token_hex(4)}"
+        self._producer = ProducerId(f"ID:jdbcstore-scheduler-{started}", 1, 1)
+        self._numbers = itertools.count(1)
+
+    def start(self) -> None:
+        """Read the jobs in the store, and begin to send what is due."""
+        self._task = self._loop.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Send nothing more. What is being committed is done by the loop."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def look(self) -> None:
+        """Look for jobs that are due now: a job has come, or the clock was set."""
+        self._changed.set()
+
+    # A target of sends
+
+    def takes(self, message: Message) -> bool:
+        """Whether a message is to be sent later."""
+        return is_scheduled(message)
+
+    def job(self, message: Message, copy: int) -> Message:
+        """The job for a message, to be sent to this target; ``copy`` is its number, for a composite.
+
+        :raises InvalidMessage: a property of its schedule is wrong
+        """
+        message_id = message.message_id or self._new_id()
+        job = new_job(message, f"{message_id}:{copy}" if copy else str(message_id), self._loop.clock.now_ms())
+        return job.in_row(message, message_id)
+
+    def send(self, message: Message, connection_id: str) -> Future[None]:
+        """Completes when the job is durable."""
+        promise = Promise(loop=self._loop.events)
+        self._outbox.add(PendingSend(message, self, connection_id, promise))
+        return promise
+
+    def stage(self, transaction: Transaction, message: Message) -> bool:
+        transaction.queue(JOBS).add_message(message)
+        return True
+
+    def before(self, connection_id: str) -> list[Future[None]]:  # noqa: ARG002
+        return []
+
+    def room(self, message: Message) -> Future[None]:  # noqa: ARG002
+        return self._loop.done()
+
+    def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:  # noqa: ARG002
+        if reference is not None and reference.sequence >= 0:  # else the store has dropped it as a duplicate
+            self._add(reference.sequence, Job.of(message))
+            self.look()
+
+    def resync(self) -> None:
+        self._must_load = True
+        self.look()
+
+    # Jobs
+
+    def _add(self, sequence: int, job: Job) -> None:
+        self.jobs[sequence] = job
+        heappush(self._due, (job.at_ms, sequence))
+
+    @property
+    def _store(self) -> MessageStore:
+        return self._outbox.store.queue(JOBS, prioritized=False)
+
+    async def _load(self) -> None:
+        self._must_load = False
+        self.jobs.clear()
+        self._due.clear()
+        store, cursor = await self._loop.run(lambda: self._store), None
+        while True:
+            page = await self._loop.run(partial(store.recover, _PAGE, cursor))
+            for message in page:
+                try:
+                    if message.sequence is not None and message.sequence not in self.jobs:
+                        self._add(message.sequence, Job.of(message))
+                except CorruptMessage as error:
+                    log.error("a scheduled message is damaged and stays where it is: %s", error)
+            if not page and not page.corrupt:
+                return
+            cursor = page.cursor
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                await self._send_due()
+                await self._wait()
+        except Exception as defect:
+            self._loop.on_defect(defect)
+
+    async def _send_due(self) -> None:
+        self._changed.clear()
+        try:
+            if self._must_load:
+                await self._load()
+            while not self._must_load and (due := self._take_due()):
+                await self._send_each(due)
+        except StoreError as error:
+            self._must_load = True
+            log.warning("scheduled messages cannot be read, and are tried again: %s", error)
+            await asyncio.sleep(_BEFORE_ANOTHER_TRY)
+
+    def _take_due(self) -> list[int]:
+        now_ms = self._loop.clock.now_ms()
+        taken: list[int] = []
+        while self._due and self._due[0][0] <= now_ms and len(taken) < _MOST_AT_ONCE:
+            _, sequence = heappop(self._due)
+            job = self.jobs.get(sequence)
+            if job is not None:
+                taken.append(sequence)
+        return taken
+
+    async def _wait(self) -> None:
+        if self._must_load:
+            return
+        wait = _LONGEST_WAIT
+        if self._due:
+            wait = min(wait, max(0.0, (self._due[0][0] - self._loop.clock.now_ms()) / 1000))
+        try:
+            async with asyncio.timeout(wait):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    # Sending
+
+    async def _send_each(self, due: Sequence[int]) -> None:
+        store = await self._loop.run(lambda: self._store)
+        rows = await self._loop.run(lambda: [_read(store, sequence) for sequence in due])
+        rooms: list[Future[None]] = []
+        sent = {}
+        for sequence, row in zip(due, rows, strict=True):
+            job = self.jobs.get(sequence)
+            if row is None:
+                self.jobs.pop(sequence, None)
+            elif job is not None:  # else it was removed meanwhile
+                sent[sequence] = self._send_one(sequence, job, row, rooms)
+        outcomes = await asyncio.gather(*sent.values(), return_exceptions=True)
+        for sequence, error in zip(sent, outcomes, strict=True):
+            if error is not None:
+                self._failed(sequence, error)
+        await asyncio.gather(*rooms, return_exceptions=True)
+
+    def _failed(self, sequence: int, error: BaseException) -> None:
+        if isinstance(error, CorruptMessage):
+            self.jobs.pop(sequence, None)
+            log.error("a scheduled message is damaged and stays where it is: %s", error)
+        elif isinstance(error, OutcomeUnknown):
+            self.resync()
+        elif isinstance(error, StoreError):
+            log.warning("a scheduled message could not be sent, and is tried again: %s", error)
+            again_ms = self._loop.clock.now_ms() + round(_BEFORE_ANOTHER_TRY * 1000)
+            heappush(self._due, (again_ms, sequence))
+        else:
+            raise error
+
+    async def _send_one(self, sequence: int, job: Job, row: Message, rooms: list[Future[None]]) -> None:
+        now_ms = self._loop.clock.now_ms()
+        written = self._outbox.store.transaction()
+        staged: list[tuple[Target, Message, bool]] = []
+        try:
+            targets = self._targets(job, row, now_ms)
+            waits = [each for target, _ in targets for each in target.before("")]
+            if waits:
+                await self._loop.all_done(waits)
+            for target, message in targets:
+                staged.append((target, message, target.stage(written, message)))
+            for following in job.next_jobs(row, now_ms):
+                # A store's audit would drop another row with the same id.
+                again = following.in_row(row, self._new_id())
+                staged.append((self, again, self.stage(written, again)))
+            written.queue(JOBS).acknowledge(sequence)
+        except BaseException:
+            written.rollback()
+            raise
+        await self._commit(sequence, written, staged)
+        rooms.extend(target.room(message) for target, message, _ in staged)
+
+    def _targets(self, job: Job, row: Message, now_ms: int) -> Sequence[tuple[Target, Message]]:
+        if not job.is_sent(row):
+            return []
+        is_repeated = self._audited or job.repeats or job.follows_cron or CRON in row.properties
+        message = job.to_send(row, self._new_id() if is_repeated else row.message_id, now_ms)
+        try:
+            return self._route(message)
+        except (InvalidDestination, InvalidMessage) as error:
+            log.error("a scheduled message is dropped, because it cannot be sent any more: %s", error)
+            return []
+
+    def _new_id(self) -> MessageId:
+        return MessageId(self._producer, next(self._numbers))
+
+    def _commit(
+        self, sequence: int, written: Transaction, staged: Iterable[tuple[Target, Message, bool]]
+    ) -> Future[None]:
+        outbox, done = self._outbox, self._loop.create_future()
+        outbox.committing += 1
+
+        def end(references: list[MessageReference], error: BaseException | None) -> None:
+            outbox.committing -= 1
+            if error is None:
+                self.jobs.pop(sequence, None)
+                stored = iter(references)
+                for target, message, is_stored in staged:
+                    target.arrive(message, next(stored) if is_stored else None, "")
+            elif isinstance(error, OutcomeUnknown):
+                for target, _, _ in staged:
+                    target.resync()
+            settle(done, error)
+
+        size = sum(size_of(message) for _, message, _ in staged)
+        outbox.commit(self._loop.done(), lambda: outbox.line.submit(written.commit_async, size, end))
+        return done
+
+    # Management
+
+    async def remove(self, sequences: Sequence[int]) -> None:
+        """Remove jobs; completes once that is durable.
+
+        :raises StoreError: they may still be there
+        """
+        for sequence in sequences:
+            self.jobs.pop(sequence, None)
+        store = await self._loop.run(lambda: self._store)
+        try:
+            await store.acknowledge_async(*sequences)
+        except StoreError:
+            self.resync()
+            raise
+
+    async def read(self, sequence: int) -> Message | None:
+        """The stored message of a job; None if it is gone."""
+        store = await self._loop.run(lambda: self._store)
+        return await self._loop.run(partial(_read, store, sequence))
+
+
+def _read(store: MessageStore, sequence: int) -> Message | None:
+    """In a thread."""
+    try:
+        return store.get_message(sequence)
+    except MessageNotFound:
+        return None

@@ -1,0 +1,49 @@
+"""Message groups."""
+
+from __future__ import annotations
+
+from tests.interop.behaviours.conftest import Connect
+from tests.support.interop.behaviours.conversation import Conversation
+
+PERSISTENT = {"persistent": "true"}
+
+
+def of(group: str, sequence: int = 0) -> dict[str, str]:
+    return {**PERSISTENT, "JMSXGroupID": group, "JMSXGroupSeq": str(sequence)}
+
+
+def everything(session: Conversation, queue: str) -> list[str]:
+    """The bodies that a session got before a message of a group that it owns."""
+    session.send(queue, "last", of("mine"))
+    bodies = []
+    while not bodies or bodies[-1] != "last":
+        bodies += session.bodies(1)
+    return bodies[:-1]
+
+
+def test_a_group_goes_to_one_consumer(connect: Connect, queue: str) -> None:
+    one, two = connect(), connect()
+    one.subscribe(queue)
+    one.send(queue, "own", of("mine"))
+    assert one.bodies(1) == ["own"]
+    two.subscribe(queue)
+    for number in range(4):
+        one.send(queue, str(number), of("other"))
+    one.send(queue, "free", of("other", -1))
+    assert two.bodies(5) == ["0", "1", "2", "3", "free"]
+    assert everything(one, queue) == []
+
+
+def test_a_group_moves_when_its_consumer_goes(connect: Connect, queue: str) -> None:
+    one, two = connect(), connect()
+    one.subscribe(queue, ack="client")
+    for number in range(3):
+        one.send(queue, str(number), of("g"))
+    assert one.bodies(3) == ["0", "1", "2"]
+    two.subscribe(queue)
+    one.disconnect()
+    assert two.bodies(3) == ["0", "1", "2"]
+    two.send(queue, "3", of("g"))
+    message = two.message()
+    assert message.body == b"3"
+    assert not {"JMSXGroupID", "JMSXGroupFirstForConsumer"} & message.headers.keys()
