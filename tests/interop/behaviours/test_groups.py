@@ -15,7 +15,7 @@ def of(group: str, sequence: int = 0) -> dict[str, str]:
 def everything(session: Conversation, queue: str) -> list[str]:
     """The bodies that a session got before a message of a group that it owns."""
     session.send(queue, "last", of("mine"))
-    bodies = []
+    bodies: list[str] = []
     while not bodies or bodies[-1] != "last":
         bodies += session.bodies(1)
     return bodies[:-1]
