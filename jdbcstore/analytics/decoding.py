@@ -76,9 +76,13 @@ _batches: list[Batch] = []
 
 def _batch_of(blobs: pa.BinaryArray) -> Batch:
     # A batch that is kept keeps its bytes alive, so no other batch can have their address.
-    if not _batches or _place(_batches[0].blobs) != _place(blobs):
-        _batches[:] = [Batch(blobs)]
-    return _batches[0]
+    # Spark may decode in several threads, each of which may replace it at any time.
+    for batch in tuple(_batches):
+        if _place(batch.blobs) == _place(blobs):
+            return batch
+    batch = Batch(blobs)
+    _batches[:] = [batch]
+    return batch
 
 
 def _place(blobs: pa.BinaryArray) -> tuple[Any, ...]:

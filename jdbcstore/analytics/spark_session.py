@@ -15,67 +15,61 @@ from typing import TYPE_CHECKING, Any
 from pyspark import java_gateway
 
 import jdbcstore
-from jdbcstore.analytics.java import find_java, make_shim, resource_path, scratch
-from jdbcstore.analytics.vendors import jars_found, packages
+from jdbcstore.analytics.java import find_java, make_shim, scratch
+from jdbcstore.analytics.spark_settings import (
+    PYTHON,
+    all_settings,
+    check_running,
+    check_settings,
+    chosen_master,
+    is_local,
+)
 from jdbcstore.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_NATIVE = "/usr/lib/x86_64-linux-gnu/jni:/usr/lib/aarch64-linux-gnu/jni:/usr/lib/jni"
-"""Debian's directories for the native part of SQLite's driver; only Debian's own Java searches them."""
-
-# Arrow's bounds and null checks are unnecessary on batches from pyarrow, and cost a tenth of the time.
-_ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark loggers that also print each error that is raised."""
-
-_LOCAL = {
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "8",
-}
-"""Settings for a local master only: a cluster could not reach the driver, and needs more partitions."""
-
-_SETTINGS = {
-    "spark.ui.showConsoleProgress": "false",
-    # Redacts user names too, wherever Spark shows its configuration or a query's options.
-    "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|\.user$",
-}
 
 
 def session(master: str | None = None, **settings: str) -> SparkSession:
     """The running session; else a new one on this machine's cores, with every JDBC driver found.
 
-    ``settings`` are Spark's own, given as a mapping: ``session(**{"spark.driver.memory": "4g"})``; they
-    override ours. ``spark.jars.packages`` fetches drivers that are not installed.
+    ``settings`` are Spark's own, given as a mapping: ``session(**{"spark.driver.memory": "4g"})``. They
+    replace ours; jars, packages and Java options are added to ours. ``spark.pyspark.python`` is the Python
+    of the workers. ``spark.jars.packages`` fetches drivers that are not installed.
 
-    :raises ConfigurationError: no Java was found, or Spark does not start with it
+    :raises ConfigurationError: no Java was found, or Spark does not start with it; a setting is refused; or
+        the running session has another master or other settings
     """
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     for logger in _LOGGERS:
         logging.getLogger(logger).disabled = True
+    check_settings(settings)
+    master = chosen_master(master, settings)
     running = SparkSession.getActiveSession()
     if running is not None:
-        return check_session(running)
+        check_session(running)
+        static = dict(running.sparkContext.getConf().getAll())
+        check_running({**static, **running.conf.getAll}, master, settings)
+        return running
     submitted = _submitted()
+    check_settings(submitted)
     if submitted:
         origin = "spark-submit"
     else:
         found = find_java()
         origin = f"Java {found.version} of {found.origin}"
         os.environ["JAVA_HOME"] = str(make_shim(found))
-    # Workers decode messages, so they must run this Python, which has this package.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Workers decode messages, so they must run this Python's version, by default this very Python.
+    os.environ["PYSPARK_PYTHON"] = settings.get(PYTHON) or os.environ.get("PYSPARK_PYTHON") or sys.executable
     master = master or submitted.get("spark.master", "local[*]")
-    ours = {name: value for name, value in _settings(master).items() if name not in submitted}
     builder = SparkSession.builder.appName("jdbcstore").master(master)
-    for name, value in {**ours, **settings}.items():
+    for name, value in all_settings(master, submitted, settings).items():
         builder = builder.config(name, value)
     try:
         with ended_if_interrupted():
@@ -94,20 +88,6 @@ def _submitted() -> dict[str, str]:
 
     SparkContext._ensure_initialized()
     return dict(SparkConf().getAll())
-
-
-def _settings(master: str) -> dict[str, str]:
-    """Our settings for this master."""
-    executor = f"-Djava.library.path={_NATIVE} {_ARROW}"
-    logging_ = resource_path("log4j2.properties")
-    return {
-        **_SETTINGS,
-        **(_LOCAL if master.startswith("local") else {}),
-        "spark.jars": ",".join(map(str, jars_found())),
-        **({"spark.jars.packages": packages()} if packages() else {}),
-        "spark.driver.extraJavaOptions": f"{executor} -Dlog4j2.configurationFile={logging_}",
-        "spark.executor.extraJavaOptions": executor,
-    }
 
 
 def check_session(spark: SparkSession) -> SparkSession:
@@ -157,7 +137,7 @@ def ship(spark: SparkSession) -> None:
     Local workers use the driver's own.
     """
     context = spark.sparkContext
-    if str(context.master).partition("[")[0] == "local" or context.applicationId in _shipped:
+    if is_local(str(context.master)) or context.applicationId in _shipped:
         return
     context.addPyFile(str(_packed()))
     _shipped.add(context.applicationId)
@@ -169,7 +149,9 @@ def _packed() -> Path:
     if not package.is_dir():
         return package.parent
     archive = scratch("package") / "jdbcstore.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+    with zipfile.ZipFile(archive, "w") as file:
         for module in sorted(package.rglob("*.py")):
-            file.write(module, module.relative_to(package.parent))
+            # Without a time: the same modules are the same zip.
+            entry = zipfile.ZipInfo(module.relative_to(package.parent).as_posix())
+            file.writestr(entry, module.read_bytes(), zipfile.ZIP_DEFLATED)
     return archive

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -166,10 +167,21 @@ def _directories() -> Iterator[Path]:
     yield from _SYSTEM
 
 
-def jars_found() -> list[Path]:
-    """Every driver found, for a session that can read any vendor."""
-    found = (find_jar(vendor) for vendor in VENDORS.values())
+def jars_beside(given: Iterable[str]) -> list[Path]:
+    """Every driver found, for a session that can read any vendor, except those that the session has already.
+
+    ``given``: lists of jars, or of Maven coordinates, separated by commas.
+    """
+    names = [name.strip().rpartition("/")[2] for each in given for name in each.split(",")]
+    found = (find_jar(vendor) for vendor in VENDORS.values() if not _among(vendor, names))
     return sorted({jar for jar in found if jar is not None})
+
+
+def _among(vendor: Vendor, names: list[str]) -> bool:
+    artifact = vendor.package.rpartition(":")[0] + ":"
+    return any(
+        name.startswith(artifact) or any(fnmatch(name, pattern) for pattern in vendor.jars) for name in names
+    )
 
 
 def packages() -> str:

@@ -12,6 +12,7 @@ from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.options import DESTINATION, FOLDER, TIME, Parsed
 from jdbcstore.cli.output import counted, note, printable, progress, size, write_json, write_line
 from jdbcstore.cli.settings import Command, Settings, make_default_folder
+from jdbcstore.cli.spark_options import SparkOptions, spark_options
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import DestinationPattern
 
@@ -35,6 +36,7 @@ def _seconds(text: str) -> float:
 @click.option("--acknowledged", is_flag=True,
               help="Only topic messages that every durable subscription has acknowledged.")  # fmt: skip
 @click.option("--delete", is_flag=True, help="Then remove the archived messages from the store.")
+@spark_options
 @click.pass_obj
 def archive(
     settings: Settings,
@@ -43,6 +45,7 @@ def archive(
     older_than: float | None,
     acknowledged: bool,
     delete: bool,
+    spark: SparkOptions,
 ) -> int:
     """Archive messages as Parquet files in FOLDER, each message once.
 
@@ -59,7 +62,7 @@ def archive(
     window = archives.Window.of(older_than, acknowledged=acknowledged, destinations=destinations)
     configuration = settings.configuration()
     with progress("archiving") as done:
-        written = archives.write(spark_session(), configuration, folder, window, progress=done)
+        written = archives.write(spark_session(spark), configuration, folder, window, progress=done)
     facts: dict[str, Any] = {"archived": written.messages, "bytes": written.bytes, "files": written.files}
     if not settings.json:
         text = f"archived {counted(written.messages)} to {printable(str(folder))}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jdbcstore.cli.output import note
+from jdbcstore.cli.spark_options import SparkOptions
 from jdbcstore.errors import IN_JOURNAL
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from jdbcstore.config import Configuration
 
 SPARK, DUCKDB = "spark", "duckdb"
+_HERE = SparkOptions()
 DIALECTS = {SPARK: "", DUCKDB: "duckdb"}
 """Where each engine has named queries of its own: see :func:`jdbcstore.analytics.questions.named`."""
 
@@ -55,9 +57,10 @@ class Engine(Protocol):
 
 
 @contextmanager
-def engine_of(name: str, where: Configuration) -> Iterator[Engine]:
+def engine_of(name: str, where: Configuration, spark: SparkOptions = _HERE) -> Iterator[Engine]:
     """The engine of this name with the views of a store."""
     if name == DUCKDB:
+        spark.refuse("DuckDB has no cluster")
         from jdbcstore.analytics import duck
 
         with duck.connect(where) as found:
@@ -65,7 +68,7 @@ def engine_of(name: str, where: Configuration) -> Iterator[Engine]:
                 note(IN_JOURNAL)
             yield _Duck(found)
     else:
-        with spark_views(where) as views:
+        with spark_views(where, spark) as views:
             yield _Spark(views)
 
 
@@ -145,23 +148,24 @@ class _Duck:
             yield _DuckAnswer(self._views.query(query))
 
 
-def spark_session() -> SparkSession:
-    """The Spark session, with a progress bar on a terminal."""
+def spark_session(options: SparkOptions = _HERE) -> SparkSession:
+    """The Spark session, on the cluster that was chosen, with a progress bar on a terminal."""
     from jdbcstore import analytics
 
     root = logging.getLogger()
     if not root.handlers:
         # py4j logs a traceback there for each call that a Ctrl-C interrupts.
         root.addHandler(logging.NullHandler())
-    return analytics.session(**{"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()})
+    bar = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
+    return analytics.session(options.master, **{**bar, **options.conf})
 
 
 @contextmanager
-def spark_views(where: str | Configuration) -> Iterator[Analytics]:
+def spark_views(where: str | Configuration, options: SparkOptions = _HERE) -> Iterator[Analytics]:
     """The views of a store in Spark."""
     from jdbcstore import analytics
 
-    with analytics.connect(spark_session(), where) as views:
+    with analytics.connect(spark_session(options), where) as views:
         if views.has_journal:
             note(IN_JOURNAL)
         yield views

@@ -14,6 +14,7 @@ import click
 from jdbcstore.cli.engines import DIALECTS, SPARK, Answer, Engine, engine_of, spark_views
 from jdbcstore.cli.output import as_text, counted, note, print_json, print_table, write_line
 from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.spark_options import SparkOptions, spark_options
 from jdbcstore.errors import QueryFailed
 
 Show = Callable[[Answer], None]
@@ -40,6 +41,7 @@ _SYNONYMS = {"help": ".help", "?": ".help", "quit": "\\q", "exit": "\\q", ".quit
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header.")
 @click.option("-o", "--output", metavar="FOLDER.parquet", type=click.Path(path_type=Path),
               help="Write Parquet files instead of printing.")  # fmt: skip
+@spark_options
 @click.pass_obj
 def sql(
     settings: Settings,
@@ -49,6 +51,7 @@ def sql(
     shell: bool,
     as_csv: bool,
     output: Path | None,
+    spark: SparkOptions,
 ) -> None:
     """Query messages with Spark SQL or DuckDB.
 
@@ -69,7 +72,7 @@ def sql(
     elif shell:
         if query is not None or output is not None:
             raise click.UsageError("--shell cannot be combined with a query or --output")
-        with engine_of(engine, settings.configuration()) as views:
+        with engine_of(engine, settings.configuration(), spark) as views:
             _run_shell(views, show)
     else:
         text = _chosen(query, queries)
@@ -79,7 +82,7 @@ def sql(
             if output.suffix != ".parquet":
                 raise click.UsageError(f"{output} must end in .parquet, the format that is written")
             refuse_url(output)
-        with engine_of(engine, settings.configuration()) as views, views.answer(text) as answer:
+        with engine_of(engine, settings.configuration(), spark) as views, views.answer(text) as answer:
             if output is not None:
                 answer.write(output)
             else:
@@ -99,15 +102,16 @@ def _chosen(query: str | None, queries: dict[str, str]) -> str:
 @click.option("-o", "--output", metavar="FILE.html", default="report.html", show_default=True,
               type=click.Path(dir_okay=False, path_type=Path),
               help="File to write; an existing one is replaced.")  # fmt: skip
+@spark_options
 @click.pass_obj
-def report(settings: Settings, output: Path) -> None:
+def report(settings: Settings, output: Path, spark: SparkOptions) -> None:
     """Write an HTML report with plots of the named queries.
 
     See jdbcstore sql --list for the queries. The report is one self-contained file. All of it shows the
     same moment if the database supports that.
     """
     configuration = settings.configuration()
-    with spark_views(configuration) as views, views.picture():
+    with spark_views(configuration, spark) as views, views.picture():
         from datetime import UTC, datetime
 
         from jdbcstore.analytics.report import page, sections

@@ -12,6 +12,7 @@ from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.options import STORE, Parsed, refuse_store_options, store_named
 from jdbcstore.cli.output import counted, note, print_table, printable, progress, size, write_json, write_line
 from jdbcstore.cli.settings import Command, Settings, advising_on_master, with_locker
+from jdbcstore.cli.spark_options import SparkOptions, spark_options
 from jdbcstore.config import Configuration
 from jdbcstore.database.adapters.registry import is_database
 from jdbcstore.tools import transfer
@@ -56,8 +57,11 @@ def copy(settings: Settings, source: Configuration, target: Configuration) -> in
 @click.command(cls=Command)
 @click.argument("left", metavar="LEFT", type=STORE)
 @click.argument("right", metavar="RIGHT", type=Parsed("store", _archive_or_store))
+@spark_options
 @click.pass_obj
-def audit(settings: Settings, left: Configuration, right: Configuration | Path | str) -> int:
+def audit(
+    settings: Settings, left: Configuration, right: Configuration | Path | str, spark: SparkOptions
+) -> int:
     """Compare two stores row by row and byte by byte. Exits with 1 if they differ.
 
     LEFT and RIGHT are URLs or configuration files; RIGHT may also be the folder or URL of an archive, whose
@@ -66,7 +70,8 @@ def audit(settings: Settings, left: Configuration, right: Configuration | Path |
     refuse_store_options(settings)
     differences = _Differences(settings)
     if isinstance(right, Path | str):
-        return _audit_archive(settings, left, right, differences)
+        return _audit_archive(settings, left, right, differences, spark)
+    spark.refuse("two stores are compared without Spark")
     with progress("comparing") as done:
         result = transfer.compare(left, right, done, differences.print)
     differences.finish()
@@ -78,12 +83,16 @@ def audit(settings: Settings, left: Configuration, right: Configuration | Path |
 
 
 def _audit_archive(
-    settings: Settings, store: Configuration, folder: Path | str, differences: _Differences
+    settings: Settings,
+    store: Configuration,
+    folder: Path | str,
+    differences: _Differences,
+    options: SparkOptions,
 ) -> int:
     from jdbcstore.cli.engines import spark_session
     from jdbcstore.tools import archive
 
-    spark = spark_session()
+    spark = spark_session(options)
     if not archive.Archive.is_one(folder):
         raise click.UsageError(f"{folder} is not an archive")
     result = archive.compare(spark, store, folder, differences.print)

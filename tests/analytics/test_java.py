@@ -14,7 +14,6 @@ import pytest
 from sqlalchemy import make_url
 
 from jdbcstore.analytics import java, vendors
-from jdbcstore.analytics.spark_session import _settings
 from jdbcstore.analytics.vendors import VENDORS, vendor_of
 from jdbcstore.errors import ConfigurationError
 from tests.support import ROOT
@@ -164,18 +163,6 @@ def test_a_driver_that_the_session_was_not_given_is_named(
     text = str(vendors.missing_driver("sqlite", VENDORS["sqlite"]))
     assert f"spark-submit --jars {jar}" in text
     assert "install" not in text
-
-
-def test_a_cluster_has_its_web_page_and_partitions_and_its_workers_arrow_as_here() -> None:
-    here, cluster = _settings("local[2]"), _settings("spark://master.example.com:7077")
-    for name in ("spark.ui.enabled", "spark.sql.shuffle.partitions", "spark.driver.host"):
-        assert name in here
-        assert name not in cluster
-    for settings in (here, cluster):
-        for process in ("driver", "executor"):
-            options = settings[f"spark.{process}.extraJavaOptions"]
-            assert "-Darrow.enable_unsafe_memory_access=true" in options
-            assert "-Djava.library.path=" in options
 
 
 WORKER = """

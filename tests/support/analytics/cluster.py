@@ -1,51 +1,60 @@
-"""A cluster application that queries each store: ``python -m tests.support.analytics.cluster``."""
+"""A cluster application that queries each store: a script, which needs nothing of the tests.
+
+Its argument is a JSON file: ``command``, what the command line is asked first, which starts the session;
+``urls``, the stores by name; ``questions``; and ``file``, a store that is a file on the driver only. The
+answers are printed as JSON."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import os
 import sys
+from pathlib import Path
+from typing import Any
 
 from jdbcstore import analytics
-from tests.support.jvm import QUICK
-
-MASTER = "local-cluster[2,1,1024]"
-QUESTIONS = (
-    "SELECT destination, count(*) FROM messages GROUP BY destination ORDER BY destination",
-    "SELECT sum(properties['n'].long), count(DISTINCT body_text), count(error) FROM messages_decoded",
-    "SELECT id, destination FROM messages ORDER BY id DESC LIMIT 2",
-)
-SETTINGS = {
-    "spark.driver.defaultJavaOptions": " ".join(QUICK),
-    "spark.executor.defaultJavaOptions": " ".join(QUICK),
-    "spark.executor.memory": "768m",
-    # Begin when both workers are there.
-    "spark.scheduler.minRegisteredResourcesRatio": "1",
-    "spark.scheduler.maxRegisteredResourcesWaitingTime": "200s",
-    # Of the wait for a Python to start, on a machine that has much else to do.
-    "spark.python.authenticate.socketTimeout": "120s",
-}
+from jdbcstore.cli import main
+from jdbcstore.errors import QueryFailed
 
 
-def where(_number: int) -> tuple[str, int]:
-    """Where a task finds the package, and by which worker it was begun."""
-    import os
-
+def where(_number: int) -> tuple[str, list[str], int]:
+    """Where a task finds the package, what else it imported, and by which executor it was begun."""
     import jdbcstore
+    import jdbcstore.analytics.decoding as used
 
-    return str(jdbcstore.__file__), os.getppid()
+    assert used
+    packages = {name.partition(".")[0] for name in sys.modules} & {"sqlalchemy", "lark", "crc32c", "alembic"}
+    return str(jdbcstore.__file__), sorted(packages), os.getppid()
 
 
-def main(urls: dict[str, str]) -> None:
-    spark = analytics.session(MASTER, **SETTINGS)
+def run(asked: dict[str, Any]) -> dict[str, Any]:
+    printed = io.StringIO()
+    code = 0
+    if asked["command"]:
+        with contextlib.redirect_stdout(printed):
+            code = main(asked["command"])
+    spark = analytics.session()
     answers = {}
-    for name, url in urls.items():
+    for name, url in asked["urls"].items():
         with analytics.connect(spark, url) as views, views.picture(partitions=2):
-            answers[name] = [[tuple(row) for row in spark.sql(text).collect()] for text in QUESTIONS]
+            answers[name] = [[[*row] for row in spark.sql(text).collect()] for text in asked["questions"]]
+    error = ""
+    if asked["file"]:
+        with analytics.connect(spark, asked["file"]):
+            try:
+                with analytics.explained():
+                    spark.sql("SELECT body_text FROM messages_decoded").collect()
+            except QueryFailed as failed:
+                error = str(failed)
     places = spark.sparkContext.parallelize(range(8), 8).map(where).collect()
-    name = spark.sparkContext.applicationId
-    sys.stdout.write(json.dumps({"application": name, "answers": answers, "places": places}) + "\n")
+    answered = {"code": code, "printed": printed.getvalue(), "answers": answers, "error": error}
+    answered |= {"places": places, "application": spark.sparkContext.applicationId}
     spark.stop()
+    return answered
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    given = json.loads(Path(sys.argv[1]).read_text())
+    sys.stdout.write(json.dumps(run(given)) + "\n")
