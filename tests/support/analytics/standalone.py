@@ -27,7 +27,7 @@ _ISOLATED = (("unshare", "--mount"), ("unshare", "--user", "--map-root-user", "-
 # Where a folder is not there for a worker, an empty one is.
 _HIDE = 'empty=$1; shift; while [ "$1" != -- ]; do mount --bind "$empty" "$1" || exit 1; shift; done; shift'
 DECODING = ("numpy", "pandas", "pyarrow", "dateutil", "pytz", "six", "tzdata")
-"""What a worker needs to decode, with what these need."""
+"""What a worker needs to decode, with what some versions of these need."""
 
 
 def missing() -> str:
@@ -52,7 +52,7 @@ def python_with(home: Path, names: Sequence[str] = ()) -> Path:
     if not names:
         # Of a directory that is named like this, the .pth of an editable installation is not read.
         (packages / "others.pth").write_text(str(here))
-    for name in names:
+    for name in filter(importlib.util.find_spec, names):
         found = Path(_place(name))
         (packages / found.name).symlink_to(found)
         if (libraries := here / f"{name}.libs").is_dir():
@@ -94,7 +94,13 @@ class Cluster:
 
     def _start(self, name: str, prefix: Sequence[str], main: str, *options: str) -> None:
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
-        java = (str(self._java / "bin" / "java"), *QUICK, *opened, "-Xmx256m")
+        java = (
+            str(self._java / "bin" / "java"),
+            *QUICK,
+            *opened,
+            "-Xmx256m",
+            "-Dspark.master.rest.enabled=false",
+        )
         program = ("-cp", f"{self._pyspark}/jars/*", f"org.apache.spark.deploy.{main}")
         environment = {
             **{name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ},
