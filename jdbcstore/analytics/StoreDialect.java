@@ -2,6 +2,7 @@ package jdbcstore;
 
 import java.nio.charset.StandardCharsets;
 import java.sql.Connection;
+import java.sql.SQLException;
 import java.sql.Types;
 import java.util.ArrayList;
 import java.util.List;
@@ -20,7 +21,6 @@ import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
 import org.apache.spark.sql.connector.expressions.aggregate.Max;
 import org.apache.spark.sql.connector.expressions.aggregate.Min;
 import org.apache.spark.sql.connector.expressions.aggregate.Sum;
-import org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions;
 import org.apache.spark.sql.jdbc.JdbcDialect;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -65,13 +65,17 @@ public class StoreDialect extends JdbcDialect {
         return whole ? Option.apply(DataTypes.LongType) : Option.empty();
     }
 
-    public int getFetchSize(JDBCOptions options) {
-        return types == null ? super.getFetchSize(options) : types.getFetchSize(options);
-    }
-
-    public void beforeFetch(Connection connection, JDBCOptions options) {
-        if (types != null) {
-            types.beforeFetch(connection, options);
+    /**
+     * PostgreSQL's driver fetches in portions only within a transaction. Spark's own dialect says so too, but in
+     * a method that Spark 4.2 renamed.
+     */
+    public void beforeFetch(Connection connection, scala.collection.immutable.Map options) {
+        if (types != null && types.getClass().getSimpleName().equals("PostgresDialect")) {
+            try {
+                connection.setAutoCommit(false);
+            } catch (SQLException closed) {
+                throw new IllegalStateException(closed);
+            }
         }
     }
 

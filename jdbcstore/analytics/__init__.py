@@ -29,6 +29,8 @@ _MODULES = {
 }
 _PLACES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
 
+_STREAMS = "pyspark.sql.streaming.datasource"
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
@@ -38,10 +40,17 @@ if not TYPE_CHECKING:
         try:
             value = getattr(import_module(_PLACES[name]), name)
         except ImportError as error:
-            if isinstance(error, ModuleNotFoundError) and error.name not in ("pyarrow", "pyspark", "py4j"):
+            if isinstance(error, ModuleNotFoundError) and error.name not in (
+                *("pyarrow", "pyspark", "py4j"),
+                _STREAMS,
+            ):
                 raise
             from jdbcstore.errors import ConfigurationError
 
+            if error.name == _STREAMS:
+                raise ConfigurationError(
+                    "streams need Spark 4.2 or newer; run: pip install 'pyspark>=4.2'"
+                ) from error
             raise ConfigurationError("Spark is not installed; run: pip install 'jdbcstore[spark]'") from error
         globals()[name] = value
         return value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
-from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas import functions as vectorized
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
@@ -91,9 +91,12 @@ def _place(blobs: pa.BinaryArray) -> tuple[Any, ...]:
 
 @cache
 def _function(column: Column) -> Callable[[SparkColumn], SparkColumn]:
-    function: Callable[[SparkColumn], SparkColumn] = arrow_udf(  # type: ignore[call-overload]
-        _decoder(COLUMNS.index(column)), returnType=column.type
-    )
+    number = COLUMNS.index(column)
+    arrow_udf: Any = getattr(vectorized, "arrow_udf", None)
+    if arrow_udf is None:  # before Spark 4.1
+        in_pandas: Any = _decoder_in_pandas(number)
+        return UserDefinedFunction(in_pandas, column.type, evalType=PythonEvalType.SQL_SCALAR_PANDAS_UDF)
+    function: Callable[[SparkColumn], SparkColumn] = arrow_udf(_decoder(number), returnType=column.type)
     return function
 
 
@@ -102,6 +105,23 @@ def _decoder(number: int) -> Callable[[pa.Array], pa.Array]:
         return _batch_of(blobs).column(COLUMNS[number].decode)
 
     decode.__name__ = PREFIX + COLUMNS[number].name
+    return decode
+
+
+def _decoder_in_pandas(number: int) -> Callable[[Any], Any]:
+    """The same for a Spark that passes and takes series; as objects, so that no integer becomes a float."""
+    decode_array = _decoder(number)
+
+    def decode(blobs: Any) -> Any:
+        import pandas as pd
+
+        values = decode_array(pa.array(blobs, pa.binary()))
+        listed = values.to_pylist()
+        if pa.types.is_map(values.type):
+            listed = [None if value is None else dict(value) for value in listed]
+        return pd.Series(listed, dtype=object)
+
+    decode.__name__ = decode_array.__name__
     return decode
 
 

@@ -70,6 +70,16 @@ def test_every_question_that_has_a_name_is_answered(invoke: Invoke) -> None:
     assert answers["lag"]
 
 
+def test_the_session_that_runs_has_the_master_and_the_settings_that_are_named(invoke: Invoke) -> None:
+    query = "SELECT 1 AS one"
+    same = ("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2")
+    assert invoke("sql", "--json", query, *same) == Result(0, '{"one": 1}\n', "")
+    for other in (("--master", "local[3]"), ("--conf", "spark.sql.shuffle.partitions=3")):
+        result = invoke("sql", query, *other)
+        assert (result.code, result.out) == (3, "")
+        assert "a Spark session is running with another spark." in result.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -106,6 +106,7 @@ class Cluster:
             **{name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ},
             "JAVA_HOME": str(self._java),
             "SPARK_HOME": str(self._pyspark),
+            "SPARK_SCALA_VERSION": "2.13",
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
         with self._log(name).open("wb") as log:

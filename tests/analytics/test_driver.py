@@ -1,0 +1,36 @@
+"""What a task says whose machine lacks the database's driver, or its file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from jdbcstore.analytics import Analytics
+
+
+@pytest.mark.backends("sqlite")
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        (
+            "org.example.Driver:example:mq",
+            r"the JDBC driver org\.example\.Driver is not on .+: it must be in spark\.jars",
+        ),
+        (
+            "org.sqlite.JDBC:sqlite:/nowhere/mq.db?open_mode=1",
+            r"the SQLite file /nowhere/mq\.db is not on .+: use a database server, a local master",
+        ),
+    ],
+)
+def test_what_is_missing_is_named(
+    spark: SparkSession, connect: Callable[[], Analytics], url: str, said: str
+) -> None:
+    connect()
+    options = {"driver": "jdbcstore.StoreDriver", "url": f"jdbc:jdbcstore:other:{url}", "dbtable": "t"}
+    with pytest.raises(Exception, match=said):
+        spark.read.format("jdbc").options(**options).load()
