@@ -1,8 +1,9 @@
 """A cluster application that queries each store: a script, which needs nothing of the tests.
 
 Its argument is a JSON file: ``command``, what the command line is asked first, which starts the session;
-``urls``, the stores by name; ``questions``; and ``file``, a store that is a file on the driver only. The
-answers are printed as JSON."""
+``urls``, the stores by name; ``questions``; ``file``, a store that is a file on the driver only; and
+``stream``, a store whose messages are counted by a stream, in a folder ``output``. Those that are missing are
+left out. The answers are printed as JSON."""
 
 from __future__ import annotations
 
@@ -12,11 +13,14 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jdbcstore import analytics
 from jdbcstore.cli import main
-from jdbcstore.errors import QueryFailed
+from jdbcstore.errors import ConfigurationError, QueryFailed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def where(_number: int) -> tuple[str, list[str], int]:
@@ -29,10 +33,19 @@ def where(_number: int) -> tuple[str, list[str], int]:
     return str(jdbcstore.__file__), sorted(packages), os.getppid()
 
 
+def count(spark: SparkSession, url: str, output: str) -> int:
+    """The messages that a stream writes to files."""
+    options = {"url": url, "startingOffsets": "earliest", "settleSeconds": "0"}
+    rows = spark.readStream.format("jdbcstore").options(**options).load().select("id", "body_text")
+    writer = rows.writeStream.format("parquet").option("checkpointLocation", f"{output}/checkpoint")
+    writer.trigger(availableNow=True).start(f"{output}/rows").awaitTermination()
+    return spark.read.parquet(f"{output}/rows").distinct().count()
+
+
 def run(asked: dict[str, Any]) -> dict[str, Any]:
     printed = io.StringIO()
     code = 0
-    if asked["command"]:
+    if "command" in asked:
         with contextlib.redirect_stdout(printed):
             code = main(asked["command"])
     spark = analytics.session()
@@ -41,16 +54,28 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
         with analytics.connect(spark, url) as views, views.picture(partitions=2):
             answers[name] = [[[*row] for row in spark.sql(text).collect()] for text in asked["questions"]]
     error = ""
-    if asked["file"]:
+    if "file" in asked:
         with analytics.connect(spark, asked["file"]):
             try:
                 with analytics.explained():
                     spark.sql("SELECT body_text FROM messages_decoded").collect()
             except QueryFailed as failed:
                 error = str(failed)
+    streamed: int | str = 0
+    if "stream" in asked:
+        try:
+            analytics.register(spark)
+            streamed = count(spark, asked["stream"], asked["output"])
+        except ConfigurationError as failed:
+            streamed = str(failed)
     places = spark.sparkContext.parallelize(range(8), 8).map(where).collect()
     answered = {"code": code, "printed": printed.getvalue(), "answers": answers, "error": error}
-    answered |= {"places": places, "application": spark.sparkContext.applicationId}
+    answered |= {
+        "places": places,
+        "streamed": streamed,
+        "version": spark.version,
+        "application": spark.sparkContext.applicationId,
+    }
     spark.stop()
     return answered
 
