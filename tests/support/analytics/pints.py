@@ -36,7 +36,7 @@ def plain(database: Database) -> list[list[list[Any]]]:
     numbers = [int(message.properties["n"]) for *_, message in rows]  # type: ignore[arg-type]
     return [
         [[name, depths[name]] for name in sorted(depths)],
-        [[sum(numbers), len({message.body for *_, message in rows}), 0]],
+        [[sum(numbers), len({message.body for *_, message in rows if isinstance(message.body, str)}), 0]],
         [[id_, name] for id_, name, *_ in rows[:-3:-1]],
         [[id_, message.body] for (id_, *_, message), n in zip(rows, numbers, strict=True) if n % 3 == 1],
         [[*key, largest[key]] for key in sorted(largest)],
