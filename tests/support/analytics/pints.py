@@ -34,11 +34,12 @@ def plain(database: Database) -> list[list[list[Any]]]:
         key = (priority, str(message.body_type))
         largest[key] = max(len(msg), largest.get(key, 0))
     numbers = [int(message.properties["n"]) for *_, message in rows]  # type: ignore[arg-type]
+    texts = {id_: message.body if isinstance(message.body, str) else None for id_, *_, message in rows}
     return [
         [[name, depths[name]] for name in sorted(depths)],
-        [[sum(numbers), len({message.body for *_, message in rows if isinstance(message.body, str)}), 0]],
+        [[sum(numbers), len({*texts.values()} - {None}), 0]],
         [[id_, name] for id_, name, *_ in rows[:-3:-1]],
-        [[id_, message.body] for (id_, *_, message), n in zip(rows, numbers, strict=True) if n % 3 == 1],
+        [[id_, texts[id_]] for (id_, *_), n in zip(rows, numbers, strict=True) if n % 3 == 1],
         [[*key, largest[key]] for key in sorted(largest)],
         [[name, depths[name], sizes[name]] for name in sorted(depths)],
     ]
