@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jdbcstore.analytics.questions import connecting
+from jdbcstore.errors import StoreUnavailable
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -32,5 +35,5 @@ def test_what_is_missing_is_named(
 ) -> None:
     connect()
     options = {"driver": "jdbcstore.StoreDriver", "url": f"jdbc:jdbcstore:other:{url}", "dbtable": "t"}
-    with pytest.raises(Exception, match=said):
+    with pytest.raises(StoreUnavailable, match=said), connecting():
         spark.read.format("jdbc").options(**options).load()
