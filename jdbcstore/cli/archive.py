@@ -12,7 +12,7 @@ from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.options import DESTINATION, FOLDER, TIME, Parsed
 from jdbcstore.cli.output import counted, note, printable, progress, size, write_json, write_line
 from jdbcstore.cli.settings import Command, Settings, make_default_folder
-from jdbcstore.cli.spark_options import SparkOptions, spark_options
+from jdbcstore.cli.spark_options import WITHOUT_SPARK, SparkOptions, spark_options
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import DestinationPattern
 
@@ -86,6 +86,7 @@ def archive(
 @click.option("--since", type=TIME, metavar="DATE",
               help="Only messages of this day (UTC) or later.")  # fmt: skip
 @click.option("--until", type=TIME, metavar="DATE", help="Only messages before this day (UTC).")
+@spark_options
 @click.pass_obj
 def restore(
     settings: Settings,
@@ -93,6 +94,7 @@ def restore(
     destinations: tuple[Destination, ...],
     since: int | None,
     until: int | None,
+    spark: SparkOptions,
 ) -> int:
     """Restore messages from the archive in FOLDER, exactly as they were.
 
@@ -105,7 +107,9 @@ def restore(
     if isinstance(folder, str):
         from jdbcstore.cli.engines import spark_session
 
-        spark_session()
+        spark_session(spark)
+    else:
+        spark.refuse(WITHOUT_SPARK)
     if not archives.Archive.is_one(folder):
         raise click.UsageError(f"{folder} is not an archive")
     configuration = settings.configuration()

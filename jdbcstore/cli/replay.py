@@ -11,6 +11,7 @@ from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.options import DESTINATION, FOLDER, SELECTOR, STORE, TARGET, TIME, refuse_store_options
 from jdbcstore.cli.output import counted, journal_progress, note, printable, progress
 from jdbcstore.cli.settings import Command, Settings, advising_on_master, with_locker
+from jdbcstore.cli.spark_options import WITHOUT_SPARK, SparkOptions, spark_options
 from jdbcstore.config import Configuration
 from jdbcstore.errors import CorruptJournal, CorruptMessage
 from jdbcstore.message.destination import Destination
@@ -35,6 +36,7 @@ _SHOWN = 20
               help="Only messages of this destination; may contain * and >. Repeatable.")  # fmt: skip
 @click.option("--filter", "selector", type=SELECTOR, metavar="SELECTOR",
               help="Only messages that match this JMS selector.")  # fmt: skip
+@spark_options
 @click.pass_obj
 def replay(
     settings: Settings,
@@ -45,6 +47,7 @@ def replay(
     until: int | None,
     patterns: tuple[Destination, ...],
     selector: Selector | None,
+    spark: SparkOptions,
 ) -> int:
     """Send messages of an archive or a journal again, as new messages.
 
@@ -56,6 +59,8 @@ def replay(
     corrupt = _Corrupt()
     members = (member for pattern in patterns for member in pattern.members)
     selection = Selection(tuple(map(DestinationPattern, members)), since, until)
+    if not isinstance(folder, str):
+        spark.refuse(WITHOUT_SPARK)
     if folder is None:
         target = settings.configuration()
         history = _of_configuration(target, corrupt, selection)
@@ -63,7 +68,7 @@ def replay(
         raise click.UsageError("also name the store DST: a URL or a configuration file")
     else:
         refuse_store_options(settings)
-        history = _of_folder(folder, corrupt, selection)
+        history = _of_folder(folder, corrupt, selection, spark)
     configuration = with_locker(target).replace(cleanup_period=0.0)
     with advising_on_master(), journal_progress() as read:
         store = jdbcstore.open(configuration, lock_timeout=0.0, progress=read)
@@ -85,14 +90,14 @@ def replay(
     return ExitCode.CORRUPT if result.corrupt or corrupt.files else ExitCode.DONE
 
 
-def _of_folder(folder: Path | str, corrupt: _Corrupt, selection: Selection) -> History:
+def _of_folder(folder: Path | str, corrupt: _Corrupt, selection: Selection, spark: SparkOptions) -> History:
     from jdbcstore.journal import inspection
     from jdbcstore.tools import archive
 
     if isinstance(folder, str):
         from jdbcstore.cli.engines import spark_session
 
-        spark_session()
+        spark_session(spark)
     if archive.Archive.is_one(folder):
         return archive.ArchiveHistory(folder, selection)
     if isinstance(folder, Path) and folder.is_dir() and inspection.segments(folder):

@@ -12,6 +12,7 @@ import click
 
 from jdbcstore.cli.options import Parsed, all_of
 
+WITHOUT_SPARK = "Spark is used only if the archive is named by a URL"
 _COORDINATES = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")
 
 

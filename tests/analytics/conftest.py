@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,17 @@ import pytest
 from sqlalchemy import text
 
 import jdbcstore
+from jdbcstore.analytics.vendors import VENDORS, find_jar
 from jdbcstore.cli import main
 from jdbcstore.errors import ConfigurationError
+from tests.conftest import new_database
 from tests.support import recordings
+from tests.support.analytics.pints import fill
+from tests.support.backends import BACKENDS
 from tests.support.cli.command_line import Result
 from tests.support.databases import Database, SqliteDatabase
 from tests.support.jvm import QUICK
+from tests.support.pool import ServerPool
 from tests.support.require import unavailable
 
 if TYPE_CHECKING:
@@ -55,6 +61,26 @@ def spark(event_log: Path) -> Iterator[SparkSession]:
         unavailable("spark", str(missing))
     yield session
     session.stop()
+
+
+@pytest.fixture
+def databases(
+    server_pool: ServerPool, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[dict[str, Database]]:
+    """One of each vendor, with the same messages, by the vendor's name."""
+    with ExitStack() as opened:
+        databases = {}
+        for backend in BACKENDS:
+            if backend.id not in ("sqlite", "postgresql", "mariadb"):
+                continue
+            if find_jar(VENDORS[backend.id]) is None:
+                unavailable("spark", f"no JDBC driver for {backend.id}")
+            (tmp_path / backend.id).mkdir()
+            database = new_database(backend, server_pool, tmp_path / backend.id, request)
+            opened.callback(database.close)
+            databases[backend.id] = database
+            fill(database)
+        yield databases
 
 
 @pytest.fixture

@@ -5,25 +5,21 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jdbcstore.analytics.vendors import VENDORS, find_jar
-from tests.conftest import new_database
 from tests.support import ROOT
-from tests.support.backends import BACKENDS
 from tests.support.databases import Database
 from tests.support.jvm import QUICK
-from tests.support.pool import ServerPool
 from tests.support.require import unavailable
 
 pytest.importorskip("pyspark")
 
 from tests.support.analytics import standalone
-from tests.support.analytics.pints import QUESTIONS, fill, plain
+from tests.support.analytics.pints import QUESTIONS, plain
 
 SCRIPT = ROOT / "tests" / "support" / "analytics" / "cluster.py"
 SERVERS = ("postgresql", "mariadb")
@@ -42,26 +38,6 @@ SETTINGS = {
     # Of the wait for a Python to start, on a machine that has much else to do.
     "spark.python.authenticate.socketTimeout": "120s",
 }
-
-
-@pytest.fixture
-def databases(
-    server_pool: ServerPool, tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[dict[str, Database]]:
-    """One of each vendor, with the same messages."""
-    with ExitStack() as opened:
-        databases = {}
-        for backend in BACKENDS:
-            if backend.id not in ("sqlite", *SERVERS):
-                continue
-            if find_jar(VENDORS[backend.id]) is None:
-                unavailable("spark", f"no JDBC driver for {backend.id}")
-            (tmp_path / backend.id).mkdir()
-            database = new_database(backend, server_pool, tmp_path / backend.id, request)
-            opened.callback(database.close)
-            databases[backend.id] = database
-            fill(database)
-        yield databases
 
 
 @pytest.fixture

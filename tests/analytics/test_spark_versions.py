@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from tests.support.analytics.pints import QUESTIONS, fill, plain
+from tests.support.analytics.pints import QUESTIONS, plain
 from tests.support.databases import Database
 
 pytest.importorskip("pyspark")
@@ -27,20 +27,18 @@ VERSIONS = sorted(path.name for path in Path(FOLDER).iterdir() if path.is_dir())
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
 @pytest.mark.skipif(not VERSIONS, reason=f"{VARIABLE} names no folder with other versions of Spark")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_same_with_another_version(database: Database, version: str, tmp_path: Path) -> None:
-    fill(database)
-    asked = {"urls": {"it": database.url}, "questions": QUESTIONS}
+def test_the_same_with_another_version(databases: dict[str, Database], version: str, tmp_path: Path) -> None:
+    asked = {"urls": {name: each.url for name, each in databases.items()}, "questions": QUESTIONS}
     given = tmp_path / "asked.json"
-    given.write_text(json.dumps({**asked, "stream": database.url, "output": str(tmp_path)}))
+    given.write_text(json.dumps({**asked, "stream": databases["sqlite"].url, "output": str(tmp_path)}))
     path = f"{FOLDER}/{version}{os.pathsep}{ROOT}"
     done = standalone.run_application(SCRIPT, [str(given)], PYTHONPATH=path)
     assert done.returncode == 0, done.stderr
     answered = json.loads(done.stdout)
     assert answered["version"] == version
-    assert answered["answers"] == {"it": plain(database)}
+    assert answered["answers"] == {name: plain(each) for name, each in databases.items()}
     old = tuple(map(int, version.split(".")[:2])) < (4, 2)
     assert answered["streamed"] == (
         "streams need Spark 4.2 or newer; run: pip install 'pyspark>=4.2'" if old else 40

@@ -12,6 +12,8 @@ COMMANDS = {
     "report": (),
     "archive": ("archived", "--acknowledged"),
     "audit": ("sqlite:///mq.db", "."),
+    "restore": ("archived",),
+    "replay": ("archived", "sqlite:///mq.db", "--to-destination", "ORDERS"),
 }
 
 
@@ -62,3 +64,7 @@ def test_what_does_not_use_spark_refuses_them(local: CommandLine) -> None:
     result = local.run("audit", "sqlite:///a.db", "sqlite:///b.db", "--conf", "spark.executor.memory=4g")
     assert result.code == 2
     assert "compared without Spark; omit --master" in result.err
+    for command in ("restore", "replay"):
+        result = local.run(command, *COMMANDS[command], "--master", "local[2]")
+        assert result.code == 2
+        assert "only if the archive is named by a URL; omit --master" in result.err
