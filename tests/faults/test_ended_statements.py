@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable
+import re
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import make_url, text
+from sqlalchemy.exc import DBAPIError
 
 import jdbcstore
 from jdbcstore import JdbcStore, Message
@@ -18,6 +23,7 @@ from jdbcstore.database.adapters.mysql import MysqlAdapter
 from jdbcstore.database.adapters.postgresql import PostgresqlAdapter
 from jdbcstore.errors import InvalidMessage, StoreUnavailable
 from tests.lockers.conftest import LEASE, OpenLocked, open_locked
+from tests.support.backends import Backend
 from tests.support.databases import Database
 from tests.support.faults.line import Break, Line
 from tests.support.polling import wait_until
@@ -69,6 +75,89 @@ def test_a_delete_that_was_ended_is_not_taken_for_done(url: str, monkeypatch: py
         with pytest.raises(StoreUnavailable, match="cancelled a DELETE"):
             store.queue("Q").acknowledge(reference)
         assert store.queue("Q").message_count() == 1
+
+
+class _Limited:
+    """A cursor whose queries for messages end after a limited time, another for each."""
+
+    milliseconds: Iterator[int] = itertools.repeat(0)
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
+
+    def execute(self, text: str, *row: Any) -> Any:
+        if text.startswith("SELECT") and "MSG" in text.partition("FROM")[0]:
+            limit = next(_Limited.milliseconds) / 1000
+            text = f"SET STATEMENT max_statement_time = {limit} FOR {text}"
+        return self._cursor.execute(text, *row)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cursor, name)
+
+
+@contextlib.contextmanager
+def _killing(database: Database) -> Iterator[None]:
+    """KILL QUERY, again and again, for every connection that reads messages."""
+    stopped = threading.Event()
+
+    def kill() -> None:
+        with database.engine.connect() as connection:
+            while not stopped.is_set():
+                for (session,) in connection.execute(text(_READING), {"name": database.name}).fetchall():
+                    with contextlib.suppress(DBAPIError):  # it is gone
+                        connection.exec_driver_sql(f"KILL QUERY {session}")
+
+    with ThreadPoolExecutor(1) as pool:
+        killer = pool.submit(kill)
+        try:
+            yield
+        finally:
+            stopped.set()
+            killer.result()
+
+
+_READING = (
+    "SELECT ID FROM information_schema.PROCESSLIST"
+    " WHERE DB = :name AND ID <> CONNECTION_ID() AND INFO LIKE '%MSG%FROM%'"
+)
+_TRIES = 120
+# Killed, or too long. MariaDB's ODBC driver waits, up to network_timeout, for the answer to some of what
+# KILL QUERY has ended.
+_ENDED = re.compile(r"\b(1317|1969|2006|2013)\b")
+
+
+@pytest.mark.slow
+@pytest.mark.backends("mariadb", "mariadb-pyodbc")
+@pytest.mark.parametrize("how", ["killed", "too long"])
+def test_pages_that_are_ended_are_whole_or_refused(
+    backend: Backend, database: Database, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Wherever the server is: it plans, reads or sends. Each page that is returned has what is stored."""
+    with contextlib.ExitStack() as ends:
+        store = ends.enter_context(jdbcstore.open(database.url, cleanup_period=0, network_timeout=1.0))
+        queue, topic = store.queue("Q", prioritized=True), store.topic("T", prioritized=False)
+        reader = topic.subscribe("client", "reader")
+        messages = [Message(b"x" * 2000, priority=4) for _ in range(400)]
+        stored = {one: [r.sequence for r in one.add_messages(messages)] for one in (queue, topic)}
+        if how == "killed":
+            ends.enter_context(_killing(database))
+            tries = 20 if "pyodbc" in backend.id else _TRIES
+        else:
+            make = MysqlAdapter.cursor
+            monkeypatch.setattr(MysqlAdapter, "cursor", lambda self, raw: _Limited(make(self, raw)))
+            monkeypatch.setattr(_Limited, "milliseconds", itertools.cycle(range(1, 40)))
+            tries = _TRIES
+        refused = 0
+        for source in itertools.islice(itertools.cycle([queue, topic, reader]), tries):
+            try:
+                page = source.recover(limit=1000)
+            except StoreUnavailable as error:
+                assert _ENDED.search(str(error))
+                refused += 1
+            else:
+                assert page.at_end
+                assert [message.sequence for message in page] == stored[queue if source is queue else topic]
+        assert refused >= tries // 10
 
 
 @pytest.mark.backends("postgresql")
