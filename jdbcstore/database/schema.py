@@ -39,7 +39,7 @@ JOURNAL_ROWS = ("journal", "journal_applied", "journal_written", "journal_referr
 """The positions of a journal, once there has been one."""
 JOURNAL_LEFT = "journal_left_{:016x}"
 """The position at which the journal of this number was abandoned."""
-HEAD = "jdbcstore_2"
+HEAD = "jdbcstore_3"
 """The revision of this schema among those in ``migrations/versions``."""
 LATER_COLUMNS = frozenset({"priority", "xid"})
 """Columns that tables of earlier versions lack."""

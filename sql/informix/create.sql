@@ -74,4 +74,4 @@ INSERT INTO activemq_lock (id) VALUES (1);
 
 INSERT INTO jdbcstore_state (name, number) VALUES ('sequence', 0);
 
-INSERT INTO jdbcstore_version (version_num) VALUES ('jdbcstore_2');
+INSERT INTO jdbcstore_version (version_num) VALUES ('jdbcstore_3');

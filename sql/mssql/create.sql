@@ -90,5 +90,5 @@ GO
 INSERT INTO [JDBCSTORE_STATE] ([NAME], [NUMBER]) VALUES (N'sequence', 0);
 GO
 
-INSERT INTO [JDBCSTORE_VERSION] (version_num) VALUES ('jdbcstore_2');
+INSERT INTO [JDBCSTORE_VERSION] (version_num) VALUES ('jdbcstore_3');
 GO

@@ -1,4 +1,4 @@
--- From the tables of activemq_5_4 to jdbcstore_2. Every row is kept. Stop all brokers and stores
+-- From the tables of activemq_5_4 to jdbcstore_3. Every row is kept. Stop all brokers and stores
 -- first, and make a backup. jdbcstore migrate --sql prints what a certain database needs.
 -- Written by: make sql
 
@@ -94,4 +94,9 @@ CREATE INDEX "JDBCSTORE_ACKS_XIDX" ON "JDBCSTORE_ACKS" ("XID")
 /
 
 UPDATE "JDBCSTORE_VERSION" SET version_num='jdbcstore_2' WHERE "JDBCSTORE_VERSION".version_num = 'jdbcstore_1'
+/
+
+-- Running upgrade jdbcstore_2 -> jdbcstore_3
+
+UPDATE "JDBCSTORE_VERSION" SET version_num='jdbcstore_3' WHERE "JDBCSTORE_VERSION".version_num = 'jdbcstore_2'
 /

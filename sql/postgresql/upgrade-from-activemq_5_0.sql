@@ -1,4 +1,4 @@
--- From the tables of activemq_5_0 to jdbcstore_2. Every row is kept. Stop all brokers and stores
+-- From the tables of activemq_5_0 to jdbcstore_3. Every row is kept. Stop all brokers and stores
 -- first, and make a backup. jdbcstore migrate --sql prints what a certain database needs.
 -- Written by: make sql
 
@@ -84,5 +84,9 @@ ALTER TABLE "jdbcstore_acks" ADD COLUMN "xid" VARCHAR(250);
 CREATE INDEX "jdbcstore_acks_xidx" ON "jdbcstore_acks" ("xid");
 
 UPDATE "jdbcstore_version" SET version_num='jdbcstore_2' WHERE "jdbcstore_version".version_num = 'jdbcstore_1';
+
+-- Running upgrade jdbcstore_2 -> jdbcstore_3
+
+UPDATE "jdbcstore_version" SET version_num='jdbcstore_3' WHERE "jdbcstore_version".version_num = 'jdbcstore_2';
 
 COMMIT;

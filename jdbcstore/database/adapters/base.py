@@ -340,6 +340,14 @@ class Adapter:
         """Those of the tables whose storage engine has no transactions, with that engine's name."""
         return {}
 
+    def collations(self, connection: Connection, table: str) -> dict[str, str | None]:
+        """The collation of each column of a table, for vendors with an ``own_name_type``."""
+        raise NotImplementedError
+
+    def redefined(self, table: str, columns: Sequence[str]) -> str:
+        """The statement that changes columns, each given as in CREATE TABLE; for the same vendors."""
+        raise NotImplementedError
+
     def refresh_statistics(self, cursor: Any, table: str, *, changed: bool) -> None:
         """Update the planner's statistics of a table that has changed much, or (not ``changed``) may have.
 

@@ -33,6 +33,10 @@ _WITHOUT_TRANSACTIONS = text(
     " JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE"
     " WHERE t.TABLE_SCHEMA = DATABASE() AND t.TABLE_NAME IN :tables AND e.TRANSACTIONS <> 'YES'"
 ).bindparams(bindparam("tables", expanding=True))
+_COLLATIONS = text(
+    "SELECT COLUMN_NAME, COLLATION_NAME FROM information_schema.COLUMNS"
+    " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = :name"
+)
 
 
 class MysqlAdapter(Adapter):
@@ -145,6 +149,14 @@ class MysqlAdapter(Adapter):
         # MyISAM was the default engine when the oldest of ActiveMQ's tables were created.
         rows = connection.execute(_WITHOUT_TRANSACTIONS, {"tables": [*tables]})
         return {str(table): str(engine) for table, engine in rows}
+
+    def collations(self, connection: Connection, table: str) -> dict[str, str | None]:
+        # Those that are the table's own are not in its definition, from which SQLAlchemy reads them.
+        return {str(name).lower(): found for name, found in connection.execute(_COLLATIONS, {"name": table})}
+
+    def redefined(self, table: str, columns: Sequence[str]) -> str:
+        # In one statement: each by itself would copy the table.
+        return f"ALTER TABLE {table} {', '.join(f'MODIFY {column}' for column in columns)}"
 
     def check_statement(self, cursor: Any, template: Template, *, reads: bool) -> int | None:
         text = template.render(lambda *_: "?").encode().hex()

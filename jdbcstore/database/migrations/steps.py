@@ -23,7 +23,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.schema import CreateIndex, CreateTable, DropTable
+from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable, DropTable
 
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.migrations.found import ONE, Found, FoundColumn, FoundTable
@@ -250,6 +250,33 @@ class GiveTransactions(Step):
     def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
         table = op.get_context().dialect.identifier_preparer.format_table(self.table)
         op.execute(self._adapter.make_transactional.format(table=table))
+
+
+class CompareExactly(Step):
+    """Give the names in a table of jdbcstore's own the collation by which only equal ones are equal.
+
+    An earlier jdbcstore created them with the database's.
+    """
+
+    effect = Effect.COPIES
+
+    def __init__(self, table: Table, adapter: Adapter) -> None:
+        super().__init__(table, f"compare the names in {table.name} exactly")
+        self._adapter = adapter
+        self._columns = [column for column in table.columns if column.type is adapter.own_name_type]
+
+    def is_needed(self, found: Found) -> bool:
+        if not self._columns or found.connection is None or found.table(self.table) is None:
+            return False
+        there = self._adapter.collations(found.connection, str(self.table.name))
+        wanted = getattr(self._adapter.own_name_type, "collation", None)
+        return any(there[str(column.key)] != wanted for column in self._columns)
+
+    def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
+        dialect = op.get_context().dialect
+        definitions = [str(CreateColumn(column).compile(dialect=dialect)) for column in self._columns]
+        table = dialect.identifier_preparer.format_table(self.table)
+        op.execute(self._adapter.redefined(table, definitions))
 
 
 class EnlargeBinary(Step):

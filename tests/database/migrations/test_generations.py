@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from sqlalchemy.exc import IntegrityError
 
 import jdbcstore
 from jdbcstore import StoreConfig
 from jdbcstore.database.engine import Database as Target
 from jdbcstore.database.migrations import Advance, Planned, migration_of
+from jdbcstore.database.migrations.steps import Effect
 from jdbcstore.database.schema import HEAD
 from jdbcstore.errors import SchemaError
 from tests.support.databases import Database
@@ -210,6 +212,40 @@ def test_a_store_refuses_tables_without_transactions(database: Database) -> None
     migrate(database)
     with jdbcstore.open(database.url, cleanup_period=0) as store:
         assert [message.body for message in store.queue("Q").recover()] == ["kept"]
+
+
+@pytest.mark.backends("mariadb", "mysql")
+@pytest.mark.parametrize("collation", ["utf8mb4_general_ci", "latin1_swedish_ci"])
+def test_names_of_our_own_are_compared_exactly(database: Database, collation: str) -> None:
+    """An earlier jdbcstore left them the database's collation, by which these subscriptions are one."""
+    fresh = fresh_schema(database)
+    with jdbcstore.open(database.url, cleanup_period=0) as store:
+        store.topic("T").add_message(jdbcstore.Message("m"))
+    charset = collation.partition("_")[0]
+    database.execute(f"ALTER TABLE JDBCSTORE_ACKS CONVERT TO CHARACTER SET {charset} COLLATE {collation}")
+    columns = "(CONTAINER, CLIENT_ID, SUB_NAME, ID)"
+    insert = f"INSERT INTO JDBCSTORE_ACKS {columns} VALUES ('topic://T', :client, 's', 1)"
+    database.execute(insert, client="client")
+    with pytest.raises(IntegrityError):
+        database.execute(insert, client="CLIENT")
+    title = "compare the names in JDBCSTORE_ACKS exactly"
+    assert report(database).missing == (title,)
+
+    with migration_of(Target(database.url, StoreConfig()), only_look=True) as migration:
+        assert [(planned.rows, planned.step.effect) for planned in migration.plan] == [(1, Effect.COPIES)]
+    assert migrate(database) == [title]
+
+    check_head(database, fresh)
+    collations = database.rows(
+        "SELECT DISTINCT COLLATION_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = :name"
+        " AND TABLE_NAME = 'JDBCSTORE_ACKS'"
+        " AND COLUMN_NAME IN ('CONTAINER', 'CLIENT_ID', 'SUB_NAME', 'MSGID_PROD')",
+        name=database.name,
+    )
+    assert collations == [("utf8mb4_bin",)]
+    database.execute(insert, client="CLIENT")
+    assert database.rows("SELECT CLIENT_ID FROM JDBCSTORE_ACKS") == [("CLIENT",), ("client",)]
+    assert migrate(database) == []
 
 
 def test_a_prefix_and_other_names(database: Database) -> None:

@@ -1,0 +1,31 @@
+"""Names in acknowledgements that are equal only if every character is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alembic import op
+
+from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.migrations.steps import CompareExactly, Step
+from jdbcstore.database.tables import Tables
+
+revision = "jdbcstore_3"
+down_revision = "jdbcstore_2"
+
+
+def steps(tables: Tables, adapter: Adapter) -> Sequence[Step]:
+    return [CompareExactly(tables.acknowledged, adapter)]
+
+
+def drops(_tables: Tables, _adapter: Adapter) -> Sequence[Step]:
+    """The table goes as a whole, in an earlier revision."""
+    return []
+
+
+def upgrade() -> None:
+    op.get_context().opts["migration"].take(steps)
+
+
+def downgrade() -> None:
+    op.get_context().opts["migration"].take(drops)
