@@ -37,6 +37,8 @@ class BrokerLoop:
         self.call_soon = events.call_soon
         self.call_later = events.call_later
         self.on_defect = on_defect
+        self.searching = asyncio.Lock()
+        """Held while a destination reads what no consumer asks for: thousands would occupy all threads."""
         self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="jdbcstore-broker")
         self._scheduled: dict[Scheduled, None] = {}
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from typing import Any
 
 import pytest
 
 from jdbcstore import Destination, Store
+from jdbcstore.abc import Page
 from jdbcstore.broker.queues.redelivery import delay_before
 from jdbcstore.config.policy import (
     DiscardingDeadLetterStrategy,
@@ -206,3 +209,42 @@ def test_expired_messages_are_looked_for_without_consumers(open_store: OpenStore
             assert store.queue("Q").message_count() == 1
 
     asyncio.run(main())
+
+
+@pytest.mark.backends("memory")
+def test_searches_for_expired_messages_leave_threads_for_consumers(
+    open_store: OpenStore, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of thousands of queues one searches at a time, and those that are in memory as a whole do not."""
+    store = open_store(clock=clock)
+    names = [f"STORED.{number}" for number in range(8)]
+    for name in names:
+        store.queue(name).add_message(message(name, name))
+    stored, searched, slow = type(store.queue("Q")), list[str](), threading.Event()
+    search = stored.recover_expired
+
+    def slowly(queue: Any, *arguments: Any) -> Page:
+        searched.append(queue.destination.name)
+        assert slow.wait(60)
+        return search(queue, *arguments)
+
+    monkeypatch.setattr(stored, "recover_expired", slowly)
+    policies = (PolicyEntry(expire_messages_period=0.01),)
+
+    async def main() -> None:
+        async with running(store, *policies, clock=clock) as engine:
+            await send(engine, message("fresh", "FRESH", expiration_ms=clock.now_ms() + 1000))
+            await asyncio.to_thread(wait_until, lambda: searched)
+            clock.advance(1.5)
+            dead = await consume(engine, "ActiveMQ.DLQ")
+            await dead.got(1)
+            for name in names:
+                assert (await (await consume(engine, name)).got(1))[0].message.body == name
+            assert len(searched) == 1
+            slow.set()
+            await asyncio.to_thread(wait_until, lambda: {*searched} <= {*names} and len(searched) > 1)
+
+    try:
+        asyncio.run(main())
+    finally:
+        slow.set()

@@ -214,6 +214,11 @@ class StoreCursor:
         """Whether everything stored has been in the window."""
         return self._unread < 0
 
+    @property
+    def holds_all(self) -> bool:
+        """Whether the store has nothing that does not wait here or is in flight."""
+        return self.is_up_to_date and not self._reading and min(self._left) == _NOTHING_LEFT
+
     def skip(self, entry: Entry) -> None:
         """An entry is stored, and was dispatched without being in the window."""
         lane = self._window.lane_of(entry)

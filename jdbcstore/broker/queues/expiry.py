@@ -21,7 +21,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False, repr=False)
 class ExpirySweep:
-    """A search every ``expire_messages_period``: first in memory, then in the store, page by page."""
+    """A search every ``expire_messages_period``: first in memory, then in the store, page by page.
+
+    The store is left alone while memory has all that it has.
+    """
 
     _loop: BrokerLoop
     _policy: PolicyEntry
@@ -60,6 +63,9 @@ class ExpirySweep:
             await self._on_expired(expired)
         if self._store is None or self._dispatcher.is_empty:
             return
+        cursor = self._dispatcher.stored.cursor
+        if isinstance(cursor, StoreCursor) and cursor.holds_all:
+            return
         most = self._policy.max_expire_page_size
         async for page in AllPages(self._read, self._store.recover_expired, most):
             found = self._found(page)
@@ -67,11 +73,12 @@ class ExpirySweep:
                 await self._on_expired(found)
 
     async def _read(self, read: Callable[[], Page]) -> Page:
-        self._in_flight.begin_reading()
-        try:
-            return await self._loop.run(read)
-        finally:
-            self._in_flight.end_reading()
+        async with self._loop.searching:
+            self._in_flight.begin_reading()
+            try:
+                return await self._loop.run(read)
+            finally:
+                self._in_flight.end_reading()
 
     def _found(self, page: Page) -> list[Entry]:
         """The messages of a page that are nowhere else in the broker; they are in flight from now on."""
