@@ -12,19 +12,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jdbcstore.analytics.connection import Analytics, connect
+    from jdbcstore.analytics.connected import Analytics
+    from jdbcstore.analytics.connection import connect
+    from jdbcstore.analytics.format import register
     from jdbcstore.analytics.questions import as_json, explained
     from jdbcstore.analytics.spark_session import session
-    from jdbcstore.analytics.streaming import register
     from jdbcstore.analytics.views import VIEWS
 
 __all__ = ["VIEWS", "Analytics", "as_json", "connect", "explained", "register", "session"]
 
 _MODULES = {
-    "connection": ("Analytics", "connect"),
+    "connected": ("Analytics",),
+    "connection": ("connect",),
     "questions": ("as_json", "explained"),
+    "format": ("register",),
     "spark_session": ("session",),
-    "streaming": ("register",),
     "views": ("VIEWS",),
 }
 _PLACES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}

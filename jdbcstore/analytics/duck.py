@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -13,14 +13,12 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from sqlalchemy import inspect, select
 
 from jdbcstore.analytics.arrow.conditions import Expression
 from jdbcstore.analytics.arrow.fetching import Fetching
 from jdbcstore.analytics.arrow.reading import Reading, database_of, has_journal
-from jdbcstore.analytics.arrow.table import PLAIN, Rows, schema_of, time_of
-from jdbcstore.analytics.columns import CAUSE, COLUMNS
-from jdbcstore.analytics.queries import destinations, subscriptions
+from jdbcstore.analytics.arrow.views import SCHEMAS, small
+from jdbcstore.analytics.columns import CAUSE
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.config import Configuration
 from jdbcstore.database.engine import Database
@@ -36,34 +34,6 @@ _SETTINGS = (
     # Nothing is fetched from the network that a query does not name.
     "SET autoinstall_known_extensions = false",
 )
-_SUBSCRIPTIONS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("destination", "client_id", "subscription_name")),
-        *((name, pa.string()) for name in ("subscribed_destination", "selector")),
-        *((name, pa.int64()) for name in ("last_acked_id", "lag", "acknowledged_ahead")),
-    ]
-)
-_TOTALS = ("depth", "bytes", "expired", "in_doubt", "oldest_id")
-_TIME = pa.timestamp("us", "UTC")
-_DESTINATIONS = pa.schema(
-    [
-        ("destination", pa.string()),
-        ("destination_type", pa.string()),
-        *((name, pa.int64()) for name in _TOTALS),
-        ("oldest", _TIME),
-        ("oldest_age", pa.float64()),
-    ]
-)
-_REMOVED = pa.schema(
-    [
-        *((name, pa.int64()) for name in ("removed", "id")),
-        *((name, pa.string()) for name in ("container", "msgid_prod")),
-        ("msgid_seq", pa.int64()),
-        ("outcome", pa.string()),
-        *((name, pa.int64()) for name in ("produced", "jms_priority", "msg_size", "redeliveries")),
-        ("reason", pa.string()),
-    ]
-)
 _HISTORY = f"""
 CREATE TEMP VIEW history AS
 SELECT id, destination, destination_type, msgid_prod, msgid_seq, 'waiting' AS state,
@@ -76,7 +46,6 @@ SELECT id, container, split_part(container, '://', 1), msgid_prod, msgid_seq, ou
   (epoch_ms(removed) - epoch_ms(produced)) / 1000, jms_priority, msg_size, redeliveries, reason
 FROM jdbcstore_removed
 """  # noqa: S608
-_LOCK = pa.schema([("id", pa.int64()), ("time", _TIME), ("broker_name", pa.string())])
 
 
 def connect(source: str | Configuration) -> DuckViews:
@@ -189,32 +158,25 @@ class DuckViews:
 
     def _views(self) -> dict[str, ds.Dataset]:
         in_doubt = self._database.tables.messages.c.xid.is_not(None)
-        answers = {
-            "subscriptions": (_SUBSCRIPTIONS, self._subscriptions),
-            "destinations": (_DESTINATIONS, self._destinations),
-            "lock": (_LOCK, self._lock),
-            "jdbcstore_removed": (_timed(_REMOVED), self._removed),
-        }
-        return {
-            "messages": _view(schema_of(PLAIN), self._messages),
-            "messages_decoded": _view(schema_of(None), self._messages),
-            "in_doubt": _view(schema_of(None), partial(self._messages, clause=in_doubt)),
-            **{name: _view(schema, partial(self._asked, ask)) for name, (schema, ask) in answers.items()},
-        }
+        views = {name: _view(schema, partial(self._small, name)) for name, schema in SCHEMAS.items()}
+        of_messages = {"messages": None, "messages_decoded": None, "in_doubt": in_doubt}
+        for name, clause in of_messages.items():
+            views[name] = _view(SCHEMAS[name], partial(self._messages, clause))
+        views["jdbcstore_removed"] = views.pop("removed")
+        return views
 
-    def _messages(self, schema: pa.Schema, filter_: Any, clause: Any = None) -> ds.Scanner:
+    def _messages(self, clause: Any, schema: pa.Schema, filter_: Any) -> ds.Scanner:
         with self._noting():
             conditions = [] if filter_ is None else [Expression(filter_)]
             batches = Reading(self._database, self._first).batches(schema, conditions, clause)
             next(batches)
             return ds.Scanner.from_batches(self._noted(batches), schema=schema)
 
-    def _asked(self, ask: Callable[[Fetching], pa.Table], schema: pa.Schema, filter_: Any) -> ds.Scanner:
+    def _small(self, name: str, schema: pa.Schema, filter_: Any) -> ds.Scanner:
         with self._noting():
             fetching = Fetching(self._database, self._first)
             try:
-                with self._database.translated():
-                    table = ask(fetching)
+                table = small(name, fetching)
             finally:
                 fetching.close()
         return ds.dataset(table).scanner(columns=schema.names, filter=filter_)
@@ -230,62 +192,6 @@ class DuckViews:
     def _noted(self, batches: Iterator[Any]) -> Iterator[Any]:
         with self._noting():
             yield from batches
-
-    def _subscriptions(self, fetching: Fetching) -> pa.Table:
-        tables, adapter = self._database.tables, self._database.adapter
-        ours = inspect(fetching.connection).has_table(str(tables.acknowledged.name))
-        return _table(fetching, subscriptions(tables, adapter, ours=ours), _SUBSCRIPTIONS)
-
-    def _destinations(self, fetching: Fetching) -> pa.Table:
-        read = pa.schema(
-            [("destination", pa.string()), *((name, pa.int64()) for name in _TOTALS), ("msg", pa.binary())]
-        )
-        query = destinations(self._database.tables, self._database.adapter)
-        totals = _table(fetching, query, read).combine_chunks()
-        names, blobs = (_array(totals.column(name)) for name in ("destination", "msg"))
-        [timestamp] = [column for column in COLUMNS if column.name == "timestamp"]
-        rows = Rows({"container": names, "msg": blobs})
-        oldest = time_of(rows.batch.column(timestamp.decode))
-        now = datetime.now(UTC).timestamp()
-        ages = [None if each is None else now - each.timestamp() for each in oldest.to_pylist()]
-        numbers = [totals.column(name) for name in _TOTALS]
-        return pa.Table.from_arrays(
-            [names, rows.column("destination_type"), *numbers, oldest, pa.array(ages, pa.float64())],
-            schema=_DESTINATIONS,
-        )
-
-    def _removed(self, fetching: Fetching) -> pa.Table:
-        history = self._database.tables.history
-        if not inspect(fetching.connection).has_table(str(history.name)):
-            return _timed(_REMOVED).empty_table()
-        read = _table(fetching, select(*(history.c[name] for name in _REMOVED.names)), _REMOVED)
-        times = {name: time_of(read.column(name)) for name in ("produced", "removed")}
-        return pa.table({name: times.get(name, read.column(name)) for name in _REMOVED.names})
-
-    def _lock(self, fetching: Fetching) -> pa.Table:
-        lock = self._database.tables.lock
-        stored = pa.schema([("id", pa.int64()), ("time", pa.int64()), ("broker_name", pa.string())])
-        read = _table(fetching, select(*(lock.c[name] for name in stored.names)), stored)
-        times = read.column("time").cast(pa.timestamp("ms", "UTC")).cast(_TIME)
-        return read.set_column(1, _LOCK.field("time"), times)
-
-
-def _timed(schema: pa.Schema) -> pa.Schema:
-    """The schema with timestamps in place of epoch milliseconds."""
-    for name in ("produced", "removed"):
-        schema = schema.set(schema.get_field_index(name), pa.field(name, _TIME))
-    return schema
-
-
-def _table(fetching: Fetching, query: Any, schema: pa.Schema) -> pa.Table:
-    pages = fetching.pages(query, schema.types)
-    batches = [pa.RecordBatch.from_arrays(page, schema=schema) for page in pages]
-    return pa.Table.from_batches(batches, schema)
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(column.chunks)
 
 
 class _View(ds.Dataset):  # type: ignore[misc]

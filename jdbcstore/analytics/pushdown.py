@@ -149,6 +149,7 @@ def of_mysql(connection: Connection, tables: Tables) -> Meaning:
 
 DRIVER = "jdbcstore.StoreDriver"
 _DIALECT = "jdbcstore.StoreDialect"
+CATALOG = "jdbcstore.StoreCatalog"
 _registered: dict[str, set[str]] = {}
 """URL prefixes that have a dialect, by Spark application."""
 
@@ -163,19 +164,28 @@ def register_dialect(spark: SparkSession, driver: str, url: str, meaning: Meanin
     prefix = f"jdbc:jdbcstore:{name}:"
     application = spark.sparkContext.applicationId
     java: Any = spark._jvm
-    loader = java.java.lang.Thread.currentThread().getContextClassLoader()
-    if application not in _registered:
-        _load(spark, java, loader)
-    if prefix not in _registered.setdefault(application, set()):
+    loader = load_classes(spark)
+    if prefix not in _registered[application]:
         _register(spark, java, loader, prefix, url, meaning)
         _registered[application].add(prefix)
     return f"{prefix}{driver}:{url.removeprefix('jdbc:')}"
 
 
+def load_classes(spark: SparkSession) -> Any:
+    """The class loader of the application, with our classes, which are compiled once."""
+    java: Any = spark._jvm
+    loader = java.java.lang.Thread.currentThread().getContextClassLoader()
+    application = spark.sparkContext.applicationId
+    if application not in _registered:
+        _load(spark, java, loader)
+        _registered[application] = set()
+    return loader
+
+
 def _load(spark: SparkSession, java: Any, loader: Any) -> None:
     jar = scratch("dialect") / "dialect.jar"
     with zipfile.ZipFile(jar, "w") as archive:
-        for source in (DRIVER, _DIALECT):
+        for source in (DRIVER, _DIALECT, CATALOG):
             compiler = java.org.codehaus.janino.SimpleCompiler()
             compiler.setParentClassLoader(loader)
             compiler.cook(resource(f"{source.partition('.')[2]}.java"))

@@ -139,11 +139,11 @@ def ship(spark: SparkSession) -> None:
     context = spark.sparkContext
     if is_local(str(context.master)) or context.applicationId in _shipped:
         return
-    context.addPyFile(str(_packed()))
+    context.addPyFile(str(packed()))
     _shipped.add(context.applicationId)
 
 
-def _packed() -> Path:
+def packed() -> Path:
     """A zip of this package: the one in ``--py-files`` if it was imported from there, else a new one."""
     package = Path(jdbcstore.__file__).parent
     if not package.is_dir():

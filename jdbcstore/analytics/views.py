@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from jdbcstore.analytics.columns import CAUSE, COLUMNS, YEAR_1_MS, YEAR_10000_MS
 from jdbcstore.analytics.decoding import HEADERS, decoded, decoded_columns
 from jdbcstore.analytics.queries import destinations, subscriptions
+from jdbcstore.analytics.remote import is_remote
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import DestinationKind
 
@@ -29,23 +31,49 @@ _MARK = "spark.jdbcstore.shown.{}"
 """Session setting that holds the plan of our view of this name; the session may outlive the process."""
 
 
+NAMESPACE = "jdbcstore"
+"""What the names of the views of a named store begin with."""
+
+
+def names_of(store: str | None) -> tuple[str, ...]:
+    """The names of a store's temporary views: ``jdbcstore.orders.messages`` of a store named ``orders``.
+
+    :raises ConfigurationError: the name would have to be quoted
+    """
+    if store is None:
+        return VIEWS
+    if not re.fullmatch(r"[a-z_][a-z0-9_]*", store):
+        raise ConfigurationError(
+            f"the name {store!r} of a store is not valid; use small letters, digits and underscores",
+            option="name",
+        )
+    return tuple(f"{NAMESPACE}.{store}.{view}" for view in VIEWS)
+
+
 class Shown:
     """The views of one session. Views of the user under the same names are never replaced."""
 
-    def __init__(self, spark: SparkSession, names: tuple[str, ...]) -> None:
+    def __init__(self, spark: SparkSession, store: str | None = None) -> None:
         self._spark = spark
-        self._names = names
-        session: Any = spark._jsparkSession
-        self._key = f"{spark.sparkContext.applicationId}/{session.sessionUUID()}"
+        self._names = names_of(store)
+        self._remote = is_remote(spark)
+        session: Any = spark if self._remote else spark._jsparkSession
+        where = (
+            session.session_id
+            if self._remote
+            else f"{spark.sparkContext.applicationId}/{session.sessionUUID()}"
+        )
+        self._key = f"{where}/{store or ''}"
 
-    def put(self, views: Views) -> None:
-        """Make these views visible.
+    def put(self, views: Views) -> Views:
+        """Make views visible, given by their names in :data:`VIEWS`; returns them as they are shown.
 
         :raises ConfigurationError: the user has a view under one of the names
         """
-        stack = _stacks.setdefault(self._key, [])
+        views = dict(zip(self._names, (views[view] for view in VIEWS), strict=True))
+        stack, there = _stacks.setdefault(self._key, []), self._there()
         for name in self._names:
-            if self._is_there(name) and not (
+            if name in there and not (
                 (stack and self._is_same(name, stack[-1])) or self._is_left_behind(name)
             ):
                 raise ConfigurationError(
@@ -54,9 +82,10 @@ class Shown:
                 )
         stack.append(views)
         self._show(views)
+        return views
 
     def take(self, views: Views) -> None:
-        """Remove these views, and restore the previous ones if these were visible; idempotent."""
+        """Remove what :meth:`put` returned, and restore the previous views if it was visible; idempotent."""
         stack = _stacks.get(self._key, [])
         places = [place for place, each in enumerate(stack) if each is views]
         if not places:
@@ -67,7 +96,8 @@ class Shown:
             del _stacks[self._key]
         if not seen:
             return
-        mine = [name for name in self._names if self._is_there(name) and self._is_same(name, views)]
+        there = self._there()
+        mine = [name for name in self._names if name in there and self._is_same(name, views)]
         if stack:
             self._show({name: stack[-1][name] for name in mine})
         else:
@@ -77,29 +107,44 @@ class Shown:
     @contextmanager
     def while_in(self, views: Views) -> Iterator[None]:
         """Make these views visible within the block."""
-        self.put(views)
+        shown = self.put(views)
         try:
             yield
         finally:
-            self.take(views)
+            self.take(shown)
 
     def _show(self, views: Views) -> None:
         for name, frame in views.items():
-            frame.createOrReplaceTempView(name)
-            self._spark.conf.set(_MARK.format(name), str(self._spark.table(name).semanticHash()))
+            frame.createOrReplaceTempView(_quoted(name))
+            self._spark.conf.set(_MARK.format(name), str(self._view(name).semanticHash()))
 
-    def _is_there(self, name: str) -> bool:
+    def _there(self) -> set[str]:
+        """Which of the names are those of temporary views."""
+        if self._remote:
+            rows = self._spark.sql("SHOW VIEWS").collect()
+            return {*self._names} & {row.viewName for row in rows if row.isTemporary}
         session: Any = self._spark._jsparkSession
-        return bool(session.sessionState().catalog().getTempView(name).isDefined())
+        catalog = session.sessionState().catalog()
+        return {name for name in self._names if catalog.getTempView(name).isDefined()}
+
+    def _view(self, name: str) -> DataFrame:
+        return self._spark.table(_quoted(name))
 
     def _is_left_behind(self, name: str) -> bool:
         """Whether the view was left in the JVM by a process of ours that has ended."""
         mark = self._spark.conf.get(_MARK.format(name), None)
-        return mark == str(self._spark.table(name).semanticHash())
+        return mark == str(self._view(name).semanticHash())
 
     def _is_same(self, name: str, views: Views) -> bool:
         """Whether the existing view is one of these, and was not replaced."""
-        return self._spark.table(name).sameSemantics(views[name])
+        if self._remote:
+            # There a DataFrame is analysed whenever it is used, to a plan of its own.
+            return self._is_left_behind(name)
+        return self._view(name).sameSemantics(views[name])
+
+
+def _quoted(name: str) -> str:
+    return f"`{name}`"
 
 
 VIEWS = ("messages", "messages_decoded", "subscriptions", "destinations", "in_doubt", "history", "lock")
@@ -122,7 +167,7 @@ def define(reading: Reading, bounds: list[int]) -> dict[str, DataFrame]:
     lock, messages = reading.table(tables.lock), reading.table(tables.messages)
     # Without bounds: the catalog's table, which pushes limits down; of a million rows ten are decoded.
     stored = _decoded(reading.slices(tables.messages, bounds) if bounds else messages)
-    waiting = _waiting(stored)
+    present = waiting(stored)
     return {
         "messages": messages.select(*_columns(messages)),
         "messages_decoded": stored,
@@ -132,7 +177,7 @@ def define(reading: Reading, bounds: list[int]) -> dict[str, DataFrame]:
         "destinations": _destinations(reading.query(destinations(tables, adapter), _TOTALS)),
         "in_doubt": _decoded(messages).where("xid IS NOT NULL"),
         "history": (
-            waiting.union(_removed(reading.table(tables.history))) if session.has_history else waiting
+            present.union(_removed(reading.table(tables.history))) if session.has_history else present
         ),
         "lock": lock.withColumn("time", F.timestamp_millis(lock["time"])),
     }
@@ -184,7 +229,7 @@ def _destinations(totals: DataFrame) -> DataFrame:
     )
 
 
-def _waiting(stored: DataFrame) -> DataFrame:
+def waiting(stored: DataFrame) -> DataFrame:
     """The messages that are stored, as rows of ``history``."""
     return stored.where("xid IS NULL").select(
         *("id", "destination", "destination_type", "msgid_prod", "msgid_seq"),
@@ -206,8 +251,13 @@ def _removed(table: DataFrame) -> DataFrame:
     timed = table.withColumn("produced", F.timestamp_millis(F.when(known, produced))).withColumn(
         "removed", F.timestamp_millis(table["removed"])
     )
+    return gone(timed)
+
+
+def gone(table: DataFrame) -> DataFrame:
+    """The same, of records whose times are timestamps."""
     container = table["container"]
-    return timed.select(
+    return table.select(
         *("id", container.alias("destination"), _destination_type(container), "msgid_prod", "msgid_seq"),
         F.col("outcome").alias("state"),
         *("produced", "removed", _seconds("produced", F.col("removed")).alias("dwell")),

@@ -52,7 +52,9 @@ def test_the_examples(
     namespace: dict[str, Any] = {"__name__": "example"}
     for example in page.examples("py"):
         # Spark looks for files from where it was started.
-        code = re.sub(r'"(sqlite:///)?(mq\.db|archive|checkpoint)"', rf'"\1{tmp_path}/\2"', example.code)
+        code = re.sub(
+            r"([\"'])(sqlite:///)?(mq\.db|archive|checkpoint)\1", rf"\1\2{tmp_path}/\3\1", example.code
+        )
         exec(compile(code, page.name, "exec"), namespace)  # noqa: S102
         printed = capsys.readouterr().out
         for line in re.findall(r"^ *print\(.*\)  # (.*)$", example.code, re.MULTILINE):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jdbcstore.errors import ConfigurationError
-from tests.analytics.random_sql import CDatabase, IcuDatabase, Oracle, Question, Questions, fill
+from tests.analytics.random_sql import Oracle, Question, Questions
+from tests.support.analytics.corpus import CDatabase, IcuDatabase, fill
 from tests.support.backends import BACKENDS
 from tests.support.databases import Database, MariadbDatabase, SqliteDatabase
 from tests.support.pool import ServerPool, memory

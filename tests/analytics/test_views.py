@@ -238,6 +238,9 @@ def test_no_password_is_shown(database: Database, ask: Ask, spark: SparkSession,
 
 @every_vendor
 def test_nothing_can_be_written(database: Database, recorded: Analytics, spark: SparkSession) -> None:
+    from jdbcstore.analytics.connection import LocalAnalytics
+
+    assert isinstance(recorded, LocalAnalytics)
     reading = recorded._reading
     lock = reading.name_of(reading.session.tables.lock)
     before = database.rows("SELECT id FROM ACTIVEMQ_LOCK")
@@ -331,13 +334,3 @@ def test_a_journal_that_may_have_more_is_told_of(
     with analytics.connect(spark, database.url) as views:
         assert views.has_journal
     assert IN_JOURNAL in caplog.text
-
-
-def test_a_session_of_spark_connect_is_refused() -> None:
-    from jdbcstore import analytics
-
-    remote: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(ConfigurationError, match="Spark Connect"):
-        analytics.register(remote)
-    with pytest.raises(ConfigurationError, match="Spark Connect"):
-        analytics.connect(remote, "sqlite:///nowhere.db")

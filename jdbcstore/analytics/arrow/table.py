@@ -66,7 +66,7 @@ class Rows:
     def column(self, name: str) -> pa.Array:
         """A column of the view."""
         if name not in self._made:
-            self._made[name] = VIEW[name].make(self)
+            self._made[name] = ALL[name].make(self)
         return self._made[name]
 
     def filter(self, mask: pa.Array, needed: Iterable[str]) -> Rows:
@@ -131,6 +131,10 @@ VIEW: dict[str, Column] = {
 }
 VIEW = {name: VIEW[name] for name in (*PLAIN, *(name for name in VIEW if name not in PLAIN))}
 """The columns of ``messages_decoded``, in its order."""
+ALL = {**VIEW, "msg": _as_stored("msg")}
+"""The same, and the message as it is stored."""
+RAW = (*PLAIN, "message_size", "msg")
+"""The columns of a row as it is stored."""
 
 
 def schema_of(names: Sequence[str] | None) -> pa.Schema:
@@ -160,7 +164,7 @@ def check_name(name: Any, option: str = "columns") -> None:
 
 def stored_for(names: Iterable[str]) -> list[str]:
     """What has to be read of each row to make these columns, in the order of :data:`STORED`."""
-    wanted = {VIEW[name].stored for name in names} or {"id"}
+    wanted = {ALL[name].stored for name in names} or {"id"}
     if "msg" in wanted:
         wanted.discard(SIZE)
     return [name for name in STORED if name in wanted]

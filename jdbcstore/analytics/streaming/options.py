@@ -15,20 +15,25 @@ from jdbcstore.message.destination import Destination
 
 EARLIEST, LATEST = "earliest", "latest"
 _FLAGS = {"true": True, "false": False}
-_OWN = (
-    *("config", "decoded", "destination", "maxrowspertrigger", "partitions"),
-    *("settleseconds", "startingoffsets"),
-)
+OF_STREAMS = frozenset({"maxrowspertrigger", "partitions", "settleseconds", "startingoffsets"})
+"""Options that only a stream has."""
+_COMMON = frozenset({"config", "decoded", "destination"})
 
 
 @dataclass(frozen=True, slots=True)
-class StreamOptions:
-    """The options of a stream; pickled, they are all that its tasks receive."""
+class Login:
+    """A database as tasks reach it."""
 
     url: str = field(repr=False)
     user: str | None = field(repr=False)
     password: str | None = field(repr=False)
     store: StoreConfig
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions(Login):
+    """The options of a stream; pickled, they are all that its tasks receive."""
+
     destination: str | None
     """The qualified name of the only destination to read; None reads all."""
     decoded: bool
@@ -48,20 +53,14 @@ def read_options(given: Mapping[str, str]) -> StreamOptions:
     :param given: by names in lower case, as Spark passes them
     :raises ConfigurationError: an option is unknown or has a bad value
     """
-    own = {name: given[name] for name in _OWN if name in given}
-    rest: dict[str, Any] = {name: value for name, value in given.items() if name not in _OWN}
-    configuration = load_config(own.get("config"), source="option of the stream", text=True, **rest)
-    with configuration.locating_errors():
-        url, user, password = configuration.login()
-        url = _url(url, configuration.store)
-    destination = own.get("destination")
+    own, login = read_login(given, OF_STREAMS)
     return StreamOptions(
-        url,
-        user,
-        password,
-        store=configuration.store,
-        destination=None if destination is None else Destination.named(destination).qualified_name,
-        decoded=_flag(own.get("decoded", "true")),
+        login.url,
+        login.user,
+        login.password,
+        login.store,
+        destination=read_destination(own),
+        decoded=read_flag("decoded", own.get("decoded", "true")),
         starting=_starting(own.get("startingoffsets", LATEST)),
         rows=int(_number("maxRowsPerTrigger", own.get("maxrowspertrigger", "100000"), 1)),
         partitions=int(_number("partitions", own.get("partitions", "4"), 1)),
@@ -69,10 +68,30 @@ def read_options(given: Mapping[str, str]) -> StreamOptions:
     )
 
 
-def _url(text: str, store: StoreConfig) -> str:
+def read_login(given: Mapping[str, str], names: frozenset[str]) -> tuple[dict[str, str], Login]:
+    """The options that have these names or are common to views and streams, and the database.
+
+    :raises ConfigurationError: another option is not one of the store's, or no database is named
+    """
+    own = {name: value for name, value in given.items() if name in names | _COMMON}
+    rest: dict[str, Any] = {name: value for name, value in given.items() if name not in own}
+    configuration = load_config(own.get("config"), source="option of the source", text=True, **rest)
+    with configuration.locating_errors():
+        url, user, password = configuration.login()
+        url = task_url(url, configuration.store)
+    return own, Login(url, user, password, configuration.store)
+
+
+def read_destination(own: Mapping[str, str]) -> str | None:
+    """The qualified name of the only destination to read; None reads all."""
+    destination = own.get("destination")
+    return None if destination is None else Destination.named(destination).qualified_name
+
+
+def task_url(text: str, store: StoreConfig) -> str:
     """The URL as tasks need it.
 
-    :raises ConfigurationError: streams do not support this database
+    :raises ConfigurationError: analytics does not support this database
     """
     adapter, url = adapter_for(text, store.adapter)
     if vendor_of(adapter.name).is_file:
@@ -80,9 +99,10 @@ def _url(text: str, store: StoreConfig) -> str:
     return url.render_as_string(hide_password=False)
 
 
-def _flag(value: str) -> bool:
+def read_flag(name: str, value: str) -> bool:
+    """The value of an option that is true or false."""
     if value.lower() not in _FLAGS:
-        _refuse("decoded", value, "true or false")
+        refuse(name, value, "true or false")
     return _FLAGS[value.lower()]
 
 
@@ -90,7 +110,7 @@ def _starting(value: str) -> str:
     if value.lower() in (EARLIEST, LATEST):
         return value.lower()
     if not value.isdecimal():
-        _refuse("startingOffsets", value, f"{EARLIEST}, {LATEST}, or the ID after which to start")
+        refuse("startingOffsets", value, f"{EARLIEST}, {LATEST}, or the ID after which to start")
     return value
 
 
@@ -100,9 +120,13 @@ def _number(name: str, value: str, at_least: int) -> float:
     except ValueError:
         number = float("nan")
     if not at_least <= number < float("inf"):
-        _refuse(name, value, f"a number from {at_least}")
+        refuse(name, value, f"a number from {at_least}")
     return number
 
 
-def _refuse(name: str, value: str, wanted: str) -> NoReturn:
-    raise ConfigurationError(f"the option {name} of the stream is {value!r}; give {wanted}", option=name)
+def refuse(name: str, value: str, wanted: str) -> NoReturn:
+    """Reject an option's value.
+
+    :raises ConfigurationError: always; it says what is wanted
+    """
+    raise ConfigurationError(f"the option {name} is {value!r}; give {wanted}", option=name)

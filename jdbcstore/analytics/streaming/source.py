@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from jdbcstore.analytics.batch import Batch
 from jdbcstore.analytics.columns import COLUMNS, TIMES, YEAR_1_MS, YEAR_10000_MS
-from jdbcstore.analytics.streaming.options import EARLIEST, LATEST, StreamOptions, read_options
+from jdbcstore.analytics.streaming.options import EARLIEST, LATEST, StreamOptions
 from jdbcstore.analytics.streaming.position import NOWHERE, Position
 from jdbcstore.analytics.streaming.reading import StreamDatabase
 from jdbcstore.errors import IN_JOURNAL
@@ -102,29 +102,6 @@ _LEAST_ROWS = 1000
 """Minimum rows of a partition; fewer do not justify a connection."""
 
 
-class MessageStream(DataSource):
-    """New messages, each once, in the order of their IDs, with the columns of ``messages_decoded``.
-
-    An offset is an ID. A batch ends where everything below it is settled, so no message is skipped, whichever
-    broker stores it and however late it commits: see :mod:`jdbcstore.analytics.streaming.position`. A batch
-    that is read again after a failure has the same messages, except those removed meanwhile. Messages that
-    were removed before the stream read them are not in it."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        super().__init__({})  # they include the password, which Spark does not need
-        self._stream = read_options(options)
-
-    @classmethod
-    def name(cls) -> str:
-        return "jdbcstore"
-
-    def schema(self) -> str:
-        return schema(decoded=self._stream.decoded)
-
-    def streamReader(self, schema: StructType) -> MessageStreamReader:  # noqa: N802 - Spark's names
-        return MessageStreamReader(self._stream, schema)
-
-
 @dataclass(frozen=True)
 class Slice(InputPartition):
     """The messages after one ID, up to another."""
@@ -134,7 +111,14 @@ class Slice(InputPartition):
 
 
 class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans batches next to the driver; its copies in tasks only read their slices."""
+    """New messages, each once, in the order of their IDs, with the columns of ``messages_decoded``.
+
+    An offset is an ID. A batch ends where everything below it is settled, so no message is skipped, whichever
+    broker stores it and however late it commits: see :mod:`jdbcstore.analytics.streaming.position`. A batch
+    that is read again after a failure has the same messages, except those removed meanwhile. Messages that
+    were removed before the stream read them are not in it.
+
+    It plans batches next to the driver; its copies in tasks only read their slices."""
 
     def __init__(self, options: StreamOptions, schema: StructType) -> None:
         self._options = options

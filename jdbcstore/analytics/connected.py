@@ -1,0 +1,80 @@
+"""The views of a connected store, however they are read, and the snapshots that their tasks can share."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from jdbcstore.analytics.queries import count_ids, nth_id
+from jdbcstore.analytics.reading import Stored
+from jdbcstore.analytics.vendors import Vendor
+from jdbcstore.database.session import Session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Analytics(contextlib.AbstractContextManager["Analytics"], ABC):
+    """The views of one store in the session ``spark``, until :meth:`close`; made by :func:`connect`."""
+
+    spark: SparkSession
+    has_journal = False
+    """Whether a journal may hold messages that these views do not show; known without Spark Connect only."""
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Drop the views and close the connections; the views of the store connected before are restored."""
+
+    @property
+    @abstractmethod
+    def stored(self) -> Stored:
+        """The rows as they are stored, for archives and comparisons.
+
+        :raises ConfigurationError: this is a session of Spark Connect
+        """
+
+    @abstractmethod
+    def picture(
+        self, partitions: int | None = None, *, snapshot: bool = True
+    ) -> contextlib.AbstractContextManager[None]:
+        """Within the block all views are as of one moment, and messages are read in many partitions.
+
+        On PostgreSQL the moment is that of an exported snapshot, which is held until the block ends: keep the
+        block short, since VACUUM cannot remove newer dead rows meanwhile. DataFrames made in the block cannot
+        be read after it. Other databases offer a snapshot to a single statement only: there each view is read
+        as one partition, and is consistent in itself.
+
+        :param partitions: None means one per core of the session
+        :param snapshot: False gives up the one moment, and so reads in many partitions on any database: each
+            partition of each view is then read as of its own moment
+        """
+
+
+@contextlib.contextmanager
+def exported(session: Session, vendor: Vendor) -> Iterator[str]:
+    """The name of a snapshot that other connections can read within the block."""
+    with session.translated(), session.engine.connect() as connection:
+        connection.exec_driver_sql(vendor.begin)
+        name = connection.exec_driver_sql(vendor.export).scalar_one()
+        try:
+            yield str(name)
+        finally:
+            connection.exec_driver_sql("ROLLBACK")
+
+
+def bounds_of(session: Session, partitions: int) -> list[int]:
+    """The IDs that divide the table into this many equal parts."""
+    [count] = one(session, count_ids(session.tables))
+    places = sorted({count * part // partitions for part in range(1, partitions)} - {0})
+    return [one(session, nth_id(session.tables, place))[0] for place in places]
+
+
+def one(session: Session, query: Any) -> tuple[Any, ...]:
+    """The only row of the answer."""
+    with session.translated(), session.engine.connect() as connection:
+        return tuple(connection.execute(query).one())

@@ -1,0 +1,137 @@
+"""The views of a store in a session of Spark Connect, whose server reads through our own data source."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+
+from jdbcstore.analytics.arrow.views import OF_MESSAGES, SCHEMAS
+from jdbcstore.analytics.connected import Analytics, bounds_of, exported
+from jdbcstore.analytics.decoding import decoded_columns
+from jdbcstore.analytics.format import register
+from jdbcstore.analytics.streaming.options import task_url
+from jdbcstore.analytics.vendors import vendor_of
+from jdbcstore.analytics.views import Shown, Views, gone, waiting
+from jdbcstore.config import Configuration, StoreConfig
+from jdbcstore.database.adapters.registry import adapter_for
+from jdbcstore.database.session import Session
+from jdbcstore.errors import ConfigurationError, QueryFailed, SchemaError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from jdbcstore.analytics.reading import Stored
+
+_PARTITIONS = 4
+"""Partitions of a picture; the number of the server's cores is not known here."""
+
+
+class RemoteAnalytics(Analytics):
+    """The views of one store, read by the tasks of the server of Spark Connect.
+
+    Columns are decoded when a query reads them, but a view of decoded messages reads MSG in any case.
+    """
+
+    def __init__(self, spark: SparkSession, where: Configuration, name: str | None) -> None:
+        self.spark = spark
+        self._where = where
+        with where.locating_errors():
+            url, user, password = where.login()
+            self._vendor = vendor_of(adapter_for(url, where.store.adapter)[0].name)
+            login = {"url": task_url(url, where.store), "user": user, "password": password}
+        self._options = {
+            **{option: value for option, value in login.items() if value is not None},
+            **_changed(where.store),
+        }
+        register(spark)
+        self._check()
+        self._shown = Shown(spark, name)
+        self._live = self._shown.put(self._define())
+
+    def _check(self) -> None:
+        """Ask the database for a message, by the server.
+
+        :raises StoreError: the database does not answer, or does not have the tables
+        """
+        with explained():
+            self._load(view="messages", columns="id").where("id = -1").collect()
+
+    def _load(self, **options: str) -> DataFrame:
+        return self.spark.read.format("jdbcstore").options(**self._options, **options).load()
+
+    def _define(self, **moment: str) -> Views:
+        views = {}
+        for view in SCHEMAS:
+            if view in OF_MESSAGES - {"messages"}:
+                rows = self._load(view=view, decoded="false", **moment)
+                plain = [rows[name] for name in rows.columns if name != "msg"]
+                views[view] = rows.select(*plain, *decoded_columns(rows["msg"]))
+            else:
+                views[view] = self._load(view=view, **moment)
+        views["history"] = waiting(views["messages_decoded"]).union(gone(views.pop("removed")))
+        return views
+
+    def close(self) -> None:
+        self._shown.take(self._live)
+
+    @property
+    def stored(self) -> Stored:
+        raise ConfigurationError(
+            "archives and comparisons need a session with Java, which a session of Spark Connect is not; use"
+            " jdbcstore.analytics.session() with SPARK_REMOTE unset"
+        )
+
+    @contextlib.contextmanager
+    def picture(self, partitions: int | None = None, *, snapshot: bool = True) -> Iterator[None]:
+        if snapshot and not self._vendor.export:
+            with self._shown.while_in(self._define()):
+                yield
+            return
+        session = Session.configured(self._where, read_only=True)
+        try:
+            bounds = ",".join(map(str, bounds_of(session, partitions or _PARTITIONS)))
+            with (
+                exported(session, self._vendor) if snapshot else contextlib.nullcontext("") as name,
+                self._shown.while_in(self._define(snapshot=name, bounds=bounds)),
+            ):
+                yield
+        finally:
+            session.engine.dispose()
+
+
+def _changed(store: StoreConfig) -> dict[str, str]:
+    """The options that differ from their defaults, as the data source takes them."""
+    return {
+        each.name: str(value)
+        for each in fields(StoreConfig)
+        if (value := getattr(store, each.name)) != each.default and isinstance(value, str | int | float)
+    }
+
+
+_ERRORS: dict[str, Any] = {
+    error.__name__: error for error in (ConfigurationError, SchemaError, StoreUnavailable)
+}
+_SAID = re.compile(r"^(?:\w+\.)*(\w+): (.+)$", re.MULTILINE)
+"""The last line of a traceback."""
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Translate an error of the server in the block to the one that our data source raised there.
+
+    :raises QueryFailed: it was another
+    """
+    try:
+        yield
+    except PySparkException as error:
+        first, *rest = str(error).strip().splitlines()
+        found = _SAID.findall("\n".join(rest))
+        if not found:
+            raise QueryFailed(first) from error
+        name, said = found[-1]
+        raise _ERRORS.get(name, QueryFailed)(said) from error

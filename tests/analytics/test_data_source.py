@@ -1,0 +1,272 @@
+"""The format ``jdbcstore``, and several stores in one session: the answers of a plain decode, everywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import jdbcstore
+from jdbcstore import Message
+from jdbcstore.errors import ConfigurationError
+from tests.support import ROOT
+from tests.support.analytics.connecting import JOINED, answers
+from tests.support.analytics.corpus import CDatabase, IcuDatabase, corpus, fill
+from tests.support.analytics.questions import QUESTIONS, VIEWS, Answer, plain
+from tests.support.backends import BACKENDS
+from tests.support.databases import Database, MariadbDatabase, SqliteDatabase
+from tests.support.pool import ServerPool, memory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(900)
+
+STORED = corpus()
+ROWS = plain(STORED)
+RIGHT = {name: question.answer(ROWS) for name, question in QUESTIONS.items()}
+
+
+@pytest.fixture(scope="module")
+def stores(
+    request: pytest.FixtureRequest, server_pool: ServerPool, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Database]]:
+    """The same rows in databases whose texts compare each in its own way."""
+    kinds = {"postgresql_c": CDatabase, "postgresql_icu": IcuDatabase, "mariadb": MariadbDatabase}
+    with ExitStack() as opened:
+        sqlite = SqliteDatabase(tmp_path_factory.mktemp("stores"), memory())
+        opened.callback(sqlite.close)
+        stores: dict[str, Database] = {"sqlite": sqlite}
+        for name, kind in kinds.items():
+            [backend] = [each for each in BACKENDS if each.id == name.partition("_")[0]]
+            address = server_pool.address(backend, lambda: request.getfixturevalue("docker_services"))
+            stores[name] = kind(address)
+            opened.callback(stores[name].close)
+        for database in stores.values():
+            fill(database, STORED)
+        yield stores
+
+
+def wrong(found: Mapping[str, Answer]) -> dict[str, Any]:
+    return {name: (found[name], right) for name, right in RIGHT.items() if found[name] != right}
+
+
+def options(database: Database) -> dict[str, str]:
+    return {"url": database.url}
+
+
+def test_the_format_gives_the_answers_of_a_plain_decode(
+    spark: SparkSession, stores: dict[str, Database]
+) -> None:
+    from jdbcstore import analytics
+
+    analytics.register(spark)
+    names = {view: f"read_{view}" for view in VIEWS}
+    for store, database in stores.items():
+        for view, name in names.items():
+            frame = spark.read.format("jdbcstore").options(**options(database), view=view).load()
+            frame.createOrReplaceTempView(name)
+        assert wrong(answers(spark, names)) == {}, store
+    for name in names.values():
+        spark.catalog.dropTempView(name)
+
+
+def test_columns_and_types_are_those_of_the_views(spark: SparkSession, stores: dict[str, Database]) -> None:
+    from jdbcstore import analytics
+
+    database = stores["sqlite"]
+    with analytics.connect(spark, database.url):
+        for view in VIEWS:
+            read = spark.read.format("jdbcstore").options(**options(database), view=view).load()
+            assert read.dtypes == spark.table(view).dtypes
+    default = spark.read.format("jdbcstore").options(**options(database)).load()
+    assert default.columns[-1] == "error"
+    some = spark.read.format("jdbcstore").options(**options(database), columns="body_text, id").load()
+    assert some.dtypes == [("body_text", "string"), ("id", "bigint")]
+    assert some.count() == len(ROWS)
+    given = spark.read.format("jdbcstore").schema("jms_type STRING, id BIGINT").options(**options(database))
+    rows = given.load().where("jms_type = 'orders'").collect()
+    assert sorted(row.id for row in rows) == [r.id for r in ROWS if r.message.jms_type == "orders"]
+    one = spark.read.format("jdbcstore").options(**options(database), destination="queue://orders").load()
+    assert one.count() == sum(row.destination == "queue://orders" for row in ROWS)
+
+
+def test_a_view_in_sql(spark: SparkSession, stores: dict[str, Database]) -> None:
+    url = stores["sqlite"].url
+    spark.sql(
+        "CREATE TEMPORARY VIEW beers (id BIGINT, body_text STRING) USING jdbcstore"
+        f" OPTIONS (url '{url}', view 'messages_decoded')"
+    )
+    found = spark.sql("SELECT id FROM beers WHERE body_text = 'ss'").collect()
+    assert sorted(row.id for row in found) == [row.id for row in ROWS if row.body == "ss"]
+    spark.catalog.dropTempView("beers")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"view": "tables"}, "the option view is 'tables'; give one of messages"),
+        ({"columns": "id, pints"}, "some of id"),
+        ({"startingOffsets": "earliest"}, "a view does not have the option startingoffsets"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    spark: SparkSession, stores: dict[str, Database], given: dict[str, str], said: str
+) -> None:
+    with pytest.raises(Exception, match=said):
+        spark.read.format("jdbcstore").options(**options(stores["sqlite"]), **given).load().count()
+    with pytest.raises(Exception, match="there is no column pints"):
+        spark.read.format("jdbcstore").schema("pints INT").options(**options(stores["sqlite"])).load().count()
+
+
+def test_filters_of_one_query_are_not_those_of_the_next(
+    spark: SparkSession, stores: dict[str, Database]
+) -> None:
+    """Spark 4.3 keeps the filters that a source written in Python takes over for as long as the view."""
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        frame = spark.read.format("jdbcstore").options(**options(stores["sqlite"]), view="messages").load()
+        assert frame.where("id < 3").count() == 2
+        assert frame.where("id = 90 OR xid = 'nothing'").count() == 1
+        assert frame.count() == len(ROWS)
+        small, large = frame.where("id < 3").alias("a"), frame.where("id > 80").alias("b")
+        assert small.crossJoin(large).count() == 20
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_a_selector_is_evaluated_by_the_source(spark: SparkSession, stores: dict[str, Database]) -> None:
+    reader = spark.read.format("jdbcstore").options(**options(stores["mariadb"]), columns="id")
+    rows = reader.option("selector", "n > 50 AND JMSType IN ('a', 'A')").load().collect()
+    right = [r.id for r in ROWS if r.n is not None and r.n > 50 and r.message.jms_type in ("a", "A")]
+    assert sorted(row.id for row in rows) == right
+
+
+def test_stores_of_two_vendors_and_a_table_of_the_users_own(
+    spark: SparkSession, stores: dict[str, Database]
+) -> None:
+    from jdbcstore import analytics
+
+    one = analytics.connect(spark, stores["postgresql_icu"].url, name="orders")
+    other = analytics.connect(spark, stores["mariadb"].url, name="archive")
+    own = spark.createDataFrame([(3, "three"), (5, "five")], "id BIGINT, said STRING")
+    own.createTempView("own")
+    try:
+        named = {view: f"jdbcstore.orders.{view}" for view in VIEWS}
+        assert wrong(answers(spark, named)) == {}
+        joined = JOINED.format("orders", "archive")
+        for text in (joined, joined.replace("`", "")):
+            assert [[*row] for row in spark.sql(text).collect()] == [[3, "three"], [5, "five"]]
+        assert [row.namespace for row in spark.sql("SHOW NAMESPACES IN jdbcstore").collect()] == [
+            "archive",
+            "orders",
+        ]
+        shown = spark.sql("SHOW TABLES IN jdbcstore.orders").collect()
+        assert {row.tableName for row in shown} == {*analytics.VIEWS}
+        counted = spark.sql(
+            "SELECT destination, count(*) FROM jdbcstore.orders.messages GROUP BY destination"
+        )
+        assert "PushedAggregates: [COUNT(*)]" in str(counted._jdf.queryExecution().executedPlan())
+        one.close()
+        with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+            spark.sql("SELECT * FROM jdbcstore.orders.messages")
+        assert spark.table("jdbcstore.archive.messages").count() == len(ROWS)
+        assert spark.table("own").collect() == own.collect()
+        with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+            spark.newSession().sql("SELECT * FROM `jdbcstore.archive.messages`")
+    finally:
+        one.close()
+        other.close()
+        spark.catalog.dropTempView("own")
+    assert not [row for row in spark.sql("SHOW VIEWS").collect() if "jdbcstore" in row.viewName]
+
+
+def test_names_that_are_not(spark: SparkSession, stores: dict[str, Database]) -> None:
+    from jdbcstore import analytics
+
+    with pytest.raises(ConfigurationError, match="letters, digits"):
+        analytics.connect(spark, stores["sqlite"].url, name="a.b")
+    session = spark.newSession()
+    session.conf.set("spark.sql.catalog.jdbcstore", "com.example.Catalog")
+    with pytest.raises(ConfigurationError, match="a catalog jdbcstore already"):
+        analytics.connect(session, stores["sqlite"].url, name="orders")
+    session.sql("SELECT 1 AS id").createTempView("`jdbcstore.orders.lock`")
+    session.conf.unset("spark.sql.catalog.jdbcstore")
+    with pytest.raises(ConfigurationError, match=r"already has a view jdbcstore\.orders\.lock"):
+        analytics.connect(session, stores["sqlite"].url, name="orders")
+
+
+def test_the_login_is_shown_nowhere(
+    spark: SparkSession, stores: dict[str, Database], event_log: Path
+) -> None:
+    database = stores["postgresql_c"]
+    frame = spark.read.format("jdbcstore").options(**options(database)).load()
+    frame.createOrReplaceTempView("read_messages")
+    shown = []
+    for text in ("SELECT max(body_text) FROM read_messages WHERE id > 7", "SELECT * FROM read_messages"):
+        asked = spark.sql(text)
+        asked.collect()
+        execution = asked._jdf.queryExecution()
+        shown += [execution.toString(), execution.stringWithStats(), execution.optimizedPlan().toJSON()]
+    shown += [str(row) for row in spark.sql("DESCRIBE EXTENDED read_messages").collect()]
+    spark.catalog.dropTempView("read_messages")
+    lost = database.url.replace(f":{database.password}@", f":{database.password}x@")
+    with pytest.raises(Exception, match="jdbcstore") as failed:
+        spark.read.format("jdbcstore").option("url", lost).load().collect()
+    shown.append(str(failed.value))
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    shown += [path.read_text() for path in event_log.rglob("*") if path.is_file()]
+    assert not any(str(database.password) in text for text in shown)
+
+
+@pytest.fixture
+def said(stores: dict[str, Database], tmp_path: Path) -> dict[str, Any]:
+    """What a client of Spark Connect says of the stores."""
+    pytest.importorskip("grpc")
+    urls = json.dumps({name: database.url for name, database in stores.items()})
+    lost = f"sqlite:///{tmp_path}/nowhere.db"
+    with (tmp_path / "stderr").open("w") as errors:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.support.analytics.connecting", urls, lost],
+            cwd=ROOT,
+            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+    assert done.returncode == 0, (tmp_path / "stderr").read_text()[-3000:]
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def test_spark_connect(said: dict[str, Any], stores: dict[str, Database]) -> None:
+    assert {name: found for name in stores if (found := wrong(said["answers"][name]))} == {}
+    assert said["joined"] == [[3, "three"], [5, "five"]]
+    assert said["picture"] == [len(ROWS), len({row.body for row in ROWS})]
+    open_ = [store for store in stores if store != [*stores][-2]]
+    names = [f"jdbcstore.{store}.{view}" for store in open_ for view in said["views"]]
+    assert said["left"] == sorted([*names, "own"])
+    assert said["history"] == [["waiting", sum(row.xid is None for row in ROWS)]]
+    assert said["still"] == said["plain"] == len(ROWS)
+    assert said["lost"][0] in ("StoreUnavailable", "ConfigurationError", "SchemaError")
+    assert "decode_" not in said["plan"].partition("Optimized Logical Plan")[2]
+    assert not any(str(stores[name].password) in said["plan"] for name in stores if name != "sqlite")
+
+
+def test_new_messages_are_read_by_the_next_query(spark: SparkSession, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/mq.db"
+    with jdbcstore.open(url) as store:
+        orders = store.queue("ORDERS")
+        orders.add_message(Message("pint"))
+        frame = spark.read.format("jdbcstore").options(url=url, view="messages").load()
+        assert frame.count() == 1
+        orders.add_message(Message("pint"))
+        assert frame.count() == 2
