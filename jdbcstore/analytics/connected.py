@@ -20,6 +20,7 @@ class Analytics(contextlib.AbstractContextManager["Analytics"], ABC):
     """The views of one store in the session ``spark``, until :meth:`close`; made by :func:`connect`."""
 
     spark: SparkSession
+    """The session that has the views."""
     has_journal = False
     """Whether a journal may hold messages that these views do not show; known without Spark Connect only."""
 
@@ -50,7 +51,7 @@ class Analytics(contextlib.AbstractContextManager["Analytics"], ABC):
         as one partition, and is consistent in itself.
 
         :param partitions: None means one per core of the session
-        :param snapshot: False gives up the one moment, and so reads in many partitions on any database: each
+        :param snapshot: False means without the one moment, in many partitions on any database: each
             partition of each view is then read as of its own moment
         """
 
