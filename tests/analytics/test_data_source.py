@@ -34,6 +34,13 @@ ROWS = plain(STORED)
 RIGHT = {name: question.answer(ROWS) for name, question in QUESTIONS.items()}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def registered(spark: SparkSession) -> None:
+    from jdbcstore import analytics
+
+    analytics.register(spark)
+
+
 @pytest.fixture(scope="module")
 def stores(
     request: pytest.FixtureRequest, server_pool: ServerPool, tmp_path_factory: pytest.TempPathFactory
@@ -65,9 +72,6 @@ def options(database: Database) -> dict[str, str]:
 def test_the_format_gives_the_answers_of_a_plain_decode(
     spark: SparkSession, stores: dict[str, Database]
 ) -> None:
-    from jdbcstore import analytics
-
-    analytics.register(spark)
     names = {view: f"read_{view}" for view in VIEWS}
     for store, database in stores.items():
         for view, name in names.items():
