@@ -12,6 +12,12 @@ def is_remote(spark: Any) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
+_sent: set[str] = set()
+"""Sessions that have the package: a file that was sent cannot be replaced."""
+
+
 def send(spark: Any) -> None:
     """Send this jdbcstore to the server and its workers, which may have another version, or none."""
-    spark.addArtifacts(str(packed()), pyfile=True)
+    if spark.session_id not in _sent:
+        spark.addArtifacts(str(packed()), pyfile=True)
+        _sent.add(spark.session_id)

@@ -9,7 +9,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
+from jdbcstore.analytics.arrow.table import RAW
 from jdbcstore.analytics.arrow.views import OF_MESSAGES, SCHEMAS
 from jdbcstore.analytics.connected import Analytics, bounds_of, exported
 from jdbcstore.analytics.decoding import decoded_columns
@@ -68,9 +70,9 @@ class RemoteAnalytics(Analytics):
         views = {}
         for view in SCHEMAS:
             if view in OF_MESSAGES - {"messages"}:
+                # By their names: what a DataFrame knows of its columns, it would ask the server for.
                 rows = self._load(view=view, decoded="false", **moment)
-                plain = [rows[name] for name in rows.columns if name != "msg"]
-                views[view] = rows.select(*plain, *decoded_columns(rows["msg"]))
+                views[view] = rows.select(*RAW[:-1], *decoded_columns(F.col("msg")))
             else:
                 views[view] = self._load(view=view, **moment)
         views["history"] = waiting(views["messages_decoded"]).union(gone(views.pop("removed")))

@@ -256,7 +256,7 @@ def _removed(table: DataFrame) -> DataFrame:
 
 def gone(table: DataFrame) -> DataFrame:
     """The same, of records whose times are timestamps."""
-    container = table["container"]
+    container = F.col("container")
     return table.select(
         *("id", container.alias("destination"), _destination_type(container), "msgid_prod", "msgid_seq"),
         F.col("outcome").alias("state"),
