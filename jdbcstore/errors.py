@@ -179,6 +179,10 @@ class NotAuthorized(StoreError):
     """The login is wrong, or the user does not have the permission."""
 
 
+class ClientIdInUse(NotAuthorized):
+    """Another connection has the client id."""
+
+
 class DestinationFull(StoreError):
     """A destination, or the broker, has no room for a message, and is configured not to wait for it."""
 

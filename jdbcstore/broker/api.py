@@ -7,11 +7,12 @@ of this runs on one event loop, and no call blocks: an operation that takes time
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import ProducerId, XATransactionId
 from jdbcstore.message.message import Message
 
 
@@ -34,7 +35,8 @@ class SubscriptionRequest:
     connection_id: str
     """The client's connection, which temporary destinations and ``no_local`` depend on."""
     prefetch: int | None = None
-    """The maximum number of unacknowledged messages; None is the destination's policy."""
+    """The maximum number of unacknowledged messages; None is the destination's policy, and 0 delivers only
+    what is pulled."""
     selector: str | None = None
     browser: bool = False
     """Show the messages of a queue once, and consume nothing."""
@@ -92,13 +94,31 @@ class Subscription(Protocol):
     def reject(self, deliveries: Sequence[Delivery]) -> Future[None]:
         """Redeliver or dead-letter messages that could not be consumed, as the policy says."""
 
+    def expire(self, deliveries: Sequence[Delivery]) -> Future[None]:
+        """Treat messages as expired, as the dead letter strategy says."""
+
+    def extend(self, deliveries: Sequence[Delivery]) -> None:
+        """The client has used these messages, and acknowledges them later: they take no room until then."""
+
+    def change_prefetch(self, prefetch: int) -> None:
+        """Change the limit of the request."""
+
+    def pull(self, count: int) -> None:
+        """With a prefetch of 0, deliver so many messages from now on, whatever was left to be pulled."""
+
+    def when_settled(self, callback: Callable[[], None]) -> None:
+        """Call back once all that can be delivered now has been; never for a browser, which ends."""
+
     def pause(self) -> None:
         """Deliver nothing until :meth:`resume`: the client takes no more for now."""
 
     def resume(self) -> None: ...
 
-    def close(self) -> None:
-        """End the subscription. Unacknowledged messages go back to their places, marked as redelivered."""
+    def close(self, unseen: Collection[Delivery] = ()) -> None:
+        """End the subscription. Unacknowledged messages go back to their places, marked as redelivered.
+
+        :param unseen: those that the client has not looked at, which are not marked
+        """
 
 
 class BrokerTransaction(Protocol):
@@ -112,8 +132,25 @@ class BrokerTransaction(Protocol):
     def commit(self) -> Future[None]:
         """Completes once all is durable. If it fails, nothing is written, unless the error says so."""
 
+    def prepare(self) -> Future[bool]:
+        """Phase one of an XA transaction: completes once all is stored, to be committed or rolled back later
+        by its id. False if there was nothing to do: then the transaction has ended.
+
+        :raises StoreError: through the future; the transaction has been rolled back
+        """
+
     def rollback(self) -> None:
         """Drop the sends. The deliveries stay with their consumer, unacknowledged."""
+
+
+class TemporaryWatcher(Protocol):
+    """A connector's connection that notifies its client of temporary destinations."""
+
+    def temporary_created(self, destination: Destination) -> None:
+        """It exists now. Called before anything is sent to it; it may only append to an output buffer."""
+
+    def temporary_deleted(self, destination: Destination) -> None:
+        """It has ended."""
 
 
 class Broker(Protocol):
@@ -131,7 +168,29 @@ class Broker(Protocol):
         :raises StoreError: through the future; nothing was sent
         """
 
-    def begin(self, connection_id: str) -> BrokerTransaction: ...
+    def begin(self, connection_id: str, xid: XATransactionId | None = None) -> BrokerTransaction:
+        """Begin a transaction: of this connection, or the branch of a distributed one.
+
+        :raises TransactionError: the branch has an id that cannot be stored, or is prepared already
+        """
+
+    def prepared(self) -> Future[list[XATransactionId]]:
+        """The ids of all prepared transactions, of earlier brokers on the store too."""
+
+    def commit_prepared(self, xid: XATransactionId) -> Future[None]:
+        """Phase two: completes once it is durable.
+
+        :raises TransactionNotFound: through the future; it is not prepared
+        """
+
+    def rollback_prepared(self, xid: XATransactionId) -> Future[None]:
+        """Drop the sends of a prepared transaction, and deliver its messages again.
+
+        :raises TransactionNotFound: through the future; it is not prepared
+        """
+
+    def last_producer_sequence(self, producer_id: ProducerId) -> Future[int | None]:
+        """The number of the last message of a producer that is stored, for one that sends again."""
 
     def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> Future[Subscription]:
         """Start to consume.
@@ -142,6 +201,23 @@ class Broker(Protocol):
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> Future[None]:
         """Delete a durable subscription, which must not have a consumer."""
+
+    def create_temporary(self, destination: Destination, connection_id: str) -> None:
+        """Create a temporary destination before it is used.
+
+        :raises InvalidDestination: it is not this connection's, or the connection has too many
+        """
+
+    def delete_temporary(self, destination: Destination, connection_id: str) -> None:
+        """Delete a temporary destination and its messages; does nothing if it does not exist.
+
+        :raises InvalidDestination: it is not this connection's, or it has consumers
+        """
+
+    def watch_temporary(self, watcher: TemporaryWatcher) -> None:
+        """Notify a watcher of the temporary destinations that exist, and of every change."""
+
+    def unwatch_temporary(self, watcher: TemporaryWatcher) -> None: ...
 
     def disconnected(self, connection_id: str) -> None:
         """Delete the temporary destinations of a connection that has ended with its subscriptions."""

@@ -16,8 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from jdbcstore.abc import Store
-from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, SubscriptionRequest
+from jdbcstore.abc import Store, XATransaction
+from jdbcstore.broker.api import (
+    BrokerTransaction,
+    Consumer,
+    Subscription,
+    SubscriptionRequest,
+    TemporaryWatcher,
+)
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import MemoryUsage, Resources
 from jdbcstore.broker.queues.browser import Browser
@@ -27,9 +33,10 @@ from jdbcstore.broker.scheduler.jobs import JOBS
 from jdbcstore.broker.scheduler.management import is_management, manage
 from jdbcstore.broker.scheduler.scheduler import Scheduler
 from jdbcstore.broker.store_io.outbox import Outbox, StoreLine
+from jdbcstore.broker.store_io.prepared import PreparedTransactions
 from jdbcstore.broker.store_io.transaction import EngineTransaction, Transactions
 from jdbcstore.broker.subscription import BaseSubscription
-from jdbcstore.broker.temporary import TemporaryDestinations
+from jdbcstore.broker.temporary import TemporaryDestinations, owner_of
 from jdbcstore.broker.topics.registry import DurableRegistry
 from jdbcstore.broker.topics.subscriber import TopicSubscriber
 from jdbcstore.broker.topics.topic import Topic
@@ -38,6 +45,7 @@ from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.config.virtual import DEFAULT_VIRTUAL_TOPICS, CompositeConfig, VirtualTopicConfig
 from jdbcstore.errors import InvalidDestination, StoreError
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import ProducerId, XATransactionId
 from jdbcstore.message.message import Message
 from jdbcstore.message.patterns import DestinationMap, DestinationPattern, is_wildcard
 from jdbcstore.util.clock import Clock, SystemClock
@@ -146,6 +154,7 @@ class Engine:
             self.scheduler = Scheduler(loop, outbox, partial(self._route_due, ""), options.audited)
         self._recording: dict[Destination, Future[None]] = {}
         """The queues of virtual topics that the store has recorded, or is about to."""
+        self._prepared = PreparedTransactions(loop, store, self.destination)
         self._idle_timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
@@ -299,9 +308,23 @@ class Engine:
         commit = transaction.commit()
         return commit if room.done() else self._loop.all_done([commit, room])
 
-    def begin(self, connection_id: str) -> BrokerTransaction:
+    def begin(self, connection_id: str, xid: XATransactionId | None = None) -> BrokerTransaction:
         route = partial(self._route, connection_id=connection_id)
-        return EngineTransaction(self._transactions, route, connection_id)
+        if xid is None:
+            return EngineTransaction(self._transactions, route, connection_id)
+        return _Branch(self._transactions, route, connection_id, self._store.xa.start(xid), self._prepared)
+
+    def prepared(self) -> Future[list[XATransactionId]]:
+        return self._loop.create_task(self._prepared.ids())
+
+    def commit_prepared(self, xid: XATransactionId) -> Future[None]:
+        return self._loop.create_task(self._prepared.commit(xid))
+
+    def rollback_prepared(self, xid: XATransactionId) -> Future[None]:
+        return self._loop.create_task(self._prepared.rollback(xid))
+
+    def last_producer_sequence(self, producer_id: ProducerId) -> Future[int | None]:
+        return self._loop.run(partial(self._store.last_producer_sequence_id, producer_id))
 
     def _route(self, message: Message, connection_id: str) -> Routed:
         """Each destination of a message, and the message as it gets it."""
@@ -398,6 +421,24 @@ class Engine:
     def unsubscribe(self, client_id: str, subscription_name: str) -> Future[None]:
         return self._loop.create_task(self._durables.unsubscribe(client_id, subscription_name))
 
+    def create_temporary(self, destination: Destination, connection_id: str) -> None:
+        self._temporary.own([destination], connection_id)
+
+    def delete_temporary(self, destination: Destination, connection_id: str) -> None:
+        if owner_of(destination) != connection_id:
+            raise InvalidDestination(f"{destination} is another connection's own; only that may delete it")
+        found = self._destinations.get(destination)
+        if found is not None and found.has_consumers:
+            raise InvalidDestination(f"{destination} has consumers; close them before it is deleted")
+        self._temporary.delete(destination)
+        self._end_temporary(destination)
+
+    def watch_temporary(self, watcher: TemporaryWatcher) -> None:
+        self._temporary.watch(watcher)
+
+    def unwatch_temporary(self, watcher: TemporaryWatcher) -> None:
+        self._temporary.unwatch(watcher)
+
     def disconnected(self, connection_id: str) -> None:
         self._drop(connection_id)
         if connection_id in self._gates.closed:  # what waits at the gate may still arrive
@@ -407,10 +448,39 @@ class Engine:
         for flow in self._resources.flows.pop(connection_id, ()):
             flow.drop(connection_id)
         for own in self._temporary.end(connection_id):
-            ended = self._destinations.pop(own, None)
-            if ended is not None:
-                ended.close()
-                ended.memory.decrease(ended.memory.used)  # also of what was given back
+            self._end_temporary(own)
+
+    def _end_temporary(self, destination: Destination) -> None:
+        ended = self._destinations.pop(destination, None)
+        if ended is not None:
+            ended.close()
+            ended.memory.decrease(ended.memory.used)  # also of what was given back
+
+
+class _Branch(EngineTransaction):
+    """A branch of a distributed transaction, which the broker keeps once it is prepared."""
+
+    def __init__(
+        self,
+        transactions: Transactions,
+        route: Route,
+        connection_id: str,
+        branch: XATransaction,
+        prepared: PreparedTransactions,
+    ) -> None:
+        super().__init__(transactions, route, connection_id, branch)
+        self._xid = branch.xid
+        self._prepared = prepared
+
+    def prepare(self) -> Future[bool]:
+        done = super().prepare()
+        # The first of its callbacks: whoever is notified may commit at once.
+        done.add_done_callback(self._keep)
+        return done
+
+    def _keep(self, done: Future[bool]) -> None:
+        if not done.cancelled() and done.exception() is None and done.result():
+            self._prepared.add(self._xid, self)
 
 
 def _addressed(message: Message, member: Destination) -> Message:

@@ -190,6 +190,9 @@ class Source(Protocol):
     def reject(self, entries: Sequence[Entry]) -> Future[None]:
         """Redeliver or dead-letter entries that a consumer has rejected."""
 
+    def expire(self, entries: Sequence[Entry]) -> Future[None]:
+        """Dead-letter entries that have expired with their consumer, or drop them."""
+
     def retain(self, entries: Sequence[Entry]) -> None:
         """Deliver entries again whose acknowledgement, or move to a dead letter queue, has failed."""
 
@@ -324,7 +327,7 @@ class TransientSource:
     def acknowledged(self, entries: Sequence[Entry]) -> None:
         self.memory.release(entries)
 
-    reject = acknowledge
+    reject = expire = acknowledge
     retain = acknowledged
     give_back = acknowledged
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import Future
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -29,6 +29,9 @@ class Dispatching(Protocol):
     def leave(self, subscription: BaseSubscription) -> None:
         """The subscription is closed. Called before its entries are given back."""
 
+    def when_settled(self, callback: Callable[[], None]) -> None:
+        """Call back once it has delivered all that it can deliver now."""
+
 
 @dataclass(eq=False, repr=False)
 class BaseSubscription:
@@ -48,13 +51,15 @@ class BaseSubscription:
     def __post_init__(self) -> None:
         self._loop = self._resources.loop
         request = self.request
-        self.prefetch = max(self.prefetch if request.prefetch is None else request.prefetch, 1)
+        self.prefetch = max(self.prefetch, 1) if request.prefetch is None else request.prefetch
         self._selector = Selector(request.selector) if request.selector else None
         self.queues: list[Dispatching] = []
         self.held: dict[Entry, None] = {}
         """The unacknowledged entries, in the order of delivery."""
-        self.extension = 0
-        """How many of them an open transaction has acknowledged: they take no room."""
+        self.extension: set[Entry] = set()
+        """Those of them that take no room: an open transaction has acknowledged them, or the client will."""
+        self._pulled = 0
+        """Messages still to be delivered without a prefetch."""
         self.begun = False
         """Whether the subscriber knows the subscription: nothing is delivered before."""
         self.paused = False
@@ -70,7 +75,9 @@ class BaseSubscription:
         count = len(self.held)
         if count >= _MANY and self._is_too_much():
             return 0
-        return self.prefetch + self.extension - count
+        if self.prefetch:
+            return self.prefetch + len(self.extension) - count
+        return self._pulled
 
     def _is_too_much(self) -> bool:
         """Whether there is no memory for even more unacknowledged messages."""
@@ -89,6 +96,8 @@ class BaseSubscription:
         """Pass a message to the consumer, which must have room."""
         entry.holder = self
         self.held[entry] = None
+        if self._pulled:
+            self._pulled -= 1
         try:
             self.consumer.deliver(entry)
         except Exception as error:
@@ -104,6 +113,9 @@ class BaseSubscription:
     def reject(self, deliveries: Sequence[Delivery]) -> Future[None]:
         return self._settle(deliveries, lambda source, entries: source.reject(entries))
 
+    def expire(self, deliveries: Sequence[Delivery]) -> Future[None]:
+        return self._settle(deliveries, lambda source, entries: source.expire(entries))
+
     def _settle(
         self, deliveries: Sequence[Delivery], settle: Callable[[Source, list[Entry]], Future[None]]
     ) -> Future[None]:
@@ -114,6 +126,7 @@ class BaseSubscription:
                 entry.holder = None
                 del self.held[entry]
                 entries.append(entry)
+        self.extension.difference_update(entries)
         done = [settle(source, mine) for source, mine in by_source(entries)]
         if entries:
             self.on_room()
@@ -127,6 +140,32 @@ class BaseSubscription:
                 entry.transaction = transaction
                 entries.append(entry)
         return entries
+
+    def extend(self, deliveries: Sequence[Delivery]) -> None:
+        self.extension.update(entry for entry in cast("Sequence[Entry]", deliveries) if entry.holder is self)
+        self.on_room()
+
+    def change_prefetch(self, prefetch: int) -> None:
+        self.prefetch = max(prefetch, 0)
+        self.on_room()
+
+    def pull(self, count: int) -> None:
+        self._pulled = 0 if self.prefetch else count
+        self.on_room()
+
+    def when_settled(self, callback: Callable[[], None]) -> None:
+        remaining = len(self.queues)
+        if not remaining:
+            self._loop.call_soon(callback)
+
+        def settled() -> None:
+            nonlocal remaining
+            remaining -= 1
+            if not remaining:
+                callback()
+
+        for queue in self.queues:
+            queue.when_settled(settled)
 
     def begin(self) -> None:
         """Start delivering: the subscriber has the subscription."""
@@ -147,22 +186,26 @@ class BaseSubscription:
             for queue in self.queues:
                 queue.has_room(self)
 
-    def close(self) -> None:
+    def close(self, unseen: Collection[Delivery] = ()) -> None:
         if self.closed:
             return
         self.closed = True
         for queue in self.queues:
             queue.leave(self)
         # What a transaction acknowledges stays until that is decided.
-        self.give_back([entry for entry in self.held if entry.transaction is None])
+        self.give_back([entry for entry in self.held if entry.transaction is None], unseen)
         self.on_close(self)
 
-    def give_back(self, entries: Sequence[Entry]) -> None:
-        """Return unacknowledged entries to their sources, marked as redelivered."""
+    def give_back(self, entries: Sequence[Entry], unseen: Collection[Delivery] = ()) -> None:
+        """Return unacknowledged entries to their sources, marked as redelivered unless they are unseen."""
+        self.extension.difference_update(entries)
         for entry in entries:
             del self.held[entry]
             entry.holder = None
-            entry.redeliver()
+            if entry in unseen:
+                entry.returned = True
+            else:
+                entry.redeliver()
         for source, mine in by_source(entries):
             source.give_back(mine)
 

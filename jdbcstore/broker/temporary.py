@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from jdbcstore.broker.api import TemporaryWatcher
 from jdbcstore.errors import InvalidDestination
 from jdbcstore.message.destination import Destination
 
@@ -21,6 +22,7 @@ class TemporaryDestinations:
     def __init__(self) -> None:
         self._existing: dict[str, set[Destination]] = {}
         """By connection."""
+        self._watchers: dict[TemporaryWatcher, None] = {}
 
     def use(self, destinations: Iterable[Destination], connection_id: str) -> None:
         """A connection sends to these destinations; those that it owns are created.
@@ -45,7 +47,10 @@ class TemporaryDestinations:
                 f"a connection has {MOST} temporary destinations at most; use one for many replies, and"
                 " correlation-id to tell them apart"
             )
-        own.add(destination)
+        if destination not in own:
+            own.add(destination)
+            for watcher in self._watchers:
+                watcher.temporary_created(destination)
 
     def expect_reply(self, destination: Destination, connection_id: str) -> None:
         """A connection asks for replies, which may come before it subscribes."""
@@ -65,9 +70,31 @@ class TemporaryDestinations:
                     )
                 self.use([destination], connection_id)
 
+    def delete(self, destination: Destination) -> None:
+        """Delete one destination."""
+        self._existing.get(owner_of(destination), set()).discard(destination)
+        self._deleted(destination)
+
     def end(self, connection_id: str) -> set[Destination]:
         """Delete the destinations of a closed connection; returns them."""
-        return self._existing.pop(connection_id, set())
+        ended = self._existing.pop(connection_id, set())
+        for destination in ended:
+            self._deleted(destination)
+        return ended
+
+    def _deleted(self, destination: Destination) -> None:
+        for watcher in self._watchers:
+            watcher.temporary_deleted(destination)
+
+    def watch(self, watcher: TemporaryWatcher) -> None:
+        """Notify a watcher of all destinations that exist, and of changes."""
+        self._watchers[watcher] = None
+        for own in self._existing.values():
+            for destination in own:
+                watcher.temporary_created(destination)
+
+    def unwatch(self, watcher: TemporaryWatcher) -> None:
+        self._watchers.pop(watcher, None)
 
 
 def owner_of(destination: Destination) -> str:

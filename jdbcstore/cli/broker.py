@@ -1,4 +1,4 @@
-"""``broker`` and ``passwd``: a STOMP broker in this process, its log, and its users."""
+"""``broker`` and ``passwd``: a broker in this process, its log, and its users."""
 
 from __future__ import annotations
 
@@ -21,7 +21,14 @@ import click
 from jdbcstore.cli.output import journal_progress, printable
 from jdbcstore.cli.settings import Command, Settings, with_locker
 from jdbcstore.config import Configuration
-from jdbcstore.config.broker import LOG_FORMATS, STOMP, STOMP_TLS, ConnectorConfig
+from jdbcstore.config.broker import (
+    LOG_FORMATS,
+    OPENWIRE,
+    OPENWIRE_TLS,
+    STOMP,
+    STOMP_TLS,
+    ConnectorConfig,
+)
 from jdbcstore.config.locker import LeaseLockerIOExceptionHandlerConfig
 from jdbcstore.config.users import write_user
 from jdbcstore.errors import ConfigurationError, NotMaster
@@ -39,9 +46,11 @@ _STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "tas
 @click.option(
     "--stomp",
     metavar="HOST:PORT",
-    help="Listen here, not on the configured connectors.",
+    help="Listen here for STOMP clients, not on the configured connectors.",
 )
 @click.option("--stomp-tls", metavar="HOST:PORT", help="The same with TLS; needs --certificate.")
+@click.option("--openwire", metavar="HOST:PORT", help="Listen here for JMS clients of ActiveMQ.")
+@click.option("--openwire-tls", metavar="HOST:PORT", help="The same with TLS; needs --certificate.")
 @click.option("--certificate", metavar="FILE", help="PEM file with the certificate and its key.")
 @click.option("--private-key", metavar="FILE", help="PEM file with the key, if it is a separate file.")
 @click.option("--name", metavar="NAME", help="Name of the broker, shown as the holder of the lock.")
@@ -53,7 +62,7 @@ _STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "tas
 @click.option("--log-format", type=click.Choice(LOG_FORMATS), help="Format of the log on stderr.")
 @click.pass_obj
 def broker(settings: Settings, /, name: str | None, **given: Any) -> None:
-    """Serve the store to STOMP clients while this process is the master.
+    """Serve the store to STOMP and JMS clients while this process is the master.
 
     Prints "waiting for lock" while it is a slave, and "ready" when clients can connect. SIGTERM and SIGINT
     stop it cleanly; a second signal stops it immediately.
@@ -107,13 +116,15 @@ def _configured(settings: Settings, name: str | None, given: dict[str, Any]) -> 
 
 def _connectors(given: dict[str, Any]) -> Iterator[ConnectorConfig]:
     files = {"certificate": given["certificate"], "private_key": given["private_key"]}
-    if given["stomp_tls"] is None and any(files.values()):
-        raise click.UsageError("--certificate and --private-key are for --stomp-tls")
+    if given["stomp_tls"] is None and given["openwire_tls"] is None and any(files.values()):
+        raise click.UsageError("--certificate and --private-key are for --stomp-tls and --openwire-tls")
     try:
-        if given["stomp"] is not None:
-            yield ConnectorConfig(uri=f"{STOMP}://{given['stomp']}")
-        if given["stomp_tls"] is not None:
-            yield ConnectorConfig(uri=f"{STOMP_TLS}://{given['stomp_tls']}", **files)
+        for option, scheme in (("stomp", STOMP), ("openwire", OPENWIRE)):
+            if given[option] is not None:
+                yield ConnectorConfig(uri=f"{scheme}://{given[option]}")
+        for option, scheme in (("stomp_tls", STOMP_TLS), ("openwire_tls", OPENWIRE_TLS)):
+            if given[option] is not None:
+                yield ConnectorConfig(uri=f"{scheme}://{given[option]}", **files)
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from error
 

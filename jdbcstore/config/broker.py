@@ -13,6 +13,8 @@ from jdbcstore.errors import ConfigurationError
 
 STOMP_PORT = 61613
 STOMP, STOMP_TLS = "stomp", "stomp+ssl"
+OPENWIRE, OPENWIRE_TLS = "tcp", "ssl"
+SCHEMES = (STOMP, STOMP_TLS, OPENWIRE, OPENWIRE_TLS)
 LOG_FORMATS = ("text", "json")
 
 
@@ -61,7 +63,7 @@ class ConnectorConfig(Options):
     """
 
     uri: str = f"{STOMP}://127.0.0.1:{STOMP_PORT}"
-    """``stomp://HOST:PORT``, or ``stomp+ssl://HOST:PORT`` for TLS."""
+    """``stomp://HOST:PORT``, or ``tcp://HOST:PORT`` for OpenWire; ``stomp+ssl`` and ``ssl`` for TLS."""
     name: str | None = None
     """A name for logs; None is the URI."""
     maximum_connections: int = option(10_000, at_least=1)
@@ -92,10 +94,9 @@ class ConnectorConfig(Options):
 
     def __post_init__(self) -> None:
         check(self)
-        if self.scheme not in (STOMP, STOMP_TLS):
-            raise ConfigurationError(
-                f"uri must be {STOMP}://HOST:PORT or {STOMP_TLS}://HOST:PORT, not {self.uri!r}", option="uri"
-            )
+        if self.scheme not in SCHEMES:
+            schemes = ", ".join(f"{scheme}://HOST:PORT" for scheme in SCHEMES)
+            raise ConfigurationError(f"uri must be one of {schemes}, not {self.uri!r}", option="uri")
         Address.parse(self.uri.partition("://")[2], "uri")
         if self.is_tls and self.certificate is None:
             raise ConfigurationError(f"{self.uri} needs a certificate; name a PEM file", option="certificate")
@@ -112,13 +113,13 @@ class ConnectorConfig(Options):
 
     @property
     def scheme(self) -> str:
-        """The scheme of ``uri``: ``stomp`` or ``stomp+ssl``."""
+        """The scheme of ``uri``: ``stomp``, ``stomp+ssl``, ``tcp`` or ``ssl``."""
         return self.uri.partition("://")[0]
 
     @property
     def is_tls(self) -> bool:
         """Whether connections are encrypted."""
-        return self.scheme == STOMP_TLS
+        return self.scheme in (STOMP_TLS, OPENWIRE_TLS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,9 @@ class Nowhere:
     def reject(self, entries: Sequence[Entry]) -> Future[None]:
         raise NotImplementedError
 
+    def expire(self, entries: Sequence[Entry]) -> Future[None]:
+        raise NotImplementedError
+
     def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
         raise NotImplementedError
 

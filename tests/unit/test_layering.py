@@ -54,7 +54,7 @@ FLOORS = (
     ("broker.scheduler",),
     ("broker.engine",),
     ("broker.transport",),
-    ("broker.stomp",),
+    ("broker.stomp", "broker.openwire"),
     ("broker.process",),
     ("tools",),
     ("plugins",),

@@ -265,6 +265,16 @@ class StoreCursor:
         self._left = [0] * len(self._left)
         self._rewind()
 
+    def read_from(self, sequence: int | None) -> None:
+        """Read again what is stored from a sequence on, or from the first message; as :meth:`rewind`."""
+        self._left = [min(left, sequence or 0) for left in self._left]
+        self._rewind()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a page is being read."""
+        return self._reading
+
     def not_waiting(self, messages: Sequence[Message]) -> list[Message]:
         """Those of these stored messages that do not wait here."""
         window = {entry.sequence for entry in self._window}

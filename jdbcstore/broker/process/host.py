@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Addresses = Sequence[tuple[str, Address]]
-"""The addresses that clients connect to: scheme (``stomp`` or ``stomp+ssl``), and host with actual port."""
+"""The addresses that clients connect to: scheme (such as ``stomp``), and host with actual port."""
 _EXIT = 1
 _CLOSE_TIMEOUT = 30.0
 """Seconds for the store to close; no client has been promised what is still pending then."""

@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 from jdbcstore.abc import Store
 from jdbcstore.broker.engine import Engine, EngineOptions, Policies
+from jdbcstore.broker.process.protocols import make_connector
 from jdbcstore.broker.security import Security
-from jdbcstore.broker.stomp.session import Session
 from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config import Configuration
@@ -162,7 +162,7 @@ class MasterBroker:
             clock=self._clock,
             on_store_error=self._on_store_error,
         )
-        self._connectors = [Connector(self._service, one, Session) for one in broker.serving]
+        self._connectors = [make_connector(self._service, one) for one in broker.serving]
 
     async def _stop_serving(self, reason: str, *, at_once: bool = False) -> None:
         self.obstacle = reason

@@ -14,9 +14,8 @@ from typing import cast
 import jdbcstore
 from jdbcstore.abc import Progress, Store
 from jdbcstore.broker.api import Broker
+from jdbcstore.broker.process.protocols import answers_as_slave, make_connector
 from jdbcstore.broker.security import Principal, Security
-from jdbcstore.broker.stomp.session import Session
-from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import BrokerConfig
@@ -132,11 +131,11 @@ class _NoBroker:
 
 
 class SlaveConnectors:
-    """Connectors at the broker's addresses that answer each CONNECT with an ERROR: this is not the master."""
+    """STOMP connectors at the broker's addresses that answer each CONNECT with an ERROR: not the master."""
 
     def __init__(self, config: BrokerConfig) -> None:
         service = Service(cast("Broker", _NoBroker()), _RefuseAll())
-        self._connectors = [Connector(service, one, Session) for one in config.serving]
+        self._connectors = [make_connector(service, one) for one in config.serving if answers_as_slave(one)]
 
     async def start(self) -> None:
         """Listen. An address in use is skipped: the master, on the same machine, may have it."""

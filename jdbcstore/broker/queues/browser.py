@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Task
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 
 from jdbcstore.abc import MessageStore, Store
+from jdbcstore.broker.api import Delivery
 from jdbcstore.broker.cursors.store import AllPages
 from jdbcstore.broker.memory import Entry, TransientSource
 from jdbcstore.broker.subscription import BaseSubscription
@@ -93,8 +94,8 @@ class Browser(BaseSubscription):
             self._resources.memory.hold(entry)
             self.deliver(entry)
 
-    def close(self) -> None:
-        super().close()
+    def close(self, unseen: Collection[Delivery] = ()) -> None:
+        super().close(unseen)
         self._room.set()
 
 
@@ -108,3 +109,5 @@ class _Shown(TransientSource):
         self._room.set()
 
     def leave(self, subscription: BaseSubscription) -> None: ...
+
+    def when_settled(self, callback: Callable[[], None]) -> None: ...

@@ -289,6 +289,11 @@ class Dispatcher:
         if self._store_cursor is not None:
             self._store_cursor.skip(entry)
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether a page is being read, which may bring messages."""
+        return self._store_cursor is not None and self._store_cursor.is_reading
+
     def _take(self, backlog: Backlog, entry: Entry) -> None:
         backlog.pop(entry)
         if entry.stored:

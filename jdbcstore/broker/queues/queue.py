@@ -97,6 +97,7 @@ class Queue:
             self._concurrent = ConcurrentSends(
                 loop, line, self, self.store, memory, self._dispatcher, self.resync
             )
+        self._settling: list[Callable[[], None]] = []
         self._ahead = 0
         """Messages being written that have to be dispatched before any that comes now."""
         self.expiry = ExpirySweep(
@@ -265,6 +266,16 @@ class Queue:
             cursor.resync()
             self._wake()
 
+    def read_from(self, sequence: int | None) -> None:
+        """Read again what is stored from a sequence on, or all; nothing in flight comes again."""
+        if self._is_closed:
+            self._find(self.destination).read_from(sequence)
+            return
+        cursor = self._dispatcher.stored.cursor
+        if isinstance(cursor, StoreCursor):
+            cursor.read_from(sequence)
+            self._wake()
+
     def _admit_blocked(self) -> None:
         """Let blocked producers send, if there is room now."""
         while (blocked := self._stored_flow.take()) is not None:
@@ -315,6 +326,10 @@ class Queue:
             if 0 < wanted <= sum(one.begun for one in self.consumers):
                 self._assembled()
         self._loop.schedule(self)
+
+    def when_settled(self, callback: Callable[[], None]) -> None:
+        self._settling.append(callback)
+        self._wake()
 
     def leave(self, subscription: BaseSubscription) -> None:
         if self.consumers.remove(subscription):
@@ -371,6 +386,10 @@ class Queue:
         entries = when_written(entries, self._reject_late)
         return self._rejections.reload(entries, self._rejections.reject)
 
+    def expire(self, entries: Sequence[Entry]) -> Future[None]:
+        entries = when_written(entries, self._reject_late)
+        return self._rejections.reload(entries, self._rejections.move_expired)
+
     def _reject_late(self, entry: Entry) -> None:
         if entry.stored:
             self.reject([entry]).add_done_callback(Future.exception)  # it is logged
@@ -384,6 +403,14 @@ class Queue:
         self._admit_blocked()
         if len(self._rejections.delayed) < MAX_DELAYED and self._assembling is None:
             self._dispatcher.run()
+        if self._settling and not self._dispatcher.is_reading:
+            settling, self._settling = self._settling, []
+            for callback in settling:
+                callback()
+
+    @property
+    def has_consumers(self) -> bool:
+        return len(self.consumers) > 0
 
     def is_idle(self) -> bool:
         """Whether it is empty and without consumers, and was not used since the last call."""

@@ -123,7 +123,7 @@ class Session(ClientConnection):
     def _receipt(self, receipt: str) -> bytes:
         return f"RECEIPT\nreceipt-id:{escape(receipt, self.version)}\n\n\0".encode() + _EOL
 
-    def _error(self, text: str, receipt: str | None) -> bytes:
+    def _error(self, error: BaseException, text: str, receipt: str | None) -> bytes:  # noqa: ARG002
         headers = [("message", text.partition("\n")[0]), ("content-type", "text/plain")]
         if receipt is not None:
             headers.append(("receipt-id", receipt))

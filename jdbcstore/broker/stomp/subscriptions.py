@@ -66,10 +66,13 @@ def subscription_request(
         raise ProtocolError(f"only queues can be browsed, and {destination} is a topic")
     selector = headers.get("selector")
     prefetch, priority = headers.get("activemq.prefetchSize"), headers.get("activemq.priority", "0")
+    limit = None
+    if prefetch is not None:  # a client of STOMP cannot pull
+        limit = max(1, whole_number("activemq.prefetchSize", prefetch, 0, 2**31 - 1))
     return SubscriptionRequest(
         destination=destination,
         connection_id=connection_id,
-        prefetch=None if prefetch is None else whole_number("activemq.prefetchSize", prefetch, 0, 2**31 - 1),
+        prefetch=limit,
         selector=None if selector is None else _CONVERT_STRINGS + selector,
         browser=browser,
         client_id=None if name is None else client_id,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, NoReturn, Protocol, cast
 
-from jdbcstore.abc import MessageReference, Transaction
+from jdbcstore.abc import MessageReference, Store, Transaction, XATransaction
 from jdbcstore.broker.api import Delivery, Promise, Subscription
 from jdbcstore.broker.loop import BrokerLoop, announce, pass_on, settle
 from jdbcstore.broker.memory import ENTRY_SIZE, Entry, size_of
@@ -17,6 +17,7 @@ from jdbcstore.broker.notices import Notices
 from jdbcstore.broker.store_io.outbox import Outbox, Receiver
 from jdbcstore.broker.subscription import BaseSubscription, by_source
 from jdbcstore.errors import DestinationFull, OutcomeUnknown, StoreError, TransactionError
+from jdbcstore.message.ids import XATransactionId
 from jdbcstore.message.message import Message
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,9 @@ class Target(Receiver, Protocol):
 
     def room(self, message: Message) -> Future[None]:
         """Completes when the producer that has just staged this message may send more."""
+
+    def read_from(self, sequence: int | None) -> None:
+        """Read again what is stored from a sequence on, or all; nothing in flight comes again."""
 
 
 Route = Callable[[Message], "Sequence[tuple[Target, Message]]"]
@@ -193,15 +197,25 @@ class Transactions:
 class EngineTransaction:
     """A :class:`jdbcstore.broker.api.BrokerTransaction`: one transaction of the store."""
 
-    def __init__(self, transactions: Transactions, route: Route, connection_id: str) -> None:
+    def __init__(
+        self,
+        transactions: Transactions,
+        route: Route,
+        connection_id: str,
+        branch: XATransaction | None = None,
+    ) -> None:
         self._transactions = transactions
         self._loop = transactions.loop
         self._route = route
         self._connection_id = connection_id
-        self._written: Transaction | None = transactions.outbox.store.transaction()
+        self._branch = branch
+        """The store's branch of a distributed transaction, if it is one."""
+        self._written: Transaction | None = branch or transactions.outbox.store.transaction()
         self._sends: list[tuple[Target, Message, bool]] = []
         self._holders: dict[BaseSubscription, list[Entry]] = {}
         self._size = 0
+        self.is_stored = False
+        """Whether it is prepared in the store; else only what is in memory is."""
 
     @property
     def _open(self) -> Transaction:
@@ -226,7 +240,7 @@ class EngineTransaction:
         self._increase(len(deliveries) * ENTRY_SIZE)
         entries = holder.lend(deliveries, self)
         self._holders.setdefault(holder, []).extend(entries)
-        holder.extension += len(entries)
+        holder.extension.update(entries)
         holder.on_room()
 
     def _increase(self, size: int) -> None:
@@ -239,11 +253,14 @@ class EngineTransaction:
         written, self._written = self._written, None
         promise = Promise(loop=self._loop.events)
         begin = partial(self._begin, written, promise)
+        self._begin_in_turn(begin)
+        return promise
+
+    def _begin_in_turn(self, begin: Callable[[BaseException | None], Future[None] | None]) -> None:
         if self._sends:
             self._transactions.gates.commit(self._connection_id, self._ready, begin)
         else:
             begin(None)
-        return promise
 
     def _ready(self) -> Future[None] | None:
         targets = dict.fromkeys([target for target, _, _ in self._sends])
@@ -306,6 +323,85 @@ class EngineTransaction:
                     target.resync()
         self._return_deliveries()
 
+    # Two phases: what follows is of branches only.
+
+    def prepare(self) -> Future[bool]:
+        branch, self._written = self._branch, None
+        if branch is None:
+            return self._loop.failed(TransactionError("only an XA transaction can be prepared; commit it"))
+        promise: Future[bool] = self._loop.create_future()
+        self._begin_in_turn(partial(self._begin_preparing, branch, promise))
+        return promise
+
+    def _begin_preparing(
+        self, branch: XATransaction, promise: Future[bool], error: BaseException | None
+    ) -> Future[None] | None:
+        prepared: Future[None] = self._loop.create_future()
+        task = self._loop.create_task(self._prepare(branch, error))
+
+        def end(done: Future[bool]) -> None:
+            failure = CancelledError() if done.cancelled() else done.exception()
+            prepared.set_result(None)
+            if failure is None:
+                if not promise.cancelled():
+                    promise.set_result(done.result())
+                return
+            self._decrease()
+            self._return_deliveries()
+            if isinstance(failure, CancelledError):
+                promise.cancel()
+            elif not promise.cancelled():
+                promise.set_exception(failure)
+
+        task.add_done_callback(self._loop.guarded(end))
+        return prepared
+
+    async def _prepare(self, branch: XATransaction, error: BaseException | None) -> bool:
+        if error is not None:
+            raise error
+        entries = [entry for mine in self._holders.values() for entry in mine]
+        for entry in entries:
+            if entry.writing is not None:  # its sequence is not known yet
+                await entry.writing.done
+        for source, mine in by_source(entries):
+            source.stage_acknowledgement(branch, mine)
+        self.is_stored = await self._loop.run(branch.prepare)
+        if not (self.is_stored or self._sends or entries):
+            self._decrease()
+            return False
+        return True
+
+    async def commit_prepared(self) -> None:
+        """Phase two of a prepared transaction.
+
+        :raises StoreError: it is still prepared, or its outcome is not known
+        """
+        branch, after = self._branch, None
+        assert branch is not None  # noqa: S101 - others cannot be prepared
+        if self.is_stored:
+            store = self._transactions.outbox.store
+            after = await self._loop.run(partial(commit_in_store, store, branch.xid))
+        self._decrease()
+        for target in dict.fromkeys(target for target, _, stored in self._sends if stored):
+            target.read_from(after)
+        for target, message, stored in self._sends:
+            if not stored:
+                target.arrive(message, None, self._connection_id)
+        for source, mine in by_source(self._take_acknowledged()):
+            source.acknowledged(mine)
+
+    async def rollback_prepared(self) -> None:
+        """The other end of a prepared transaction: its deliveries go back to their consumers.
+
+        :raises StoreError: it is still prepared, or its outcome is not known
+        """
+        branch = self._branch
+        assert branch is not None  # noqa: S101 - others cannot be prepared
+        if self.is_stored:
+            await self._loop.run(partial(self._transactions.outbox.store.xa.rollback, branch.xid))
+        self._decrease()
+        self._return_deliveries()
+
     def rollback(self) -> None:
         if self._written is not None:
             self._written.rollback()
@@ -321,7 +417,7 @@ class EngineTransaction:
         """Remove the acknowledged entries from their subscriptions."""
         entries = []
         for holder, mine in self._holders.items():
-            holder.extension -= len(mine)
+            holder.extension.difference_update(mine)
             for entry in mine:
                 entry.transaction = entry.holder = None
                 del holder.held[entry]
@@ -333,8 +429,15 @@ class EngineTransaction:
         """Leave the deliveries with their consumers; those of closed ones go back to their sources."""
         holders, self._holders = self._holders, {}
         for holder, mine in holders.items():
-            holder.extension -= len(mine)
+            holder.extension.difference_update(mine)
             for entry in mine:
                 entry.transaction = None
             if holder.closed:
                 holder.give_back(mine)
+
+
+def commit_in_store(store: Store, xid: XATransactionId) -> int:
+    """Commit a prepared transaction, in a thread; returns the sequence that its messages come after."""
+    after = store.last_sequence()
+    store.xa.commit(xid)
+    return after

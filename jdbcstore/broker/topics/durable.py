@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import InitVar, dataclass
 from functools import partial
 from itertools import count
 from typing import cast
 
 from jdbcstore.abc import Cursor, DurableSubscription, Page, Reference, TopicMessageStore, Transaction
+from jdbcstore.broker.api import Delivery
 from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.choice import cursor_of_stored, memory_or_file
 from jdbcstore.broker.cursors.store import InFlight
@@ -217,6 +218,7 @@ class DurableSubscriber(BaseSubscription):
         self._feeds: list[DurableFeed] = []
         self._ready: deque[DurableFeed] = deque()
         """Feeds that may have messages, the next one first."""
+        self._settling: list[Callable[[], None]] = []
 
     def wants(self, message: Message) -> bool:
         return not is_local(message, self.request) and super().wants(message)
@@ -247,6 +249,10 @@ class DurableSubscriber(BaseSubscription):
         if self.room > 0:
             self._loop.schedule(self)
 
+    def when_settled(self, callback: Callable[[], None]) -> None:
+        self._settling.append(callback)
+        self._loop.schedule(self)
+
     def on_room(self) -> None:
         if self._ready and self.room > 0:
             self._loop.schedule(self)
@@ -266,15 +272,19 @@ class DurableSubscriber(BaseSubscription):
                 held_up += 1
             else:
                 ready.popleft().is_ready = False
+        if self._settling and not any(feed.is_reading for feed in self._feeds):
+            settling, self._settling = self._settling, []
+            for callback in settling:
+                callback()
         if held_up:
             for feed in ready:
                 feed.memory.when_room(self.on_room)
                 self._resources.notices.held_up(feed.memory.reached, self.request, feed.destination)
 
-    def close(self) -> None:
+    def close(self, unseen: Collection[Delivery] = ()) -> None:
         if self.closed:
             return
-        super().close()
+        super().close(unseen)
         for feed in self._feeds:
             feed.close()
         self._feeds.clear()
@@ -374,6 +384,19 @@ class DurableFeed:
         """Read from the store what a write of unknown outcome may have committed."""
         self._cursor.resync()
         self._wake()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a page is being read, which may bring messages."""
+        return self._cursor.is_reading
+
+    def read_from(self, sequence: int | None) -> None:
+        """Read again what is stored from a sequence on, or all; nothing in flight comes again."""
+        self._cursor.read_from(sequence)
+        self._wake()
+
+    def expire(self, entries: Sequence[Entry]) -> Future[None]:
+        return self._rejections.reload(entries, self._rejections.move_expired)
 
     @property
     def is_full(self) -> bool:

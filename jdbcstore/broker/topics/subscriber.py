@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import count
 
-from jdbcstore.broker.api import SubscriptionRequest
+from jdbcstore.broker.api import Delivery, SubscriptionRequest
 from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.memory import Entry, MemoryUsage, SharedMessage, TransientSource
 from jdbcstore.broker.notices import name_of
@@ -113,6 +113,9 @@ class TopicSubscriber(BaseSubscription):
         self.pending -= 1
         return self._cursor.pop()
 
+    def when_settled(self, callback: Callable[[], None]) -> None:
+        self._loop.call_soon(callback)  # after the turn that a pull has scheduled
+
     def on_room(self) -> None:
         if self.pending and self.room > 0:
             self._loop.schedule(self)
@@ -131,12 +134,12 @@ class TopicSubscriber(BaseSubscription):
             self.memory.when_room(self.on_room)
             self._resources.notices.held_up(self.memory.reached, self.request, self.request.destination)
 
-    def close(self) -> None:
+    def close(self, unseen: Collection[Delivery] = ()) -> None:
         if self.closed:
             return
         for source in self._sources.values():
             source.on_leave(self)
-        super().close()
+        super().close(unseen)
         self._cursor.close()
         self.pending = 0
 

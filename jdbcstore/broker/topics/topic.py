@@ -251,6 +251,10 @@ class Topic(StoredTopic):
     def room(self, message: Message) -> Future[None]:  # noqa: ARG002
         return self._flow.room()
 
+    @property
+    def has_consumers(self) -> bool:
+        return bool(self._sources or self._feeds)
+
     def is_idle(self) -> bool:
         """Whether it has no subscribers and no messages, and was not used since the last call."""
         was_used, self._was_used = self._was_used, False
@@ -264,6 +268,14 @@ class Topic(StoredTopic):
             return
         for feed in self._feeds:
             feed.resync()
+
+    def read_from(self, sequence: int | None) -> None:
+        """Have every durable subscription with a consumer read again, as :meth:`DurableFeed.read_from`."""
+        if self._is_closed:
+            self._find(self.destination).read_from(sequence)
+            return
+        for feed in self._feeds:
+            feed.read_from(sequence)
 
     # Subscribing
 

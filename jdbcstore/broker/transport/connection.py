@@ -150,8 +150,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         """The reply to a command that is done."""
         raise NotImplementedError
 
-    def _error(self, text: str, receipt: Receipt) -> bytes:
-        """The reply to a command that has failed; without a receipt, to what has failed otherwise."""
+    def _error(self, error: BaseException, text: str, receipt: Receipt) -> bytes:
+        """The reply to a command that has failed; without a receipt, to what has failed otherwise.
+
+        :param text: what the client may know of the error
+        """
         raise NotImplementedError
 
     def _release(self) -> None:
@@ -397,9 +400,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             log.error("connection %s of %s failed", self.connection_id, self.peer, exc_info=error)
         if fatal:
             self._failed = True
-            self.finish(self._error(text, receipt))
+            self.finish(self._error(error, text, receipt))
         else:
-            self.write(self._error(text, receipt))
+            self.write(self._error(error, text, receipt))
 
     # Replies.
 

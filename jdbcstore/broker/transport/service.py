@@ -14,8 +14,8 @@ from typing import Protocol
 
 from jdbcstore.broker.api import Broker
 from jdbcstore.broker.notices import BoundedLog, Notices
-from jdbcstore.broker.security import Security
-from jdbcstore.errors import NotAuthorized, StoreError
+from jdbcstore.broker.security import Principal, Security
+from jdbcstore.errors import ClientIdInUse, NotAuthorized, StoreError
 from jdbcstore.util.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,18 @@ class Sender(Protocol):
 
     def update_reading(self) -> None:
         """Resume reading if it is allowed again."""
+
+
+class Named(Protocol):
+    """A connection with an id that its client has chosen."""
+
+    connection_id: str
+
+    @property
+    def principal_name(self) -> str: ...
+
+    def superseded(self) -> None:
+        """The client is back on another connection: return all to the broker, and close."""
 
 
 class Inflow:
@@ -153,6 +165,8 @@ class Service:
         self.subscribing = BoundedLog("subscriptions", 1000)
         self.inflow = Inflow(self.notices)
         self._client_ids: set[str] = set()
+        self._named: dict[str, Named] = {}
+        """Connections with ids that their clients have chosen."""
         host = (socket.gethostname().replace(":", "-") or "localhost")[:_LONGEST_HOST]
         self._prefix = f"ID:{host}-{os.getpid()}-{self.clock.now_ms()}-{secrets.randbelow(10**9)}"
         self._numbers = itertools.count(1)
@@ -164,14 +178,34 @@ class Service:
     def acquire_client_id(self, client_id: str) -> None:
         """Reserve a client id for one connection.
 
-        :raises NotAuthorized: another connection has it
+        :raises ClientIdInUse: another connection has it
         """
         if client_id in self._client_ids:
-            raise NotAuthorized(f"a client {client_id!r} is already connected; choose another client-id")
+            raise ClientIdInUse(f"a client {client_id!r} is already connected; choose another client-id")
         self._client_ids.add(client_id)
 
     def release_client_id(self, client_id: str) -> None:
         self._client_ids.discard(client_id)
+
+    def supersede(self, connection_id: str, connection: Named, principal: Principal) -> None:
+        """Let a connection have an id that its client has chosen: an earlier one of this id ends.
+
+        Clients that reconnect keep their id, and may be back before the end of the old connection is noticed.
+
+        :raises NotAuthorized: the earlier one is another user's
+        """
+        former = self._named.get(connection_id)
+        if former is not None:
+            if former.principal_name != principal.name:
+                raise NotAuthorized(f"another user's connection has the id {connection_id[:80]!r}")
+            former.superseded()
+        connection.connection_id = connection_id
+        self._named[connection_id] = connection
+
+    def forget(self, connection_id: str, connection: Named) -> None:
+        """A connection has ended."""
+        if self._named.get(connection_id) is connection:
+            del self._named[connection_id]
 
 
 def _name_and_version() -> str:

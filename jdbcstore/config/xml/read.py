@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from jdbcstore.config.broker import STOMP, STOMP_TLS
+from jdbcstore.config.broker import OPENWIRE, OPENWIRE_TLS, SCHEMES, STOMP, STOMP_TLS
 from jdbcstore.config.given import Given, Kind, Note, Section, merge
 from jdbcstore.config.locker import (
     DefaultIOExceptionHandlerConfig,
@@ -29,7 +29,12 @@ _HANDLERS: dict[str, type[IOExceptionHandlerConfig]] = {
     # Its older name.
     "jDBCIOExceptionHandler": LeaseLockerIOExceptionHandlerConfig,
 }
-_SCHEMES = {STOMP: STOMP, "stomp+nio": STOMP, STOMP_TLS: STOMP_TLS, "stomp+nio+ssl": STOMP_TLS}
+_SCHEMES = {
+    **dict.fromkeys((STOMP, "stomp+nio"), STOMP),
+    **dict.fromkeys((STOMP_TLS, "stomp+nio+ssl"), STOMP_TLS),
+    **dict.fromkeys((OPENWIRE, "nio"), OPENWIRE),
+    **dict.fromkeys((OPENWIRE_TLS, "nio+ssl"), OPENWIRE_TLS),
+}
 _URI_OPTIONS = {
     "maximumConnections": "maximumConnections",
     "maxFrameSize": "maxFrameSize",
@@ -190,7 +195,7 @@ def _read_io_handler(document: Document, value: Value) -> Section | None:
 
 
 def _read_connectors(document: Document, value: Value) -> Iterator[Section]:
-    """A section for each STOMP connector."""
+    """A section for each connector of STOMP and OpenWire."""
     for bean in document.beans(value):
         uri = bean.values.get("uri")
         if uri is None:
@@ -215,7 +220,8 @@ def _read_uri(document: Document, uri: Value) -> Section | None:
     scheme, _, rest = address.partition("://")
     ours = _SCHEMES.get(scheme)
     if ours is None:
-        text = f"clients of {scheme} cannot connect: jdbcstore supports {STOMP}:// and {STOMP_TLS}:// only"
+        schemes = ", ".join(f"{known}://" for known in SCHEMES)
+        text = f"clients of {scheme} cannot connect: jdbcstore supports {schemes} only"
         document.ignore(uri, text)
         return None
     section: Section = {"uri": Given(f"{ours}://{rest.rstrip('/')}", given.place, text=True)}
@@ -225,7 +231,7 @@ def _read_uri(document: Document, uri: Value) -> Section | None:
             section[_URI_OPTIONS[name]] = Given(text, given.place, text=True, activemq_units=True)
         else:
             document.ignore(uri, "a connector of jdbcstore does not have this option", key)
-    if ours == STOMP_TLS:
+    if ours in (STOMP_TLS, OPENWIRE_TLS):
         # It needs files that no activemq.xml names, without which the connector cannot be made.
         document.note(Kind.MISSING, uri, f"{address} is left out: {_NO_KEYSTORE}")
         return None

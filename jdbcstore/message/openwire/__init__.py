@@ -1,7 +1,7 @@
 """OpenWire, the encoding of ActiveMQ's MSG column."""
 
 from jdbcstore.message.openwire.decoder import decode
-from jdbcstore.message.openwire.encoder import encode, encode_for_store, set_broker_sequence
+from jdbcstore.message.openwire.encoder import encode, encode_for_store, encode_for_wire, set_broker_sequence
 from jdbcstore.message.openwire.reference import (
     REFERENCE_SIZE,
     REFERENCE_START,
@@ -20,6 +20,7 @@ __all__ = [
     "decode",
     "encode",
     "encode_for_store",
+    "encode_for_wire",
     "is_reference",
     "read_reference",
     "refer",

@@ -109,7 +109,7 @@ def _looks_tight(data: bytes) -> bool:
 
 
 def _decode_version(data: bytes, version: int, sequence: int | None, container: str | None) -> Message:
-    reader = _Reader(data, 5, version)
+    reader = Reader(data, 5, version)
     try:
         message = _read_message(reader, BODY_TYPES[data[4]], sequence, container, 0)
     except (StructError, IndexError):
@@ -119,7 +119,7 @@ def _decode_version(data: bytes, version: int, sequence: int | None, container: 
     return message
 
 
-class _Reader:
+class Reader:
     """A position in a blob, and the reading of fields from there on.
 
     Reading past the end raises IndexError or struct.error, which only ``_decode_version`` catches: asking
@@ -234,33 +234,33 @@ def make_destination(number: int, name: str) -> Destination:
         raise Malformed(f"its destination has no valid name ({error})") from None
 
 
-def _read_message_id(reader: _Reader) -> MessageId:
+def _read_message_id(reader: Reader) -> MessageId:
     text_view = reader.string() if reader.version >= VERSION else None
     producer_id = reader.nested(ProducerId)
     return MessageId(producer_id, reader.number(_i64), reader.number(_i64), text_view)
 
 
-def _read_producer_id(reader: _Reader) -> ProducerId:
+def _read_producer_id(reader: Reader) -> ProducerId:
     connection_id, value = reader.name(), reader.number(_i64)
     return ProducerId(connection_id, reader.number(_i64), value)
 
 
-def _read_local_transaction(reader: _Reader) -> LocalTransactionId:
+def _read_local_transaction(reader: Reader) -> LocalTransactionId:
     value, connection_id = reader.number(_i64), reader.nested(ConnectionId)
     if connection_id is None:
         raise Malformed("a transaction has no connection")
     return LocalTransactionId(connection_id, value)
 
 
-def _read_xa_transaction(reader: _Reader) -> XATransactionId:
+def _read_xa_transaction(reader: Reader) -> XATransactionId:
     return XATransactionId(reader.number(_i32), reader.binary(), reader.binary())
 
 
-def _read_destination(number: int) -> Callable[[_Reader], Destination]:
+def _read_destination(number: int) -> Callable[[Reader], Destination]:
     return lambda reader: make_destination(number, reader.name())
 
 
-_READERS: dict[int, Callable[[_Reader], object]] = {
+_READERS: dict[int, Callable[[Reader], object]] = {
     **{number: _read_destination(number) for number in wire.DESTINATION_KINDS},
     wire.MESSAGE_ID: _read_message_id,
     wire.LOCAL_TRANSACTION_ID: _read_local_transaction,
@@ -278,7 +278,7 @@ _IDS: tuple[type[Any], ...] = (
 
 
 def _read_message(
-    reader: _Reader, kind: BodyType, sequence: int | None, container: str | None, nesting: int
+    reader: Reader, kind: BodyType, sequence: int | None, container: str | None, nesting: int
 ) -> Message:
     fields = MessageFields.__new__(MessageFields)
     fields.body_type, fields.sequence = kind, sequence
@@ -310,7 +310,7 @@ def _read_message(
 _BLOB = BodyType.BLOB
 
 
-def _read_names(reader: _Reader, fields: MessageFields) -> None:
+def _read_names(reader: Reader, fields: MessageFields) -> None:
     """Read the fields up to the message id, whose broker sequence is the row's, if there is a row."""
     fields.command_id, fields.response_required = reader.fixed(_head)
     fields.producer_id, fields.destination = reader.nested(ProducerId), reader.nested(Destination)
@@ -322,7 +322,7 @@ def _read_names(reader: _Reader, fields: MessageFields) -> None:
         )
 
 
-def _read_headers(reader: _Reader, fields: MessageFields) -> None:
+def _read_headers(reader: Reader, fields: MessageFields) -> None:
     """Read the fields between message id and content."""
     fields.original_transaction_id = reader.transaction_id()
     fields.group_id, fields.group_sequence = reader.string(), reader.number(_i32)
@@ -332,7 +332,7 @@ def _read_headers(reader: _Reader, fields: MessageFields) -> None:
     fields.jms_type = reader.string()
 
 
-def _read_tail(reader: _Reader, fields: MessageFields, nesting: int) -> None:
+def _read_tail(reader: Reader, fields: MessageFields, nesting: int) -> None:
     """Read the fields after the properties, of a message that is nested so deep in others."""
     fields.data_structure = _read_nested_message(reader, nesting) or reader.nested(*_IDS)
     fields.target_consumer_id = reader.nested(ConsumerId)
@@ -348,7 +348,7 @@ def _read_tail(reader: _Reader, fields: MessageFields, nesting: int) -> None:
     fields.first_for_consumer = reader.version >= VERSION and reader.byte() != 0
 
 
-def _read_nested_message(reader: _Reader, nesting: int) -> Message | None:
+def _read_nested_message(reader: Reader, nesting: int) -> Message | None:
     """The message that is the data structure of another; None if something else is."""
     data, at = reader.data, reader.at
     kind = BODY_TYPES.get(data[at + 1]) if data[at] else None
@@ -367,7 +367,7 @@ _PRODUCER_ID = b"\1\x7b\1"
 _MESSAGE_ID = b"\0\0\1\x6e\0"  # no transaction, no original destination, and an id without text view
 
 
-def _read_usual_names(reader: _Reader, fields: MessageFields) -> bool:
+def _read_usual_names(reader: Reader, fields: MessageFields) -> bool:
     """Read the names of a message outside transactions, sent by the producer that named it."""
     data, at = reader.data, reader.at
     try:
@@ -406,7 +406,7 @@ def _producer_and_destination(section: bytes) -> tuple[ProducerId, Destination]:
     )
 
 
-def _read_usual_headers(reader: _Reader, fields: MessageFields) -> bool:
+def _read_usual_headers(reader: Reader, fields: MessageFields) -> bool:
     """Read the headers of a message without correlation id, reply-to, type and group."""
     try:
         (
@@ -423,7 +423,7 @@ def _read_usual_headers(reader: _Reader, fields: MessageFields) -> bool:
     return True
 
 
-def _read_usual_tail(reader: _Reader, fields: MessageFields) -> bool:
+def _read_usual_tail(reader: Reader, fields: MessageFields) -> bool:
     """Read the tail of a message without user name, not forwarded by a network, that is not an advisory."""
     try:
         (

@@ -79,6 +79,14 @@ def encode_for_store(
     return _encode(message, destination, message_id, timestamp_ms, VERSION)
 
 
+def encode_for_wire(message: Message, version: int) -> tuple[bytes, int]:
+    """A message with an id, in version 11 or 6, and the offset of the id's broker sequence in the bytes.
+
+    :raises InvalidMessage: a name is too long, a number out of range
+    """
+    return _encode(message, None, None, None, version)
+
+
 def set_broker_sequence(blob: bytes, offset: int, sequence: int) -> bytes:
     """The blob with this broker sequence at the offset that :func:`encode_for_store` returned."""
     return blob[:offset] + _i64(sequence) + blob[offset + 8 :]

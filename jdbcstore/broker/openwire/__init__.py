@@ -1,0 +1,1 @@
+"""OpenWire, the protocol of ActiveMQ's JMS clients: commands, messages, sessions."""

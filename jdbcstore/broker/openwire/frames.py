@@ -1,0 +1,164 @@
+"""Frames of OpenWire in a stream of bytes, and the agreement on the wire format that begins a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+from jdbcstore.broker.openwire.commands import NEWEST, OLDEST, Type, framed
+from jdbcstore.errors import ProtocolError
+from jdbcstore.message.openwire.content import decode_map
+from jdbcstore.message.openwire.encoder import encode_map
+from jdbcstore.message.openwire.wire_format import Malformed
+from jdbcstore.message.values import Long
+
+_MAGIC = b"ActiveMQ"
+_i32 = Struct(">i")
+_LAYOUT = Struct(">B8si?i")
+_LAYOUT_EMPTY = Struct(">B8si?")
+_MOST_PROPERTIES = 64
+_FIRST_DELAY_MS = 10_000
+
+
+class FrameReader:
+    """An incremental parser of frames: four bytes of size, and so many bytes.
+
+    :param limit: the most bytes of a frame; it may be changed between frames
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._buffer = bytearray()
+        self._at = 0
+        self._wanted = 4
+        """Bytes from ``_at`` on without which there is no frame."""
+
+    @property
+    def held(self) -> int:
+        """The number of bytes buffered for frames not yet read."""
+        return len(self._buffer) - self._at
+
+    def feed(self, data: bytes) -> None:
+        if self._at:
+            del self._buffer[: self._at]
+            self._at = 0
+        self._buffer += data
+
+    def read(self) -> bytes | None:
+        """The next complete frame, with its size; None if there is none yet.
+
+        :raises ProtocolError: its size is not one, or over the limit
+        """
+        buffer, at = self._buffer, self._at
+        available = len(buffer) - at
+        if available < self._wanted:
+            return None
+        (size,) = _i32.unpack_from(buffer, at)
+        if not 1 <= size <= self.limit:
+            raise ProtocolError(
+                f"Frame size of {size} bytes is not between 1 and {self.limit}, the limit of this connection;"
+                " send less at once, or have max_frame_size raised",
+                fatal=True,
+            )
+        if available < size + 4:
+            self._wanted = size + 4
+            return None
+        self._wanted = 4
+        self._at = end = at + size + 4
+        frame = bytes(memoryview(buffer)[at:end])
+        if end == len(buffer):
+            self._buffer = bytearray()
+            self._at = 0
+        return frame
+
+
+@dataclass(frozen=True, slots=True)
+class WireFormat:
+    """What broker and client have agreed on.
+
+    Encoding is loose, nothing is cached, and exceptions have no stack traces: the broker offers no more,
+    and clients use what both sides offer.
+    """
+
+    version: int
+    inactivity_ms: int
+    """Milliseconds without a byte after which either side closes the connection; 0 is unlimited."""
+    max_frame_size: int
+    """The most bytes of a frame for the client."""
+    provider: str
+    """The name and version of the client, for the log."""
+
+
+def wire_format_info(max_frame_size: int, inactivity_ms: int, provider_version: str) -> bytes:
+    """The broker's offer, which is the first frame of a connection."""
+    properties: dict[str, Any] = {
+        "TightEncodingEnabled": False,
+        "CacheEnabled": False,
+        "CacheSize": 1024,
+        "StackTraceEnabled": False,
+        "SizePrefixDisabled": False,
+        "TcpNoDelayEnabled": True,
+        "MaxInactivityDuration": Long(inactivity_ms),
+        "MaxInactivityDurationInitalDelay": Long(_FIRST_DELAY_MS),
+        "MaxFrameSize": Long(max_frame_size),
+        "MaxFrameSizeEnabled": True,
+        "ProviderName": "ActiveMQ",
+        "ProviderVersion": provider_version,
+        "PlatformDetails": "Python",
+    }
+    marshalled = encode_map(properties)
+    head = _LAYOUT.pack(Type.WIRE_FORMAT_INFO, _MAGIC, NEWEST, True, len(marshalled))
+    return framed(head + marshalled)
+
+
+def agree(frame: bytes, max_frame_size: int, inactivity_ms: int) -> WireFormat:
+    """The agreement that a client's first frame makes.
+
+    :raises ProtocolError: it is not the offer of an OpenWire client, or of one that is too old
+    """
+    if frame[4] != Type.WIRE_FORMAT_INFO:
+        raise ProtocolError(f"the first command must be WIRE_FORMAT_INFO, not {frame[4]}", fatal=True)
+    version, properties = _read_offer(frame)
+    if version < OLDEST:
+        raise ProtocolError(
+            f"Remote wire format ({version}) is lower the minimum version required ({OLDEST});"
+            " use a client of ActiveMQ 5.6 or later",
+            fatal=True,
+        )
+    theirs = _number(properties, "MaxInactivityDuration")
+    frame_size = _number(properties, "MaxFrameSize") or max_frame_size
+    name, number = (str(properties.get(f"Provider{part}") or "?") for part in ("Name", "Version"))
+    return WireFormat(
+        min(version, NEWEST),
+        min(theirs, inactivity_ms) if theirs > 0 else 0,
+        min(frame_size, max_frame_size),
+        f"{name} {number}",
+    )
+
+
+def _read_offer(frame: bytes) -> tuple[int, Mapping[str, Any]]:
+    try:
+        size = len(frame) - 4
+        if size < _LAYOUT_EMPTY.size:
+            raise Malformed("it ends too early")
+        _, magic, version, has_properties = _LAYOUT_EMPTY.unpack_from(frame, 4)
+        if magic != _MAGIC:
+            raise Malformed("its magic is not ActiveMQ's")
+        if not has_properties:
+            return version, {}
+        start = 4 + _LAYOUT.size
+        if len(frame) < start or _i32.unpack_from(frame, start - 4)[0] != len(frame) - start:
+            raise Malformed("its properties do not fit")
+        properties = decode_map(frame[start:])
+        if len(properties) > _MOST_PROPERTIES:
+            raise Malformed(f"it has {len(properties)} properties")
+    except Malformed as error:
+        raise ProtocolError(f"WIRE_FORMAT_INFO is damaged: {error}", fatal=True) from None
+    return version, properties
+
+
+def _number(properties: Mapping[str, Any], name: str) -> int:
+    value = properties.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

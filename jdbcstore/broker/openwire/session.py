@@ -1,0 +1,580 @@
+"""One OpenWire client's session: the commands that it sends, and the replies to them.
+
+The login, new consumers and the deletion of a durable subscription hold up the frames behind them. Sends,
+acknowledgements and commits do not: each is answered when it is durable.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from asyncio import Future
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from struct import Struct
+from typing import Any
+
+from jdbcstore.broker.api import Delivery, Subscription, SubscriptionRequest
+from jdbcstore.broker.openwire.advisories import TemporaryAdvisories, is_advisory
+from jdbcstore.broker.openwire.commands import (
+    FIRST_MESSAGE,
+    LAST_MESSAGE,
+    NEWEST,
+    Command,
+    Type,
+    read_command,
+    write_command,
+)
+from jdbcstore.broker.openwire.consumers import AckType, Key, OpenWireConsumer
+from jdbcstore.broker.openwire.errors import throwable
+from jdbcstore.broker.openwire.frames import FrameReader, WireFormat, agree, wire_format_info
+from jdbcstore.broker.openwire.transactions import Transactions
+from jdbcstore.broker.security import Principal
+from jdbcstore.broker.transport.connection import LONGEST_NAME, ClientConnection, Connections
+from jdbcstore.broker.transport.service import Service
+from jdbcstore.config.broker import ConnectorConfig
+from jdbcstore.errors import (
+    CorruptMessage,
+    InvalidDestination,
+    NotAuthorized,
+    ProtocolError,
+    TransactionError,
+)
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import (
+    BrokerId,
+    ConnectionId,
+    ConsumerId,
+    ProducerId,
+    SessionId,
+    TransactionId,
+    XATransactionId,
+)
+from jdbcstore.message.message import Message
+from jdbcstore.message.openwire import decode
+
+_BEFORE_LOGIN = 32 * 1024
+"""The most bytes of a frame of a client that has not logged in."""
+_INACTIVITY_MS = 30_000
+_MOST_PRODUCERS = 10_000
+_MESSAGE_SIZE = 1024
+"""Bytes that ActiveMQ counts for a message beside its content, in a producer's window."""
+_NO_GROUPS = (
+    "a client sends messages with JMSXGroupID: jdbcstore does not support message groups, and dispatches each"
+    " message to any consumer with room"
+)
+_XA_OK, _XA_RDONLY = 0, 3
+_ADD, _REMOVE = 0, 1
+_head = Struct(">i?").unpack_from
+
+Receipt = int | bytes | None
+"""The id of a command that asks for a response, or another frame to answer with."""
+
+
+class Session(ClientConnection):
+    """The connection of an OpenWire client. As in ActiveMQ it goes on after errors that are not fatal."""
+
+    protocol = "OpenWire"
+    heart_beat = write_command(Type.KEEP_ALIVE_INFO)
+    reader: FrameReader
+
+    def __init__(self, service: Service, config: ConnectorConfig, connections: Connections) -> None:
+        super().__init__(service, config, connections)
+        self.reader = FrameReader(_BEFORE_LOGIN)
+        self._format: WireFormat | None = None
+        self._version = NEWEST
+        self._consumers: dict[ConsumerId, OpenWireConsumer] = {}
+        self._windows: dict[ProducerId, int] = {}
+        """Of each producer, the bytes that it sends before it waits for a ProducerAck; 0 is unlimited."""
+        self._stored: dict[ProducerId, int] = {}
+        """Of producers that may repeat what they sent before they reconnected, the last stored number."""
+        self._reconnects = False
+        self._is_released = False
+        self._numbers: Iterator[int] = itertools.count(1)
+        self._transactions = Transactions(self._broker, self.connection_id)
+        self._advisories = TemporaryAdvisories(self, self._broker, NEWEST)
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.write_now(wire_format_info(self._config.max_frame_size, _INACTIVITY_MS, self._service.server))
+
+    def handle(self, frame: bytes) -> None:
+        """Execute a command; an error is sent to the client."""
+        kind = frame[4]
+        if self._format is None:
+            self._negotiate(frame)
+            return
+        if FIRST_MESSAGE <= kind <= LAST_MESSAGE:
+            self._take_message(frame)
+            return
+        command = read_command(frame, self._version)
+        receipt = command.command_id if command.response_required else None
+        try:
+            execute = _COMMANDS.get(command.type)
+            if execute is None:
+                raise ProtocolError(f"{command.type.name} is not a command for this broker", fatal=True)
+            if self._principal is None and command.type not in _BEFORE:
+                raise ProtocolError("the connection is not open; begin with CONNECTION_INFO", fatal=True)
+            execute(self, command, receipt)
+        except Exception as error:
+            self.fail(error, receipt)
+
+    # Events of the network.
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        for consumer in self._consumers.values():
+            consumer.subscription.pause()
+
+    def resume_writing(self) -> None:
+        for consumer in [*self._consumers.values()]:
+            consumer.subscription.resume()
+        super().resume_writing()
+
+    @property
+    def principal_name(self) -> str:
+        return "" if self._principal is None else self._principal.name
+
+    def superseded(self) -> None:
+        """The client is back on another connection: return all to the broker, and close."""
+        self.end_reason = "the client has reconnected"
+        self.ended = self._failed = True
+        self._release()
+        self.abort()
+
+    def _release(self) -> None:
+        if self._is_released:
+            return  # what has its ids now is another connection's
+        self._is_released = True
+        self._service.forget(self.connection_id, self)
+        self._advisories.close_watch()
+        self._transactions.rollback_all()
+        consumers, self._consumers = self._consumers, {}
+        for consumer in consumers.values():
+            consumer.close()
+        super()._release()
+
+    # Replies.
+
+    def _receipt(self, receipt: int | bytes) -> bytes:
+        if isinstance(receipt, bytes):
+            return receipt
+        return write_command(Type.RESPONSE, self._version, correlation_id=receipt)
+
+    def _error(self, error: BaseException, text: str, receipt: Receipt) -> bytes:
+        exception = throwable(error, text)
+        if isinstance(receipt, int):
+            return write_command(
+                Type.EXCEPTION_RESPONSE, self._version, correlation_id=receipt, error=exception
+            )
+        return write_command(Type.CONNECTION_ERROR, self._version, error=exception)
+
+    # The beginning.
+
+    def _negotiate(self, frame: bytes) -> None:
+        agreed = self._format = agree(frame, self._config.max_frame_size, _INACTIVITY_MS)
+        self._version = agreed.version
+        self._advisories = TemporaryAdvisories(self, self._broker, agreed.version)
+        name = self._config.name or "jdbcstore"
+        self.write(
+            write_command(
+                *(Type.BROKER_INFO, self._version),
+                broker_id=BrokerId(name),
+                broker_name=name,
+                broker_url=self._config.uri,
+            )
+        )
+
+    def _connect(self, command: Command, receipt: Receipt) -> None:
+        if self._principal is not None:
+            raise ProtocolError("the connection is open already; use another one")
+        connection_id = command["connection_id"].value
+        if not connection_id:
+            raise ProtocolError("the connection id is empty", fatal=True)
+        then = partial(self._connected, command, connection_id, receipt)
+        self._authenticate(command["user"], command["password"], then, receipt)
+
+    def _connected(
+        self, command: Command, connection_id: str, receipt: Receipt, principal: Principal
+    ) -> None:
+        self._service.supersede(connection_id, self, principal)
+        self._transactions = Transactions(self._broker, connection_id)
+        client_id, agreed, config = command["client_id"], self._format, self._config
+        self._logged_in(principal, command["user"], client_id or None)
+        assert agreed is not None  # noqa: S101 - the first frame has made it
+        self._reconnects = command["failover_reconnect"]
+        self.reader.limit = config.max_frame_size
+        self._answer(receipt)
+        if command["manageable"]:
+            self.write(write_command(Type.CONNECTION_CONTROL, self._version))
+        seconds = agreed.inactivity_ms / 1000
+        self._start_heart_beats(seconds / 2, seconds / 3)
+        text = "is logged in as %r, OpenWire %s with %s, client id %r"
+        values = (principal.name, agreed.version, agreed.provider[:LONGEST_NAME], client_id)
+        self._log(self._service.logins, logging.INFO, text, *values, user=principal.name)
+
+    def _keep_alive(self, command: Command, receipt: Receipt) -> None:  # noqa: ARG002
+        if receipt is not None:
+            self.write(self.heart_beat)
+
+    def _shutdown(self, command: Command, receipt: Receipt) -> None:  # noqa: ARG002
+        self.end_reason = "ShutdownInfo"
+        self.finish(b"" if receipt is None else self._receipt(receipt))
+
+    def _do_nothing(self, command: Command, receipt: Receipt) -> None:  # noqa: ARG002
+        self._answer(receipt)
+
+    # Producing.
+
+    def _add_producer(self, command: Command, receipt: Receipt) -> None:
+        producer_id: ProducerId = command["producer_id"]
+        if len(self._windows) >= _MOST_PRODUCERS:
+            raise ProtocolError(f"the connection has {_MOST_PRODUCERS} producers, the maximum; close some")
+        destination = command["destination"]
+        if destination is not None and destination not in self._writable:
+            self._check_may_write(destination)
+        self._windows[producer_id] = max(command["window"], 0)
+        if not self._reconnects:
+            self._answer(receipt)
+            return
+
+        def found(last: int | None) -> None:
+            if last is not None:
+                self._stored[producer_id] = last
+            self._answer(receipt)
+
+        self._wait_for(self._broker.last_producer_sequence(producer_id), found, receipt)
+
+    def _take_message(self, frame: bytes) -> None:
+        if self._principal is None:
+            raise ProtocolError("the connection is not open; begin with CONNECTION_INFO", fatal=True)
+        try:
+            message = decode(frame)
+        except CorruptMessage as error:
+            raise ProtocolError(f"a message is damaged: {error}", fatal=True) from error
+        receipt: Receipt = message.command_id if message.response_required else None
+        try:
+            self._send(message, receipt, len(frame))
+        except Exception as error:
+            if message.transaction_id is not None:
+                self._transactions.fail(message.transaction_id, error)
+            self.fail(error, receipt)
+
+    def _send(self, message: Message, receipt: Receipt, size: int) -> None:
+        destination, message_id, producer_id = message.destination, message.message_id, message.producer_id
+        if destination is None:
+            raise InvalidDestination("a message needs a destination to be sent to")
+        if message_id is None or message_id.producer_id is None:
+            raise ProtocolError("a message needs a message id")
+        if destination not in self._writable:
+            self._check_may_write(destination)
+        if message.user_id != self._user_id:
+            message = message.replace(user_id=self._user_id)
+        if message.group_id is not None:
+            self._service.warn_once(_NO_GROUPS)
+        self._sent += 1
+        if receipt is None and producer_id is not None and self._windows.get(producer_id):
+            counted = _counted(message)
+            receipt = write_command(Type.PRODUCER_ACK, self._version, producer_id=producer_id, size=counted)
+        if self._stored and message_id.producer_sequence <= self._stored.get(message_id.producer_id, -1):
+            self._answer(receipt)  # it was stored before the client reconnected
+            return
+        name = message.transaction_id
+        if name is None:
+            done = self._broker.send(message, self.connection_id)
+        else:
+            done = self._transactions.send(name, message)
+        self._track(done, receipt, size)
+
+    # Consuming.
+
+    def _add_consumer(self, command: Command, receipt: Receipt) -> None:
+        consumer_id: ConsumerId = command["consumer_id"]
+        destination: Destination = command["destination"]
+        if consumer_id in self._consumers or consumer_id in self._advisories:
+            self._answer(receipt)  # a client that has reconnected repeats itself
+            return
+        if len(self._consumers) >= self._config.max_subscriptions:
+            raise ProtocolError(
+                f"the connection has {self._config.max_subscriptions} consumers, the maximum; close some"
+            )
+        if destination.is_topic and is_advisory(destination):
+            self._answer(receipt)
+            self._advisories.add(consumer_id, destination)
+            return
+        request = self._request(command, destination)
+        self._check_may_read(destination)
+        assert self._format is not None  # noqa: S101 - the first frame has made it
+        consumer = OpenWireConsumer(
+            *(self, consumer_id, request, self._version, self._format.max_frame_size),
+            self._numbers,
+            self._consumer_ended,
+        )
+        self._subscribing = self._broker.subscribe(request, consumer)
+        self._wait_for(self._subscribing, partial(self._subscribed, consumer, receipt), receipt)
+
+    def _request(self, command: Command, destination: Destination) -> SubscriptionRequest:
+        name, browser = command["subscription_name"], command["browser"]
+        if name is not None and not destination.is_topic:
+            raise InvalidDestination(f"{destination} is a queue: only topics have durable subscriptions")
+        if name is not None and self._client_id is None:
+            raise ProtocolError("a durable subscription belongs to a client id; set that of the connection")
+        if browser and destination.is_topic:
+            raise InvalidDestination(f"only queues can be browsed, and {destination} is a topic")
+        return SubscriptionRequest(
+            destination=destination,
+            connection_id=self.connection_id,
+            prefetch=max(command["prefetch"], 0),
+            selector=command["selector"] or None,
+            browser=browser,
+            client_id=None if name is None else self._client_id,
+            subscription_name=name,
+            retroactive=command["retroactive"],
+            no_local=command["no_local"],
+            exclusive=command["exclusive"],
+            priority=command["priority"],
+        )
+
+    def _subscribed(self, consumer: OpenWireConsumer, receipt: Receipt, subscription: Subscription) -> None:
+        self._subscribing = None
+        consumer.open(subscription)
+        self._consumers[consumer.consumer_id] = consumer
+        self._log_consumer(consumer, "subscribes to")
+        self._answer(receipt)
+
+    def _consumer_ended(self, consumer: OpenWireConsumer, error: Exception) -> None:
+        self._consumers.pop(consumer.consumer_id, None)
+        control = {"consumer_id": consumer.consumer_id, "close": True}
+        self.write(write_command(Type.CONSUMER_CONTROL, self._version, **control))
+        self.fail(error)
+
+    def _control_consumer(self, command: Command, receipt: Receipt) -> None:
+        consumer = self._consumers.get(command["consumer_id"])
+        if consumer is not None and command["close"]:
+            self._close(consumer, None)
+        elif consumer is not None:
+            consumer.subscription.change_prefetch(command["prefetch"])
+        self._answer(receipt)
+
+    def _pull(self, command: Command, receipt: Receipt) -> None:
+        consumer = self._consumers.get(command["consumer_id"])
+        self._answer(receipt)
+        if consumer is not None:
+            consumer.pull(command["timeout"])
+
+    def _acknowledge(self, command: Command, receipt: Receipt) -> None:
+        name: TransactionId | None = command["transaction_id"]
+        try:
+            done = self._acknowledged(command, name)
+        except Exception as error:
+            if name is not None:
+                self._transactions.fail(name, error)
+            raise
+        if done is None:
+            self._answer(receipt)
+        else:
+            self._track(done, receipt, fatal=True)
+
+    def _acknowledged(self, command: Command, name: TransactionId | None) -> Future[None] | None:
+        try:
+            kind = AckType(command["ack_type"])
+        except ValueError:
+            raise ProtocolError(f"{command['ack_type']} is not a type of acknowledgement") from None
+        consumer, last = self._consumers.get(command["consumer_id"]), command["last"]
+        if last is None:
+            raise ProtocolError("an acknowledgement needs the id of its last message")
+        found = {}
+        if consumer is not None:
+            found = consumer.covered(kind, command["first"], last, command["destination"])
+        if consumer is None or not found:
+            # One of an earlier connection: its messages are delivered again.
+            if name is not None and kind in _FINAL:
+                raise TransactionError(f"Unmatched acknowledge: {last} is not pending with this consumer")
+            return None
+        if kind in _FINAL and name is not None:
+            self._transactions.acknowledge(name, consumer, found)
+            return None
+        return _settle(consumer, kind, found, is_transacted=name is not None)
+
+    def _unsubscribe(self, command: Command, receipt: Receipt) -> None:
+        name = command["subscription_name"]
+        if self._client_id is None:
+            raise ProtocolError("a durable subscription belongs to a client id; set that of the connection")
+        done = self._broker.unsubscribe(self._client_id, name)
+        self._wait_for(done, lambda _: self._answer(receipt), receipt)
+
+    # The end of producers, consumers and sessions.
+
+    def _remove(self, command: Command, receipt: Receipt) -> None:
+        object_id, last_seen = command["object_id"], command["last_delivered"]
+        match object_id:
+            case ProducerId():
+                self._windows.pop(object_id, None)
+                self._stored.pop(object_id, None)
+            case ConsumerId():
+                self._advisories.remove(object_id)
+                self._close_all([self._consumers.get(object_id)], last_seen)
+            case SessionId():
+                mine = [one for one in self._consumers.values() if _is_of(one.consumer_id, object_id)]
+                self._close_all(mine, last_seen)
+            case ConnectionId():
+                self._close_all([*self._consumers.values()], last_seen)
+        self._answer(receipt)
+
+    def _close_all(self, consumers: Sequence[OpenWireConsumer | None], last_seen: int) -> None:
+        for consumer in consumers:
+            if consumer is not None:
+                # -2: the client does not know.
+                self._close(consumer, last_seen if last_seen >= -1 else None)
+
+    def _close(self, consumer: OpenWireConsumer, last_seen: int | None) -> None:
+        del self._consumers[consumer.consumer_id]
+        consumer.close(last_seen)
+        self._log_consumer(consumer, "unsubscribes from")
+
+    # Destinations.
+
+    def _change_destination(self, command: Command, receipt: Receipt) -> None:
+        destination, operation = command["destination"], command["operation"]
+        if operation not in (_ADD, _REMOVE):
+            raise ProtocolError(f"{operation} is not an operation on destinations")
+        if destination.is_temporary and operation == _ADD:
+            self._check_may_write(destination)
+            self._broker.create_temporary(destination, self.connection_id)
+        elif destination.is_temporary:
+            self._writable.discard(destination)
+            self._broker.delete_temporary(destination, self.connection_id)
+        elif operation == _ADD:
+            self._check_may_write(destination)  # it is created when it is used
+        else:
+            raise NotAuthorized(
+                f"{destination} cannot be deleted by a client; ask the broker's administrator to purge it"
+            )
+        self._answer(receipt)
+
+    # Transactions.
+
+    def _transact(self, command: Command, receipt: Receipt) -> None:
+        operation, name = command["operation"], command["transaction_id"]
+        execute = _OPERATIONS.get(operation)
+        if execute is None:
+            raise ProtocolError(f"{operation} is not an operation on transactions")
+        if name is None and execute is not Session._recover:
+            raise ProtocolError("a transaction needs an id")
+        execute(self, name, receipt)
+
+    def _begin(self, name: TransactionId, receipt: Receipt) -> None:
+        self._transactions.begin(name)
+        self._answer(receipt)
+
+    def _prepare(self, name: TransactionId, receipt: Receipt) -> None:
+        if not isinstance(name, XATransactionId):
+            raise TransactionError(f"{name} is a local transaction, which cannot be prepared")
+
+        def prepared(is_work: bool) -> None:
+            result = _XA_OK if is_work else _XA_RDONLY
+            self._write_result(Type.INTEGER_RESPONSE, receipt, result=result)
+
+        self._wait_for(self._transactions.prepare(name), prepared, receipt)
+
+    def _commit(self, name: TransactionId, receipt: Receipt) -> None:
+        self._track(self._transactions.commit(name), receipt)
+
+    def _rollback(self, name: TransactionId, receipt: Receipt) -> None:
+        self._track(self._transactions.rollback(name), receipt)
+
+    def _recover(self, name: TransactionId | None, receipt: Receipt) -> None:  # noqa: ARG002
+        def found(ids: list[XATransactionId]) -> None:
+            self._write_result(Type.DATA_ARRAY_RESPONSE, receipt, data=ids)
+
+        self._wait_for(self._transactions.prepared(), found, receipt)
+
+    def _end_work(self, name: TransactionId, receipt: Receipt) -> None:  # noqa: ARG002
+        self._answer(receipt)
+
+    def _write_result(self, kind: Type, receipt: Receipt, **values: Any) -> None:
+        if receipt is not None:
+            self.write(write_command(kind, self._version, correlation_id=receipt, **values))
+
+    def _log_consumer(self, consumer: OpenWireConsumer, does: str) -> None:
+        request, how = consumer.request, ""
+        name = (request.subscription_name or "")[:LONGEST_NAME]
+        if name:
+            how += f", durable as {name}"
+        if request.selector is not None:
+            how += ", with a selector"
+        if request.browser:
+            how += ", as a browser"
+        self._log(
+            *(self._service.subscribing, logging.INFO, "%s %s, prefetch %s%s"),
+            *(does, request.destination, request.prefetch, how),
+            destination=str(request.destination),
+            subscription=name or str(consumer.consumer_id)[:LONGEST_NAME],
+        )
+
+
+_FINAL = (AckType.STANDARD, AckType.INDIVIDUAL, AckType.UNMATCHED)
+"""Acknowledgements that a transaction may contain."""
+
+_BEFORE = (Type.CONNECTION_INFO, Type.KEEP_ALIVE_INFO, Type.SHUTDOWN_INFO)
+"""Commands of a client that has not logged in."""
+
+_COMMANDS: dict[Type, Callable[[Session, Command, Receipt], None]] = {
+    Type.CONNECTION_INFO: Session._connect,
+    Type.SESSION_INFO: Session._do_nothing,
+    Type.PRODUCER_INFO: Session._add_producer,
+    Type.CONSUMER_INFO: Session._add_consumer,
+    Type.REMOVE_INFO: Session._remove,
+    Type.MESSAGE_ACK: Session._acknowledge,
+    Type.MESSAGE_PULL: Session._pull,
+    Type.TRANSACTION_INFO: Session._transact,
+    Type.DESTINATION_INFO: Session._change_destination,
+    Type.REMOVE_SUBSCRIPTION_INFO: Session._unsubscribe,
+    Type.CONSUMER_CONTROL: Session._control_consumer,
+    Type.CONNECTION_CONTROL: Session._do_nothing,
+    Type.FLUSH_COMMAND: Session._do_nothing,
+    Type.KEEP_ALIVE_INFO: Session._keep_alive,
+    Type.SHUTDOWN_INFO: Session._shutdown,
+}
+
+_OPERATIONS: dict[int, Callable[[Session, Any, Receipt], None]] = {
+    0: Session._begin,
+    1: Session._prepare,
+    2: Session._commit,
+    3: Session._commit,
+    4: Session._rollback,
+    5: Session._recover,
+    6: Session._end_work,
+    7: Session._end_work,
+}
+"""Begin, prepare, commit in one phase or two, roll back, recover, forget, end."""
+
+
+def _settle(
+    consumer: OpenWireConsumer, kind: AckType, found: dict[Key, Delivery], *, is_transacted: bool
+) -> Future[None] | None:
+    """Carry out an acknowledgement at once; returns the future of what has to be written."""
+    subscription, deliveries = consumer.subscription, [*found.values()]
+    if kind is AckType.REDELIVERED:
+        return None  # the client consumes them again
+    if kind is AckType.DELIVERED:
+        subscription.extend(deliveries)
+        return None
+    if kind is AckType.POISON and is_transacted:
+        raise TransactionError("Poison ack cannot be transacted")
+    consumer.settled(found)
+    if kind is AckType.POISON:
+        return subscription.reject(deliveries)
+    return (
+        subscription.expire(deliveries) if kind is AckType.EXPIRED else subscription.acknowledge(deliveries)
+    )
+
+
+def _is_of(consumer_id: ConsumerId, session: SessionId) -> bool:
+    return consumer_id.session_id == session.value and consumer_id.connection_id == session.connection_id
+
+
+def _counted(message: Message) -> int:
+    """The size of a message as ActiveMQ's producers count it in their windows."""
+    properties = message._source.marshalled_properties if message._source is not None else None
+    return _MESSAGE_SIZE + message.body_size + len(properties or b"")

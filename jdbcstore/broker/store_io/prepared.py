@@ -1,0 +1,88 @@
+"""Prepared XA transactions of a broker: of its own connections, and those that the store has from before."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from jdbcstore.abc import PreparedTransaction, PreparedWrites, Store
+from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.broker.store_io.transaction import EngineTransaction, Target, commit_in_store
+from jdbcstore.errors import TransactionNotFound
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import XATransactionId
+
+log = logging.getLogger(__name__)
+
+
+class PreparedTransactions:
+    """Ends prepared transactions by their ids, whichever connection, or broker, has prepared them."""
+
+    def __init__(self, loop: BrokerLoop, store: Store, find: Callable[[Destination], Target]) -> None:
+        self._loop = loop
+        self._store = store
+        self._find = find
+        self._own: dict[XATransactionId, EngineTransaction] = {}
+        """Those prepared by this broker: their deliveries are in its memory."""
+
+    def add(self, xid: XATransactionId, transaction: EngineTransaction) -> None:
+        """A transaction is prepared."""
+        self._own[xid] = transaction
+
+    async def ids(self) -> list[XATransactionId]:
+        """Of all that are prepared, in order.
+
+        :raises StoreError: the store cannot be read
+        """
+        stored = [one.xid for one in await self._loop.run(self._store.xa.recover)]
+        return [*stored, *(xid for xid in self._own if xid not in stored)]
+
+    async def commit(self, xid: XATransactionId) -> None:
+        """Phase two.
+
+        :raises TransactionNotFound: it is not prepared
+        """
+        own = self._own.pop(xid, None)
+        if own is not None:
+            await self._keeping(xid, own, own.commit_prepared)
+            return
+        writes = await self._writes(xid)
+        after = await self._loop.run(partial(commit_in_store, self._store, xid))
+        for target in self._targets([one for one in writes if one.added]):
+            target.read_from(after)
+
+    async def rollback(self, xid: XATransactionId) -> None:
+        """Drop its messages, and deliver again those that it has acknowledged.
+
+        :raises TransactionNotFound: it is not prepared
+        """
+        own = self._own.pop(xid, None)
+        if own is not None:
+            await self._keeping(xid, own, own.rollback_prepared)
+            return
+        writes = await self._writes(xid)
+        await self._loop.run(partial(self._store.xa.rollback, xid))
+        for target in self._targets([one for one in writes if one.acknowledged]):
+            target.read_from(None)
+
+    async def _keeping(
+        self, xid: XATransactionId, own: EngineTransaction, end: Callable[[], Awaitable[None]]
+    ) -> None:
+        try:
+            await end()
+        except TransactionNotFound:
+            raise
+        except BaseException:
+            self._own[xid] = own
+            raise
+
+    async def _writes(self, xid: XATransactionId) -> Sequence[PreparedWrites]:
+        found: list[PreparedTransaction] = await self._loop.run(self._store.xa.recover)
+        for one in found:
+            if one.xid == xid:
+                return one.writes
+        raise TransactionNotFound(f"{xid} is not prepared; it was committed or rolled back, or never begun")
+
+    def _targets(self, writes: Sequence[PreparedWrites]) -> list[Target]:
+        return [self._find(destination) for destination in dict.fromkeys(one.destination for one in writes)]
