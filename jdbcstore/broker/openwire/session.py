@@ -95,8 +95,9 @@ class Session(ClientConnection):
         self._advisories = TemporaryAdvisories(self, self._broker, NEWEST)
 
     def connection_made(self, transport: Any) -> None:
+        # First of all: a client that is refused has to understand why.
+        transport.write(wire_format_info(self._config.max_frame_size, _INACTIVITY_MS, self._service.server))
         super().connection_made(transport)
-        self.write_now(wire_format_info(self._config.max_frame_size, _INACTIVITY_MS, self._service.server))
 
     def handle(self, frame: bytes) -> None:
         """Execute a command; an error is sent to the client."""

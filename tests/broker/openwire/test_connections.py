@@ -1,0 +1,322 @@
+"""The connection of an OpenWire client: the wire format, the login, limits, errors, and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from jdbcstore import Destination, Store
+from jdbcstore.broker.openwire.commands import Type, write_command
+from jdbcstore.broker.openwire.frames import wire_format_info
+from jdbcstore.broker.security import Principal, Security
+from jdbcstore.errors import NotAuthorized
+from jdbcstore.message.ids import ConnectionId, ConsumerId, LocalTransactionId, ProducerId
+from tests.support.broker.openwire.client import Client
+from tests.support.broker.openwire.serving import Served
+
+pytestmark = pytest.mark.backends("memory")
+
+Q = Destination.queue("Q")
+SECURITY = "java.lang.SecurityException"
+
+
+class OnlyQ(Security):
+    """Lets in who knows the password, and to Q alone."""
+
+    async def login(self, name: str | None, password: str | None) -> Principal:
+        if (name, password) != ("ann", "secret"):
+            raise NotAuthorized("the user name or the password is wrong")
+        return Principal("ann", *[[Q]] * 3)
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[Client]:
+    with Client(served.openwire_port) as client:
+        yield client
+
+
+def still_serves(served: Served) -> None:
+    with Client(served.openwire_port) as client:
+        client.send(Q, "alive")
+
+
+@pytest.mark.parametrize("version", [9, 10, 11, 12, 13])
+def test_versions(served: Served, version: int) -> None:
+    with Client(served.openwire_port, min(version, 12), login=False) as client:
+        client.version = version
+        client.agree()
+        client.version = min(version, 12)
+        client.connect()
+        consumer_id = client.consume(Q)
+        client.send(Q, f"in {version}", correlation_id="c")
+        message, redeliveries = client.dispatched()
+        assert (message.body, message.correlation_id, redeliveries) == (f"in {version}", "c", 0)
+        client.acknowledge(consumer_id, message)
+
+
+def test_versions_understand_each_other(served: Served) -> None:
+    with Client(served.openwire_port, 9) as old, Client(served.openwire_port, 12) as new:
+        for sender, receiver in ((old, new), (new, old)):
+            consumer_id = receiver.consume(Q)
+            sender.send(Q, b"\0\1", jms_type="t")
+            message, _ = receiver.dispatched()
+            assert (message.body, message.jms_type) == (b"\0\1", "t")
+            receiver.acknowledge(consumer_id, message)
+            receiver.request(Type.REMOVE_INFO, object_id=consumer_id, last_delivered=-2)
+
+
+def test_an_old_version_is_refused(served: Served) -> None:
+    with Client(served.openwire_port, login=False) as client:
+        body = b"\1ActiveMQ" + (8).to_bytes(4, "big") + b"\0"
+        client.socket.sendall(len(body).to_bytes(4, "big") + body)
+        error = client.expect(Type.CONNECTION_ERROR)["error"]
+        assert "lower the minimum version" in error.text
+        assert client.ends()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"CONNECT\naccept-version:1.2\n\n\0",
+        b"\0\0\0\0",
+        b"\xff\xff\xff\xff",
+        b"\0\0\0\1\1",
+        b"\0\0\0\x0e\1ActiveMX\0\0\0\x0c\0",
+        struct.pack(">iB8si?i", 18, 1, b"ActiveMQ", 12, True, 1 << 30),
+        write_command(Type.KEEP_ALIVE_INFO),
+    ],
+)
+def test_what_is_not_openwire_is_refused(served: Served, data: bytes) -> None:
+    with Client(served.openwire_port, login=False) as client:
+        client.socket.sendall(data)
+        assert client.ends()
+    still_serves(served)
+
+
+def test_nothing_but_a_login_comes_first(served: Served) -> None:
+    with Client(served.openwire_port, login=False) as client:
+        client.agree()
+        name, text = client.refused(Type.PRODUCER_INFO, producer_id=client.producer_id)
+        assert name == "java.io.IOException"
+        assert "CONNECTION_INFO" in text
+        assert client.ends()
+    with Client(served.openwire_port, login=False) as client:
+        client.agree()
+        client.socket.sendall(client.message(Q, "early"))
+        assert client.ends()
+
+
+def test_frames_before_the_login_are_small(served: Served) -> None:
+    with Client(served.openwire_port, login=False) as client:
+        client.agree()
+        client.write(Type.CONNECTION_INFO, connection_id=ConnectionId("c"), user="u" * 40_000)
+        assert "Frame size" in client.expect(Type.CONNECTION_ERROR)["error"].text
+        assert client.ends()
+
+
+def test_frames_after_it_are_limited(store: Store) -> None:
+    with Served(store, max_frame_size=10_000) as served, Client(served.openwire_port) as client:
+        client.send(Q, b"x" * 9000)
+        client.socket.sendall(client.message(Q, b"x" * 11_000))
+        assert "Frame size" in client.expect(Type.CONNECTION_ERROR)["error"].text
+        assert client.ends()
+
+
+def test_a_wrong_password_is_refused(store: Store) -> None:
+    with Served(store, security=OnlyQ()) as served:
+        for password in ("wrong", None):
+            with Client(served.openwire_port, login=False) as client:
+                client.agree()
+                values = {"connection_id": ConnectionId("c"), "user": "ann", "password": password}
+                name, text = client.refused(Type.CONNECTION_INFO, **values)
+                assert (name, text) == (SECURITY, "the user name or the password is wrong")
+                assert client.ends()
+
+
+def test_what_a_user_may_not_is_refused(store: Store) -> None:
+    other = Destination.queue("OTHER")
+    with (
+        Served(store, security=OnlyQ()) as served,
+        Client(served.openwire_port, user="ann", password="secret") as client,
+    ):
+        client.request(Type.PRODUCER_INFO, producer_id=client.producer_id, destination=Q)
+        values = {"producer_id": client.producer_id, "destination": other}
+        assert client.refused(Type.PRODUCER_INFO, **values)[0] == SECURITY
+        client.socket.sendall(client.message(other, "x"))
+        assert client.expect(Type.EXCEPTION_RESPONSE)["error"].name == SECURITY
+        consumer = {"consumer_id": ConsumerId("c", 1, 1), "destination": other, "prefetch": 1}
+        assert client.refused(Type.CONSUMER_INFO, **consumer)[0] == SECURITY
+        client.send(Q, "may")
+    assert [destination.name for destination in store.destinations()] == ["Q"]
+
+
+def test_one_who_does_not_log_in_is_disconnected(store: Store) -> None:
+    with (
+        Served(store, connect_attempt_timeout=0.2) as served,
+        Client(served.openwire_port, login=False) as client,
+    ):
+        assert client.ends()
+
+
+def test_connections_are_limited(store: Store) -> None:
+    with (
+        Served(store, maximum_connections=1) as served,
+        Client(served.openwire_port),
+        Client(served.openwire_port, login=False) as second,
+    ):
+        assert "1 connections" in second.expect(Type.CONNECTION_ERROR)["error"].text
+        assert second.ends()
+
+
+def test_consumers_are_limited(store: Store) -> None:
+    with Served(store, max_subscriptions=2) as served, Client(served.openwire_port) as client:
+        for _ in range(2):
+            client.consume(Q)
+        values = {"consumer_id": ConsumerId("c", 1, 9), "destination": Q, "prefetch": 1}
+        assert "maximum" in client.refused(Type.CONSUMER_INFO, **values)[1]
+
+
+def test_keep_alive(client: Client) -> None:
+    client.write(Type.KEEP_ALIVE_INFO)
+    client.expect(Type.KEEP_ALIVE_INFO)
+
+
+def test_a_client_that_is_silent_is_disconnected_and_is_sent_keep_alive(served: Served) -> None:
+    with Client(served.openwire_port, login=False) as client:
+        client.socket.sendall(wire_format_info(1 << 20, 300, ""))
+        client.expect(Type.BROKER_INFO)
+        client.connect()
+        client.expect(Type.KEEP_ALIVE_INFO)
+        assert client.ends()
+
+
+def test_a_shutdown_ends_the_connection(client: Client) -> None:
+    client.request(Type.SHUTDOWN_INFO)
+    assert client.ends()
+
+
+@pytest.mark.parametrize("kind", [Type.RESPONSE, Type.BROKER_INFO, Type.CONTROL_COMMAND, Type.PRODUCER_ACK])
+def test_commands_that_are_not_a_clients(served: Served, client: Client, kind: Type) -> None:
+    values = {"producer_id": client.producer_id} if kind is Type.PRODUCER_ACK else {}
+    client.write(kind, **values)
+    assert client.ends()
+    still_serves(served)
+
+
+def test_unknown_types(served: Served) -> None:
+    for kind in (0, 13, 40, 50, 60, 65, 90, 99, 255):
+        with Client(served.openwire_port) as client:
+            client.socket.sendall(struct.pack(">iBi?", 6, kind, 1, True))
+            assert "Unknown data type" in client.expect(Type.CONNECTION_ERROR)["error"].text
+            assert client.ends()
+
+
+def test_a_client_that_reconnects_takes_over(served: Served) -> None:
+    """A connection that hangs does not keep its messages, nor its client id, from the next one."""
+    with Client(served.openwire_port, connection_id="same", client_id="c") as first:
+        first.consume(Q)
+        first.send(Q, "once")
+        first.dispatched()
+        with Client(served.openwire_port, connection_id="same", client_id="c") as second:
+            assert first.ends()
+            second.consume(Q)
+            message, redeliveries = second.dispatched()
+            assert (message.body, redeliveries) == ("once", 1)
+
+
+def test_another_user_does_not_take_over(store: Store) -> None:
+    class Anyone(Security):
+        async def login(self, name: str | None, password: str | None) -> Principal:  # noqa: ARG002
+            return Principal(name or "")
+
+    with (
+        Served(store, security=Anyone()) as served,
+        Client(served.openwire_port, connection_id="same", user="ann") as first,
+    ):
+        with Client(served.openwire_port, connection_id="same", login=False) as second:
+            second.agree()
+            values = {"connection_id": ConnectionId("same"), "user": "eve"}
+            assert second.refused(Type.CONNECTION_INFO, **values)[0] == SECURITY
+        first.send(Q, "still here")
+
+
+def test_a_message_that_was_stored_before_a_reconnect_is_stored_once(served: Served, store: Store) -> None:
+    with Client(served.openwire_port, connection_id="same") as first:
+        frame = first.message(Q, "once")
+        first.socket.sendall(frame)
+        first.expect(Type.RESPONSE)
+    with Client(served.openwire_port, connection_id="same", failover_reconnect=True) as second:
+        second.request(Type.PRODUCER_INFO, producer_id=second.producer_id)
+        second.socket.sendall(frame)
+        second.expect(Type.RESPONSE)
+        next(second._sent)
+        second.send(Q, "another")
+    assert [message.body for message in store.queue("Q").recover()] == ["once", "another"]
+
+
+def test_a_producers_window(client: Client) -> None:
+    client.request(Type.PRODUCER_INFO, producer_id=client.producer_id, window=100_000)
+    client.socket.sendall(client.message(Q, b"x" * 1000, response_required=False))
+    ack = client.expect(Type.PRODUCER_ACK)
+    assert (ack["producer_id"], ack["size"]) == (client.producer_id, 2024)
+
+
+def test_an_error_without_a_response_is_a_connection_error(client: Client) -> None:
+    client.write(Type.MESSAGE_ACK, wants=False, consumer_id=ConsumerId("c", 1, 1), ack_type=99)
+    assert client.expect(Type.CONNECTION_ERROR)["error"].name == "javax.jms.JMSException"
+    client.send(Q, "it goes on")
+
+
+def test_a_failed_part_fails_the_transaction(store: Store) -> None:
+    with (
+        Served(store, security=OnlyQ()) as served,
+        Client(served.openwire_port, user="ann", password="secret") as client,
+    ):
+        name = LocalTransactionId(ConnectionId(client.connection_id), 1)
+        client.request(Type.TRANSACTION_INFO, transaction_id=name, operation=0)
+        client.send(Q, "in it", transaction_id=name)
+        client.socket.sendall(client.message(Destination.queue("X"), "x", transaction_id=name))
+        client.expect(Type.EXCEPTION_RESPONSE)
+        refused = client.refused(Type.TRANSACTION_INFO, transaction_id=name, operation=2)
+        assert refused[0] == "javax.jms.TransactionRolledBackException"
+    assert [*store.queue("Q").recover()] == []
+
+
+def test_every_command_truncated_at_every_byte(served: Served) -> None:
+    """The connection ends, and the broker goes on."""
+    client = Client(served.openwire_port)
+    frames = [
+        write_command(Type.CONSUMER_INFO, consumer_id=ConsumerId("c", 1, 1), destination=Q, selector="a = 1"),
+        write_command(Type.MESSAGE_ACK, consumer_id=ConsumerId("c", 1, 1), destination=Q),
+        write_command(Type.TRANSACTION_INFO, transaction_id=LocalTransactionId(ConnectionId("c"), 1)),
+        client.message(Q, "body", properties={"a": 1}, reply_to=Q),
+    ]
+    client.socket.close()
+    for frame in frames:
+        for end in range(5, len(frame), 7):
+            with Client(served.openwire_port) as client, contextlib.suppress(ConnectionError):
+                client.socket.sendall((end - 4).to_bytes(4, "big") + frame[4:end])
+                assert client.ends()
+    still_serves(served)
+
+
+def test_random_bytes_after_the_login(served: Served) -> None:
+    rng = random.Random(3)
+    for _ in range(100):
+        with Client(served.openwire_port) as client, contextlib.suppress(ConnectionError):
+            body = bytes((rng.choice([*range(1, 35), 255]),)) + rng.randbytes(rng.randrange(200))
+            client.socket.sendall(len(body).to_bytes(4, "big") + body)
+            client.socket.shutdown(1)
+            assert client.ends()
+    still_serves(served)
+
+
+def test_producers_are_forgotten(client: Client) -> None:
+    producer_id = ProducerId(client.connection_id, 1, 7)
+    client.request(Type.PRODUCER_INFO, producer_id=producer_id, window=1)
+    client.request(Type.REMOVE_INFO, object_id=producer_id, last_delivered=0)
