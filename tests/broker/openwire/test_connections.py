@@ -6,6 +6,7 @@ import contextlib
 import random
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -202,7 +203,7 @@ def test_a_shutdown_ends_the_connection(client: Client) -> None:
 
 @pytest.mark.parametrize("kind", [Type.RESPONSE, Type.BROKER_INFO, Type.CONTROL_COMMAND, Type.PRODUCER_ACK])
 def test_commands_that_are_not_a_clients(served: Served, client: Client, kind: Type) -> None:
-    values = {"producer_id": client.producer_id} if kind is Type.PRODUCER_ACK else {}
+    values: dict[str, Any] = {"producer_id": client.producer_id} if kind is Type.PRODUCER_ACK else {}
     client.write(kind, **values)
     assert client.ends()
     still_serves(served)

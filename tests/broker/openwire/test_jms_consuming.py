@@ -121,7 +121,7 @@ def test_a_listener(broker_url: str, store: Store) -> None:
 
     @jpype.JImplements(java("javax.jms.MessageListener"))
     class Listener:
-        @jpype.JOverride
+        @jpype.JOverride  # type: ignore[untyped-decorator]
         def onMessage(self, message: Any) -> None:  # noqa: N802
             received.append(str(message.getText()))
             if len(received) == 10:

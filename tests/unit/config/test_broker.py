@@ -115,7 +115,7 @@ def test_addresses(text: str, address: Address, loopback: bool) -> None:
         ('health = "8161"', r"\[broker\].*health must be HOST:PORT"),
         ('health = "a:99999"', "health must be HOST:PORT"),
         ('health = "me@a:9"', "health must be HOST:PORT"),
-        ('[[broker.connectors]]\nuri = "tcp://h:1"', r"no\. 1: uri must be stomp://HOST:PORT"),
+        ('[[broker.connectors]]\nuri = "mqtt://h:1"', r"no\. 1: uri must be one of stomp://HOST:PORT"),
         ('[[broker.connectors]]\nuri = "stomp://h:1?a=b"', "uri must be HOST:PORT"),
         ('[[broker.connectors]]\nuri = "stomp+ssl://h:1"', "needs a certificate"),
         ("[[broker.connectors]]\nneed_client_auth = true", "needs trusted_certificates"),

@@ -16,8 +16,10 @@ from tests.support.require import unavailable
 
 EXAMPLES = Path("/usr/share/doc/activemq/examples/conf")
 
+OPENWIRE = BrokerConfig(connectors=(ConnectorConfig(uri="tcp://0.0.0.0:61616", name="openwire"),))
 ON_SQL = {
     "activemq-jdbc": Configuration(
+        broker=OPENWIRE,
         broker_name="jdbcBroker",
         data_source=DataSourceConfig(url="jdbc:derby:derbydb;create=true"),
         locker=DatabaseLockerConfig(),
@@ -31,12 +33,18 @@ ON_SQL = {
             PolicyEntry(topic=">", expire_messages_period=0.0),
             PolicyEntry(queue=">", expire_messages_period=0.0),
         ),
+        broker=OPENWIRE,
     ),
     "activemq": Configuration(
         data_source=DataSourceConfig(url="jdbc:derby:../data/derbydb;create=true"),
         locker=DatabaseLockerConfig(),
         journal=JournalConfig(directory="../data/journal", journal_log_files=5),
-        broker=BrokerConfig(connectors=(ConnectorConfig(uri="stomp://localhost:61613"),)),
+        broker=BrokerConfig(
+            connectors=(
+                ConnectorConfig(uri="tcp://localhost:61616"),
+                ConnectorConfig(uri="stomp://localhost:61613"),
+            )
+        ),
     ),
 }
 

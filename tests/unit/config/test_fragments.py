@@ -361,6 +361,7 @@ EXPECTED = {
             network_timeout=10.0,
             query_timeout=10.0,
         ),
+        broker=BrokerConfig(connectors=(ConnectorConfig(uri="tcp://0.0.0.0:61616", name="openwire"),)),
     ),
     "io-exception-handler": Configuration(
         data_source=DERBY,
@@ -383,6 +384,7 @@ EXPECTED = {
             memory_limit=20 << 20,
             tmp_data_directory="/data/mq",
             connectors=(
+                ConnectorConfig(uri="tcp://0.0.0.0:61616", name="openwire", maximum_connections=1000),
                 ConnectorConfig(
                     uri="stomp://0.0.0.0:61613",
                     name="stomp",
@@ -391,6 +393,7 @@ EXPECTED = {
                     connect_attempt_timeout=5.0,
                 ),
                 ConnectorConfig(uri="stomp://[::1]:61614"),
+                ConnectorConfig(uri="tcp://0.0.0.0:61618", name="nio"),
             ),
         ),
     ),
@@ -511,12 +514,13 @@ def test_what_a_broker_does_not_take_is_told() -> None:
         "10, storeUsage",
         "11, percentLimit",
         "14, sslContext",
-        "16, uri",
         "17, trace",
         "17, updateClusterClients",
+        "22, uri",
     }
-    assert "clients of tcp cannot connect" in notes("broker", Kind.IGNORED)["16, uri"]
-    assert "PEM" in notes("broker", Kind.MISSING)["20, uri"]
+    assert "clients of mqtt cannot connect" in notes("broker", Kind.IGNORED)["22, uri"]
+    assert notes("broker", Kind.MISSING).keys() == {"20, uri", "24, uri"}
+    assert all("PEM" in text for text in notes("broker", Kind.MISSING).values())
     assert notes("broker", Kind.UNKNOWN).keys() == {"21, wrong"}
 
 
@@ -537,7 +541,6 @@ def test_what_has_no_meaning_is_told() -> None:
         "3, changeAutoCommitAllowed",
         "3, maxRows",
         "3, lockKeepAlivePeriod",
-        "9, uri",
     }
     assert notes("database-locker", Kind.IGNORED).keys() == {
         "8, driverClassName",

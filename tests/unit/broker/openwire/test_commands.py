@@ -113,13 +113,13 @@ def test_what_may_not_be_null() -> None:
 
 
 def test_an_id_of_another_kind() -> None:
-    values = {"consumer_id": SessionId("c", 1), "destination": Destination.queue("Q")}
+    values: dict[str, Any] = {"consumer_id": SessionId("c", 1), "destination": Destination.queue("Q")}
     with pytest.raises(ProtocolError, match="ConsumerId"):
         read_command(write_command(Type.CONSUMER_INFO, **values), 12)
 
 
 def test_the_client_id_of_a_consumer_is_new_in_version_10() -> None:
-    values = {"consumer_id": ConsumerId("c", 1, 1), "destination": Destination.queue("Q")}
+    values: dict[str, Any] = {"consumer_id": ConsumerId("c", 1, 1), "destination": Destination.queue("Q")}
     frame = write_command(Type.CONSUMER_INFO, OLDEST, **values)
     assert read_command(frame, OLDEST)["client_id"] is None
     assert len(write_command(Type.CONSUMER_INFO, 10, **values)) == len(frame) + 1
@@ -133,7 +133,7 @@ def test_a_local_transaction() -> None:
 
 
 def test_a_password_is_not_shown() -> None:
-    values = {"connection_id": ConnectionId("c"), "password": "secret"}
+    values: dict[str, Any] = {"connection_id": ConnectionId("c"), "password": "secret"}
     assert "secret" not in repr(read_command(write_command(Type.CONNECTION_INFO, **values), 12))
 
 
