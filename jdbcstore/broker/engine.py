@@ -34,7 +34,7 @@ from jdbcstore.broker.scheduler.management import is_management, manage
 from jdbcstore.broker.scheduler.scheduler import Scheduler
 from jdbcstore.broker.store_io.outbox import Outbox, StoreLine
 from jdbcstore.broker.store_io.prepared import PreparedTransactions
-from jdbcstore.broker.store_io.transaction import EngineTransaction, Transactions
+from jdbcstore.broker.store_io.transaction import EngineTransaction, Route, Target, Transactions
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.temporary import TemporaryDestinations, owner_of
 from jdbcstore.broker.topics.registry import DurableRegistry
@@ -154,7 +154,7 @@ class Engine:
             self.scheduler = Scheduler(loop, outbox, partial(self._route_due, ""), options.audited)
         self._recording: dict[Destination, Future[None]] = {}
         """The queues of virtual topics that the store has recorded, or is about to."""
-        self._prepared = PreparedTransactions(loop, store, self.destination)
+        self._prepared = PreparedTransactions(loop, store, self._target_of_prepared)
         self._idle_timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
@@ -322,6 +322,12 @@ class Engine:
 
     def rollback_prepared(self, xid: XATransactionId) -> Future[None]:
         return self._loop.create_task(self._prepared.rollback(xid))
+
+    def _target_of_prepared(self, destination: Destination) -> Target:
+        """The target that has written to a destination of the store: jobs are the scheduler's."""
+        if self.scheduler is not None and destination == JOBS:
+            return self.scheduler
+        return self.destination(destination)
 
     def last_producer_sequence(self, producer_id: ProducerId) -> Future[int | None]:
         return self._loop.run(partial(self._store.last_producer_sequence_id, producer_id))

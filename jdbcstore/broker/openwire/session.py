@@ -59,10 +59,6 @@ _INACTIVITY_MS = 30_000
 _MOST_PRODUCERS = 10_000
 _MESSAGE_SIZE = 1024
 """Bytes that ActiveMQ counts for a message beside its content, in a producer's window."""
-_NO_GROUPS = (
-    "a client sends messages with JMSXGroupID: jdbcstore does not support message groups, and dispatches each"
-    " message to any consumer with room"
-)
 _XA_OK, _XA_RDONLY = 0, 3
 _ADD, _REMOVE = 0, 1
 _head = Struct(">i?").unpack_from
@@ -271,8 +267,6 @@ class Session(ClientConnection):
             self._check_may_write(destination)
         if message.user_id != self._user_id:
             message = message.replace(user_id=self._user_id)
-        if message.group_id is not None:
-            self._service.warn_once(_NO_GROUPS)
         self._sent += 1
         if receipt is None and producer_id is not None and self._windows.get(producer_id):
             counted = _counted(message)

@@ -125,6 +125,9 @@ class Scheduler:
         self._must_load = True
         self.look()
 
+    def read_from(self, sequence: int | None) -> None:  # noqa: ARG002 - all jobs are read
+        self.resync()
+
     # Jobs
 
     def _add(self, sequence: int, job: Job) -> None:
