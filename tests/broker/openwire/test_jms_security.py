@@ -1,0 +1,73 @@
+"""ActiveMQ's JMS client: TLS, logins and permissions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jpype
+import pytest
+
+from jdbcstore import Destination, Store
+from jdbcstore.broker.security import Principal, Security
+from jdbcstore.errors import NotAuthorized
+from tests.support.broker.certificates import make_certificate
+from tests.support.broker.openwire.jms import Jms, activemq, refused, take
+from tests.support.broker.openwire.serving import Served
+
+pytestmark = [pytest.mark.backends("memory"), pytest.mark.usefixtures("java_client")]
+
+
+class OnlyQ(Security):
+    async def login(self, name: str | None, password: str | None) -> Principal:
+        if (name, password) != ("ann", "secret"):
+            raise NotAuthorized("the user name or the password is wrong")
+        return Principal("ann", *[[Destination.queue("Q")]] * 3)
+
+
+def test_a_wrong_login(store: Store) -> None:
+    with Served(store, security=OnlyQ()) as served:
+        for login in (("ann", "wrong"), None):
+            with refused("JMSSecurityException"):
+                Jms(served.url, login=login)
+
+
+def test_permissions(store: Store) -> None:
+    with Served(store, security=OnlyQ()) as served, Jms(served.url, login=("ann", "secret")) as client:
+        client.send("Q", "may")
+        assert client.texts(client.consumer("Q"), 1) == ["may"]
+        for attempt in (lambda: client.send("OTHER", "x"), lambda: client.consumer("OTHER")):
+            with refused("JMSSecurityException"):
+                attempt()
+        client.send("Q", "still may")
+
+
+def trusting(certificate: Path) -> Any:
+    """Java's trust managers for this certificate alone."""
+    factory = jpype.JClass("java.security.cert.CertificateFactory").getInstance("X.509")
+    with certificate.open("rb") as file:
+        one = factory.generateCertificate(jpype.JClass("java.io.ByteArrayInputStream")(file.read()))
+    store = jpype.JClass("java.security.KeyStore").getInstance("PKCS12")
+    store.load(None, None)
+    store.setCertificateEntry("broker", one)
+    managers = jpype.JClass("javax.net.ssl.TrustManagerFactory").getInstance("PKIX")
+    managers.init(store)
+    return managers.getTrustManagers()
+
+
+def test_tls(store: Store, tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path)
+    with Served(store, uri="ssl://127.0.0.1:0", certificate=str(certificate)) as served:
+        factory = activemq("ActiveMQSslConnectionFactory")(served.url)
+        factory.setKeyAndTrustManagers(None, trusting(certificate), None)
+        connection = factory.createConnection()
+        try:
+            connection.start()
+            session = connection.createSession(False, 1)
+            queue = session.createQueue("Q")
+            session.createProducer(queue).send(session.createTextMessage("encrypted"))
+            assert str(take(session.createConsumer(queue)).getText()) == "encrypted"
+        finally:
+            connection.close()
+        with refused("JMSException"):
+            Jms(served.url)
