@@ -511,8 +511,8 @@ class Session(ClientConnection):
 _FINAL = (AckType.STANDARD, AckType.INDIVIDUAL, AckType.UNMATCHED)
 """Acknowledgements that a transaction may contain."""
 
-_BEFORE = (Type.CONNECTION_INFO, Type.KEEP_ALIVE_INFO, Type.SHUTDOWN_INFO)
-"""Commands of a client that has not logged in."""
+_BEFORE = (Type.CONNECTION_INFO, Type.CONNECTION_CONTROL, Type.KEEP_ALIVE_INFO, Type.SHUTDOWN_INFO)
+"""Commands of a client that has not logged in; a ``failover:`` client begins with a ConnectionControl."""
 
 _COMMANDS: dict[Type, Callable[[Session, Command, Receipt], None]] = {
     Type.CONNECTION_INFO: Session._connect,
