@@ -2,6 +2,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.File;
+import java.nio.file.Files;
 import java.sql.SQLException;
 import java.util.ArrayList;
 import java.util.List;
@@ -22,6 +23,7 @@ import org.apache.activemq.store.jdbc.adapter.MySqlJDBCAdapter;
 import org.apache.activemq.store.jdbc.adapter.PostgresqlJDBCAdapter;
 import org.apache.activemq.store.kahadb.KahaDBPersistenceAdapter;
 import org.apache.activemq.store.kahadb.disk.journal.Journal;
+import org.apache.activemq.store.kahadb.scheduler.JobSchedulerStoreImpl;
 import org.mariadb.jdbc.MariaDbPoolDataSource;
 import org.postgresql.ds.PGPoolingDataSource;
 
@@ -61,7 +63,12 @@ final class EmbeddedBroker {
         broker.setUseJmx(false);
         broker.setUseShutdownHook(false);
         broker.setAdvisorySupport(false);
-        broker.setSchedulerSupport(false);
+        broker.setSchedulerSupport(request.path("scheduler").asBoolean(false));
+        if (broker.isSchedulerSupport()) {
+            JobSchedulerStoreImpl jobs = new JobSchedulerStoreImpl();
+            jobs.setDirectory(Files.createTempDirectory("jdbcstore-peer-jobs-").toFile());
+            broker.setJobSchedulerStore(jobs);
+        }
         broker.setPopulateJMSXUserID(true);
         broker.setDestinationPolicy(policies(request));
         TransportConnector openWire = broker.addConnector("tcp://127.0.0.1:0");

@@ -124,12 +124,13 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
         self.connection = connection
         return True
 
-    def send(self, destination: str, body: str) -> None:
+    def send(self, destination: str, body: str, **headers: str) -> None:
         """Send it until a receipt says that it is stored."""
         while True:
             receipt = f"r{next(self._numbers)}"
             try:
-                self.connection.send(destination, body, headers={"persistent": "true", "receipt": receipt})
+                headers = {**headers, "persistent": "true", "receipt": receipt}
+                self.connection.send(destination, body, headers=headers)
                 if self._wait_for(receipt):
                     return
             except _GONE:

@@ -19,6 +19,9 @@ REMEMBERED = "BEHAVIOURS.REMEMBERED"
 """The topics below it keep their last message for retroactive consumers."""
 
 _CONFIGURATION = """
+[broker]
+scheduler_support = true
+
 [[policies]]
 queue = "{}"
 prioritized_messages = true
@@ -45,7 +48,10 @@ def _activemq(request: pytest.FixtureRequest) -> Iterator[int]:
     try:
         login = database.jdbc_url, database.username or "", database.password or ""
         prioritized, last_image = [f"queue://{PRIORITISED}"], [f"topic://{REMEMBERED}.>"]
-        with peer, peer.broker(*login, prioritized=prioritized, last_image=last_image) as broker:
+        with (
+            peer,
+            peer.broker(*login, prioritized=prioritized, last_image=last_image, scheduler=True) as broker,
+        ):
             yield broker.stomp_port
     finally:
         database.close()
