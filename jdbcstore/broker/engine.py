@@ -205,16 +205,16 @@ class Engine:
 
     def _make_destination(self, destination: Destination, *, is_empty: bool) -> Queue | Topic:
         """A new queue or topic; ``is_empty`` if the store holds nothing of it."""
-        is_virtual = self._virtual.apply_to(destination)
+        is_rerouted = self.scheduler is not None or self._virtual.apply_to(destination)
         common = (self._resources, self._outbox, self.destination, destination, self.policies.of(destination))
         if destination.is_topic:
             topic = Topic(*common)
-            topic.is_virtual = is_virtual
+            topic.is_rerouted = is_rerouted
             self._durables.introduce(topic)
             return topic
         concurrent = self._options.concurrent_store_and_dispatch_queues
         queue = Queue(*common, self._dead_letters, self._last_sequence, concurrent, is_empty)
-        queue.is_virtual = is_virtual
+        queue.is_rerouted = is_rerouted
         if self._virtual.takes_copies(destination):
             self._virtual.introduce(destination)
             self._record(destination)
@@ -285,11 +285,10 @@ class Engine:
         try:
             if message.reply_to is not None:
                 self._temporary.expect_reply(message.reply_to, connection_id)
-            scheduler = self.scheduler
-            if scheduler is not None and is_management(message.destination):
-                return self._loop.create_task(manage(scheduler, message, self._send_due))
-            if found is not None and not found.is_virtual and not (scheduler and scheduler.takes(message)):
+            if found is not None and not found.is_rerouted:
                 return found.send(message, connection_id)
+            if self.scheduler is not None and is_management(message.destination):
+                return self._loop.create_task(manage(self.scheduler, message, self._send_due))
             targets = self._route(message, connection_id)
         except StoreError as error:
             return self._loop.failed(error)

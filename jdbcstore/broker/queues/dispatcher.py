@@ -85,9 +85,10 @@ class Consumers:
         """The consumer that gets an entry; None if none with room wants it."""
         if entry.message.group_id is not None:
             return self._next_of_group(entry, entry.message.group_id)
-        return self._next(entry)
+        return self.next_for_ungrouped(entry)
 
-    def _next(self, entry: Entry) -> BaseSubscription | None:
+    def next_for_ungrouped(self, entry: Entry) -> BaseSubscription | None:
+        """As :meth:`next_for`, for a message without a group."""
         if self._exclusive is not None:
             return self._next_exclusive(self._exclusive, entry)
         for turns in self._turns.values():
@@ -139,7 +140,7 @@ class Consumers:
         return owner if self._exclusive in (None, owner) else None
 
     def _least_loaded(self, entry: Entry) -> BaseSubscription | None:
-        """As :meth:`_next`, for a group without an owner: the consumer that owns the fewest."""
+        """As :meth:`next_for`, for a group without an owner: the consumer that owns the fewest."""
         if self._exclusive is not None:
             return self._next_exclusive(self._exclusive, entry)
         for turns in self._turns.values():
@@ -262,11 +263,14 @@ class Dispatcher:
                 expired.append(entry)
                 continue
             group_id = entry.message.group_id
-            if group_id is not None and group_id in self._aside:
+            if group_id is None:
+                subscription = consumers.next_for_ungrouped(entry)
+            elif group_id in self._aside:
                 self._take(backlog, entry)
                 self._set_aside(entry)
                 continue
-            subscription = consumers.next_for(entry)
+            else:
+                subscription = consumers.next_for(entry)
             if subscription is not None:
                 self._take(backlog, entry)
                 subscription.deliver(entry)

@@ -64,8 +64,8 @@ class Queue:
     is_empty: InitVar[bool]
     """Whether the store is known to hold nothing of this queue."""
 
-    is_virtual: bool = False
-    """Whether its messages may be sent to other destinations instead, which the engine decides."""
+    is_rerouted: bool = False
+    """Whether its messages may be sent elsewhere or later, which the engine decides for each."""
 
     def __post_init__(self, dead_letters: DeadLetters, is_concurrent: bool, is_empty: bool) -> None:
         loop, destination, policy = self._resources.loop, self.destination, self.policy
@@ -313,6 +313,14 @@ class Queue:
         if len(self.consumers) == 1 and self._assembling is None and (wanted > 1 or (most and not wanted)):
             self._assembling = self._loop.call_later(most or _ASSEMBLY, self._assembled)
 
+    def _is_assembling(self) -> bool:
+        """Whether to wait for more consumers."""
+        if self._assembling is not None:
+            wanted = self.policy.consumers_before_dispatch_starts
+            if 0 < wanted <= sum(one.begun for one in self.consumers):
+                self._assembled()
+        return self._assembling is not None
+
     def _assembled(self) -> None:
         if self._assembling is not None:
             self._assembling.cancel()
@@ -321,10 +329,6 @@ class Queue:
 
     def has_room(self, subscription: BaseSubscription) -> None:
         self.consumers.wake(subscription)
-        if self._assembling is not None:
-            wanted = self.policy.consumers_before_dispatch_starts
-            if 0 < wanted <= sum(one.begun for one in self.consumers):
-                self._assembled()
         self._loop.schedule(self)
 
     def when_settled(self, callback: Callable[[], None]) -> None:
@@ -401,7 +405,7 @@ class Queue:
     def turn(self) -> None:
         """Admit blocked producers, and dispatch."""
         self._admit_blocked()
-        if len(self._rejections.delayed) < MAX_DELAYED and self._assembling is None:
+        if len(self._rejections.delayed) < MAX_DELAYED and not self._is_assembling():
             self._dispatcher.run()
         if self._settling and not self._dispatcher.is_reading:
             settling, self._settling = self._settling, []

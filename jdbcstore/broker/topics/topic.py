@@ -98,8 +98,8 @@ class Topic(StoredTopic):
     def __post_init__(self) -> None:
         super().__post_init__()
         policy, loop = self.policy, self._loop
-        self.is_virtual = False
-        """Whether its messages are also sent to other destinations, which the engine decides."""
+        self.is_rerouted = False
+        """Whether its messages may also be sent elsewhere, or later, which the engine decides for each."""
         self._was_used = True
         """Since :meth:`is_idle` was called last."""
         self._is_closed = False
