@@ -58,6 +58,7 @@ READERS: dict[type, tuple[str, ...]] = {
     ),
     **dict.fromkeys((DefaultIOExceptionHandlerConfig, LeaseLockerIOExceptionHandlerConfig), ("lockers",)),
     BrokerConfig: ("broker", "cli", "config/broker.py"),
+    PolicyEntry: ("broker", "config/policy.py"),
     ConnectorConfig: ("broker", "config/broker.py"),
     **dict.fromkeys((VirtualTopicConfig, CompositeConfig, ForwardConfig), ("broker", "config/virtual.py")),
     **dict.fromkeys(
@@ -65,7 +66,7 @@ READERS: dict[type, tuple[str, ...]] = {
             *(SharedDeadLetterStrategy, IndividualDeadLetterStrategy, DiscardingDeadLetterStrategy),
             *(FixedCountSubscriptionRecoveryPolicy, FixedSizedSubscriptionRecoveryPolicy),
             *(LastImageSubscriptionRecoveryPolicy, NoSubscriptionRecoveryPolicy),
-            *(TimedSubscriptionRecoveryPolicy, PolicyEntry, RedeliveryPolicy),
+            *(TimedSubscriptionRecoveryPolicy, RedeliveryPolicy),
         ),
         ("broker",),
     ),
