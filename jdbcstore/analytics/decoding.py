@@ -144,16 +144,26 @@ def decoded_columns(blob: SparkColumn) -> list[SparkColumn]:
 HEADERS = tuple(
     column
     for column in COLUMNS
-    if column.name not in ("properties", "body_text", "body_map", "body_bytes", "error")
+    if column.name
+    in (
+        "type",
+        "timestamp",
+        "broker_in_time",
+        "redelivery_counter",
+        "correlation_id",
+        "jms_type",
+        "original_destination",
+    )
 )
-"""The columns of the headers, which are decoded without a body."""
+"""The headers that an archive stores, by which it is filtered most; each costs about half a microsecond."""
 
 
 def with_headers(frame: DataFrame) -> DataFrame:
     """The rows with :data:`HEADERS`, which one pass through Python adds; MSG stays, so no rule applies."""
     types = [(name, type_) for name, type_ in frame.dtypes] + [(one.name, one.type) for one in HEADERS]
     added = frame.mapInArrow(_add_headers, ", ".join(f"`{name}` {type_}" for name, type_ in types))
-    return added.withColumns({name: _as_time(added[name]) for name in sorted(TIMES)})
+    times = sorted(TIMES & set(added.columns))
+    return added.withColumns({name: _as_time(added[name]) for name in times})
 
 
 def _add_headers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

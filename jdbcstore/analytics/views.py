@@ -211,7 +211,7 @@ def _decoded(table: DataFrame) -> DataFrame:
 def decoded_archive(files: DataFrame) -> DataFrame:
     """The columns of ``messages_decoded``, then those of an archive only, from its files.
 
-    Headers are in the files; the rest is decoded from MSG by the queries that need it.
+    Some headers are in the files; the rest is decoded from MSG by the queries that need it.
     """
     rows = files.withColumn("xid", F.lit(None).cast("string"))
     found = [rows[c.name] if c in HEADERS else decoded(c, rows["msg"]) for c in COLUMNS]

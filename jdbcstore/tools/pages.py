@@ -18,12 +18,12 @@ def is_url(where: str) -> bool:
     return _URL.match(where) is not None
 
 
-def bounded(rows: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
-    """Pages of at most 1,000 rows and 8 MiB, but of one row at least."""
+def bounded(rows: Iterable[T], size: Callable[[T], int], most: int = PAGE) -> Iterator[list[T]]:
+    """Pages of at most 1,000 rows, or ``most``, and 8 MiB, but of one row at least."""
     page: list[T] = []
     total = 0
     for row in rows:
-        if page and (len(page) == PAGE or total + size(row) > _PAGE_BYTES):
+        if page and (len(page) == most or total + size(row) > _PAGE_BYTES):
             yield page
             page, total = [], 0
         page.append(row)

@@ -30,6 +30,8 @@ from jdbcstore.tools.replay import EVERYTHING, Historic, Selection
 from jdbcstore.tools.transfer import MessageRow, Target, between
 
 _DAY_MS = 86_400_000
+_AT_ONCE = 10_000
+"""Messages that one transaction restores, at most."""
 
 Key = tuple[int, str, int]
 """Sort key of the messages of a destination: after a restore, two messages may have the same ID."""
@@ -141,7 +143,7 @@ def restore(
         for file in _files_of(archive.manifests(), selection):
             with archive.opened(file) as path:
                 there = _Present(target, file)
-                for page in message_pages(path):
+                for page in message_pages(path, _AT_ONCE):
                     rows = [
                         MessageRow(*row[:7], xid=None)
                         for row in page
