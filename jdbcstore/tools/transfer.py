@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -193,6 +193,13 @@ class Target(StoreTables):
         except BaseException:
             self.close()
             raise
+
+    def beside(self, configuration: Configuration) -> Target:
+        """Another connection to the same store, for another thread, under the lock of this one."""
+        other = Target(replace(configuration, locker=None))
+        if self._connection is not None and other._connection is not None:
+            other._connection.tenure = self._connection.tenure
+        return other
 
     def close(self) -> None:
         if self._connection is not None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from jdbcstore.abc import Progress
 from jdbcstore.config import Configuration
@@ -30,6 +31,8 @@ from jdbcstore.tools.replay import EVERYTHING, Historic, Selection
 from jdbcstore.tools.transfer import MessageRow, Target, between
 
 _DAY_MS = 86_400_000
+_WRITERS = 4
+"""Connections that a restore writes through: enough that the database works while the next page is read."""
 _AT_ONCE = 10_000
 """Messages that one transaction restores, at most."""
 
@@ -139,7 +142,7 @@ def restore(
     archive, result = Archive(where), Restored()
     has_destination = cache(selection.has_destination)
     last = 0
-    with Target(store) as target:
+    with Target(store) as target, _Inserting(target, store) as inserting:
         for file in _files_of(archive.manifests(), selection):
             with archive.opened(file) as path:
                 there = _Present(target, file)
@@ -149,13 +152,63 @@ def restore(
                         for row in page
                         if has_destination(row.container) and selection.has_time(row.time_ms)
                     ]
-                    target.add(there.sift(rows, result))
+                    inserting.add(there.sift(rows, result))
                     last = max([last, *(row.id for row in rows)])
                     if progress is not None:
                         progress(len(page))
+            # Another file may have a message with the same ID.
+            inserting.wait()
         with target.transaction() as connection:
             target.reserve(connection, last)
     return result
+
+
+class _Inserting:
+    """Connections that insert pages at the same time; one if the database has one writer at a time."""
+
+    def __init__(self, target: Target, store: Configuration) -> None:
+        self._mine: list[Target] = []
+        self._ring = [target]
+        self._pending: deque[Future[None]] = deque()
+        self._pool: ThreadPoolExecutor | None = None
+        try:
+            if target.session.adapter.locks_rows:
+                for _ in range(1, _WRITERS):
+                    self._mine.append(target.beside(store))
+                self._ring += self._mine
+                self._pool = ThreadPoolExecutor(_WRITERS, "jdbcstore-restore")
+        except BaseException:
+            self._close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        self._close()
+
+    def _close(self) -> None:
+        for target in self._mine:
+            target.close()
+
+    def add(self, rows: list[MessageRow]) -> None:
+        """Insert rows in one transaction, now or by :meth:`wait`; raises the error of an earlier page."""
+        if self._pool is None:
+            self._ring[0].add(rows)
+            return
+        # The first page still pending has had its connection the longest: its place in the ring is next.
+        if len(self._pending) == _WRITERS:
+            self._pending.popleft().result()
+        target = self._ring.pop(0)
+        self._ring.append(target)
+        self._pending.append(self._pool.submit(target.add, rows))
+
+    def wait(self) -> None:
+        """Wait until all rows are committed."""
+        while self._pending:
+            self._pending.popleft().result()
 
 
 def _files_of(manifests: Iterable[Manifest], selection: Selection) -> Iterator[File]:

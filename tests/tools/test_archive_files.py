@@ -1,0 +1,105 @@
+"""Commits of an archive: what a killed process leaves, damage, and two processes at a time. Without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from jdbcstore.errors import ConfigurationError, NotMaster, StoresDiffer  # noqa: E402
+from jdbcstore.tools.archive.files import Archive, File, Manifest, containers, messages  # noqa: E402
+
+ROW = {
+    "msgid_prod": "ID:p", "msgid_seq": 1, "expiration": 0, "msg": b"x", "priority": 0, "time_ms": 5,
+    "message_size": 1,
+}  # fmt: skip
+
+
+def written(folder: Path, batch: str, *names: str) -> list[File]:
+    """A file with a message for each destination, as Spark would have left it."""
+    path = folder / batch / "date=2026-11-21" / "part-0.parquet"
+    path.parent.mkdir(parents=True)
+    rows = [{"id": number, "container": name, **ROW} for number, name in enumerate(names, 1)]
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
+    place = str(path.relative_to(folder))
+    return [File(place, len(rows), path.stat().st_size, 1, len(rows), min(names), max(names), "")]
+
+
+def added(archive: Archive, folder: Path, *names: str) -> Manifest:
+    batch = archive.begin()
+    manifest = archive.commit(batch, written(folder, batch, *names), len(names))
+    assert manifest is not None
+    return manifest
+
+
+def test_a_manifest_of_which_only_the_beginning_is_there(tmp_path: Path) -> None:
+    """As a process leaves it that is killed, where a file is seen before it is complete."""
+    added(Archive(tmp_path), tmp_path, "queue://A")
+    second = added(Archive(tmp_path), tmp_path, "queue://B")
+    path = tmp_path / "_manifest" / "000002.json"
+    content = path.read_bytes()
+    for size in (0, 1, len(content) // 2, len(content) - 2):
+        path.write_bytes(content[:size])
+        assert Archive(tmp_path).manifests()[1] == second
+    path.write_bytes(content[:50] + b"?" + content[51:])
+    with pytest.raises(StoresDiffer, match=r"000002\.json is damaged"):
+        Archive(tmp_path).manifests()
+    path.write_bytes(content[:30])
+    (tmp_path / second.folder / "_manifest.json").unlink()
+    with pytest.raises(StoresDiffer, match=r"000002\.json is damaged"):
+        Archive(tmp_path).manifests()
+
+
+def test_the_second_of_two_is_refused(tmp_path: Path) -> None:
+    """Where no lock keeps them apart; what the second has written is removed by the next commit."""
+    one, other = Archive(tmp_path), Archive(tmp_path)
+    first, second = one.begin(), other.begin()
+    assert one.commit(first, written(tmp_path, first, "queue://A"), 1) is not None
+    with pytest.raises(NotMaster, match="at the same time"):
+        other.commit(second, written(tmp_path, second, "queue://A"), 1)
+    assert [manifest.folder for manifest in Archive(tmp_path).manifests()] == [first]
+    assert added(Archive(tmp_path), tmp_path, "queue://B").number == 2
+    assert {path.name for path in tmp_path.glob("batch=*")} == {
+        manifest.folder for manifest in Archive(tmp_path).manifests()
+    }
+
+
+def test_what_a_killed_process_has_left(tmp_path: Path) -> None:
+    """With a lock all of it is removed; without one, not a batch that another process may be writing."""
+    archive = Archive(tmp_path)
+    added(archive, tmp_path, "queue://A")
+    for name in ("batch=000001-left", "batch=000002-left"):
+        (tmp_path / name).mkdir()
+    archive._clean()
+    assert [path.name for path in tmp_path.glob("batch=*left")] == ["batch=000002-left"]
+    with archive.writing():
+        assert not [*tmp_path.glob("batch=*left")]
+
+
+def test_fewer_than_were_written(tmp_path: Path) -> None:
+    archive = Archive(tmp_path)
+    batch = archive.begin()
+    with pytest.raises(ConfigurationError, match=r"wrote 3 messages.*only 2 of them.*Nothing was archived"):
+        archive.commit(batch, written(tmp_path, batch, "queue://A", "queue://B"), 3)
+    assert archive.manifests() == []
+    assert not (tmp_path / batch).exists()
+    assert archive.commit(archive.begin(), [], 0) is None
+
+
+def test_one_destination_of_a_file(tmp_path: Path) -> None:
+    names = ["queue://A", "queue://A", "queue://A", "queue://B", "queue://Ü", "queue://Ü"]
+    [file] = added(Archive(tmp_path), tmp_path, *names).files
+    path = Archive(tmp_path).check(file)
+    assert containers(path) == ["queue://A", "queue://B", "queue://Ü"]
+    for name in (*names, "queue://C"):
+        assert [row.id for row in messages(path, name)] == [
+            n for n, one in enumerate(names, 1) if one == name
+        ]
+    path.unlink()
+    with pytest.raises(StoresDiffer, match="missing; restore the file"):
+        Archive(tmp_path).check(file)
