@@ -12,7 +12,11 @@ pytest.importorskip("pyspark")
 import pyarrow.parquet as pq  # noqa: E402
 
 from jdbcstore.errors import ConfigurationError, NotMaster, StoresDiffer  # noqa: E402
+from jdbcstore.tools import archive  # noqa: E402
+from jdbcstore.tools.archive import Window  # noqa: E402
 from jdbcstore.tools.archive.files import Archive, File, Manifest, containers, messages  # noqa: E402
+from tests.support.analytics.archives import place, stored  # noqa: E402
+from tests.support.databases import Database  # noqa: E402
 
 ROW = {
     "msgid_prod": "ID:p", "msgid_seq": 1, "expiration": 0, "msg": b"x", "priority": 0, "time_ms": 5,
@@ -30,9 +34,9 @@ def written(folder: Path, batch: str, *names: str) -> list[File]:
     return [File(place, len(rows), path.stat().st_size, 1, len(rows), min(names), max(names), "")]
 
 
-def added(archive: Archive, folder: Path, *names: str) -> Manifest:
-    batch = archive.begin()
-    manifest = archive.commit(batch, written(folder, batch, *names), len(names))
+def added(to: Archive, folder: Path, *names: str) -> Manifest:
+    batch = to.begin()
+    manifest = to.commit(batch, written(folder, batch, *names), len(names))
     assert manifest is not None
     return manifest
 
@@ -71,24 +75,24 @@ def test_the_second_of_two_is_refused(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_has_left(tmp_path: Path) -> None:
     """With a lock all of it is removed; without one, not a batch that another process may be writing."""
-    archive = Archive(tmp_path)
-    added(archive, tmp_path, "queue://A")
+    one = Archive(tmp_path)
+    added(one, tmp_path, "queue://A")
     for name in ("batch=000001-left", "batch=000002-left"):
         (tmp_path / name).mkdir()
-    archive._clean()
+    one._clean()
     assert [path.name for path in tmp_path.glob("batch=*left")] == ["batch=000002-left"]
-    with archive.writing():
+    with one.writing():
         assert not [*tmp_path.glob("batch=*left")]
 
 
 def test_fewer_than_were_written(tmp_path: Path) -> None:
-    archive = Archive(tmp_path)
-    batch = archive.begin()
+    one = Archive(tmp_path)
+    batch = one.begin()
     with pytest.raises(ConfigurationError, match=r"wrote 3 messages.*only 2 of them.*Nothing was archived"):
-        archive.commit(batch, written(tmp_path, batch, "queue://A", "queue://B"), 3)
-    assert archive.manifests() == []
+        one.commit(batch, written(tmp_path, batch, "queue://A", "queue://B"), 3)
+    assert one.manifests() == []
     assert not (tmp_path / batch).exists()
-    assert archive.commit(archive.begin(), [], 0) is None
+    assert one.commit(one.begin(), [], 0) is None
 
 
 def test_one_destination_of_a_file(tmp_path: Path) -> None:
@@ -103,3 +107,22 @@ def test_one_destination_of_a_file(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(StoresDiffer, match="missing; restore the file"):
         Archive(tmp_path).check(file)
+
+
+@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+def test_restored_in_several_transactions(database: Database, tmp_path: Path) -> None:
+    """On several connections where the database writes with more than one; then all of it is present."""
+    names = [f"queue://{number % 3}" for number in range(12_000)]
+    added(Archive(tmp_path), tmp_path, *names)
+    store = place(database)
+    assert archive.restore(tmp_path, store).messages == len(names)
+    expected = {(number, name, "ID:p", 1, b"x") for number, name in enumerate(names, 1)}
+    assert stored(database) == expected
+    again = archive.restore(tmp_path, store)
+    assert (again.messages, again.present, again.conflicts) == (0, len(names), 0)
+    database.execute("UPDATE ACTIVEMQ_MSGS SET MSGID_SEQ = 2 WHERE ID = 7")
+    database.execute("DELETE FROM ACTIVEMQ_MSGS WHERE ID = 8")
+    again = archive.restore(tmp_path, store)
+    assert (again.messages, again.present, again.conflicts) == (1, len(names) - 2, 1)
+    assert archive.remove(store, tmp_path, Window(2**62)).messages == len(names) - 1
+    assert [row[:4] for row in stored(database)] == [(7, names[6], "ID:p", 2)]
