@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from jdbcstore import Message, Store, XATransactionId
 from jdbcstore.config import StoreConfig
 from jdbcstore.errors import ConfigurationError, SchemaError
 from tests.conftest import OpenStore
+from tests.support.broker.consuming import consume, message, running, send
 from tests.support.clock import FakeClock
 from tests.support.contract.messages import fill, message_id
 from tests.support.databases import Database
@@ -206,3 +208,27 @@ def test_a_prefix_is_that_of_all_tables(open_store: OpenStore, connection: Conne
 def test_less_than_no_time_is_refused() -> None:
     with pytest.raises(ConfigurationError):
         StoreConfig(history_retention=-1)
+
+
+@pytest.mark.backends("sqlite")
+@pytest.mark.parametrize("audit", [False, True])
+def test_what_a_broker_does(open_store: OpenStore, recorded: Read, audit: bool) -> None:
+    """With the audit, dead letters have an id of their own in the columns."""
+    store = open_store(cleanup_period=0, history_retention=60.0, enable_audit=audit)
+
+    async def main() -> None:
+        async with running(store, audited=audit) as engine:
+            dead, consumer = await consume(engine, "ActiveMQ.DLQ"), await consume(engine, "Q")
+            await send(engine, message("rejected"))
+            async with asyncio.timeout(60):
+                await consumer.subscription.reject(await consumer.got(1))
+            await dead.got(1)
+            await send(engine, message("consumed"))
+            async with asyncio.timeout(60):
+                await consumer.subscription.acknowledge((await consumer.got(2))[1:])
+
+    asyncio.run(main())
+    assert recorded("CONTAINER", "OUTCOME", "REASON") == [
+        ("queue://Q", "dead", "java.lang.Throwable: Rejected by its consumer"),
+        ("queue://Q", "acknowledged", None),
+    ]
