@@ -67,7 +67,8 @@ def define_tables(adapter: Adapter, config: StoreConfig) -> Tables:
         acknowledged=_acknowledged(define, prefix + "JDBCSTORE_ACKS"),
         state=_state(define, prefix + "JDBCSTORE_STATE"),
         version=_version(define, prefix + "JDBCSTORE_VERSION"),
-        history=_history(define, prefix + "JDBCSTORE_HISTORY"),
+        # In a MetaData of its own: migrations neither create it nor miss it.
+        history=_history(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_HISTORY"),
     )
 
 
