@@ -51,7 +51,8 @@ class History:
         """
         dead, now_ms = dict(_dead_letters(adds)), self._clock.now_ms()
         wanted = set(keys)
-        ids = [id_ for _, id_ in keys]
+        # Once each, and in the same order everywhere, so that concurrent removals cannot deadlock.
+        ids = sorted({id_ for _, id_ in keys})
         for start in range(0, len(ids), PAGES[-1]):
             found = self._sql.find_removed(connection.fetch, ids[start : start + PAGES[-1]])
             removed = (row for row in found if (row[1], row[0]) in wanted)
