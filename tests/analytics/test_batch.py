@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -82,3 +84,23 @@ def test_damaged_messages(data: st.DataObject) -> None:
 def test_a_reference_into_a_journal_says_so() -> None:
     batch = Batch(pa.array([refer(7, 3, 512, bytes(300), 8)], pa.binary()))
     assert batch.problems == {0: "its body is only in the journal number 7"}
+
+
+def test_threads_of_one_worker_do_not_take_each_others_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark may decode in several threads (``spark.sql.execution.pythonUDF.arrow.concurrency.level``)."""
+    pytest.importorskip("pyspark")
+    from jdbcstore.analytics import decoding
+
+    monkeypatch.setattr(decoding, "_batches", [])
+    columns = [pa.array([blob], pa.binary()) for blob in BLOBS[:4]]
+
+    def strangers(blobs: Any) -> int:
+        return sum(decoding._batch_of(blobs).blobs is not blobs for _ in range(1000))
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(len(columns)) as threads:
+            assert [*threads.map(strangers, columns)] == [0] * len(columns)
+    finally:
+        sys.setswitchinterval(before)
