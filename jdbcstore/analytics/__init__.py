@@ -51,7 +51,8 @@ if not TYPE_CHECKING:
 
             if error.name == _STREAMS:
                 raise ConfigurationError(
-                    "streams need Spark 4.2 or newer; run: pip install 'pyspark>=4.2'"
+                    "format('jdbcstore') needs Spark 4.2 or newer, connect() does not;"
+                    " run: pip install 'pyspark>=4.2'"
                 ) from error
             raise ConfigurationError("Spark is not installed; run: pip install 'jdbcstore[spark]'") from error
         globals()[name] = value

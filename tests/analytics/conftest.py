@@ -17,7 +17,7 @@ from jdbcstore.cli import main
 from jdbcstore.errors import ConfigurationError
 from tests.conftest import new_database
 from tests.support import recordings
-from tests.support.analytics.pints import fill
+from tests.support.analytics.corpus import corpus, fill
 from tests.support.backends import BACKENDS
 from tests.support.cli.command_line import Result
 from tests.support.databases import Database, SqliteDatabase
@@ -67,7 +67,7 @@ def spark(event_log: Path) -> Iterator[SparkSession]:
 def databases(
     server_pool: ServerPool, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[dict[str, Database]]:
-    """One of each vendor, with the same messages, by the vendor's name."""
+    """One of each vendor, with the rows of the corpus, by the vendor's name."""
     with ExitStack() as opened:
         databases = {}
         for backend in BACKENDS:
@@ -79,7 +79,7 @@ def databases(
             database = new_database(backend, server_pool, tmp_path / backend.id, request)
             opened.callback(database.close)
             databases[backend.id] = database
-            fill(database)
+            fill(database, corpus())
         yield databases
 
 
