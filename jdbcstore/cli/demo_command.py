@@ -20,9 +20,10 @@ from jdbcstore.cli.engines import answer, spark_views
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.messages import TablePrinter, facts_of
 from jdbcstore.cli.output import note, print_table, progress_bars, write_json, write_line
-from jdbcstore.cli.settings import DEFAULT_FILE, Command, Settings, make_folder
+from jdbcstore.cli.settings import DEFAULT_FILE, Command, Settings
 from jdbcstore.cli.sql import print_rows
 from jdbcstore.errors import ConfigurationError, StoreError
+from jdbcstore.stores.opening import make_folder
 
 if TYPE_CHECKING:
     from jdbcstore.cli.demo.ledger import Counts, Outcome

@@ -13,7 +13,7 @@ from jdbcstore.abc import Store, Transaction, TransactionalStore, pages
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.messages import CorruptMessages, Facts, facts_of, messages_of
 from jdbcstore.cli.options import DESTINATION, SELECTOR, all_of
-from jdbcstore.cli.output import counted, local_time, note, print_json, print_table, progress
+from jdbcstore.cli.output import counted, local_time, note, print_table, progress
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.config import Configuration
 from jdbcstore.config.policy import SharedDeadLetterStrategy
@@ -113,11 +113,8 @@ def list_(settings: Settings, /, **given: Any) -> int:
             for one in dead.read(store, place)
         )
         chosen = itertools.islice(found, dead.limit)
-        if settings.json:
-            print_json(chosen)
-        else:
-            columns = ("queue", "message id", "from", "time", "cause")
-            print_table("Dead letters", columns, [_row(facts) for facts in chosen])
+        columns = ("queue", "message id", "from", "time", "cause")
+        settings.print_each(chosen, lambda: print_table("Dead letters", columns, [*map(_row, chosen)]))
     return dead.exit_code
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jdbcstore.cli.exit_codes import ExitCode, exit_code
-from jdbcstore.cli.output import print_json, print_table, write_line
+from jdbcstore.cli.output import print_table, write_line
 from jdbcstore.cli.settings import Command, Settings
 
 if TYPE_CHECKING:
@@ -28,10 +28,7 @@ def doctor(settings: Settings) -> int:
 
     store, error = examine_store(settings.configuration())
     findings = [store, *examine()]
-    if settings.json:
-        print_json(map(asdict, findings))
-    else:
-        _print(findings)
+    settings.print_each(map(asdict, findings), lambda: _print(findings))
     return ExitCode.DONE if error is None else exit_code(error)
 
 

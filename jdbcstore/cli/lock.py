@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jdbcstore.cli.output import local_time, note, printable, write_json, write_line
+from jdbcstore.cli.output import local_time, note, printable, write_line
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.errors import AuthenticationFailed, NotMaster, SchemaError, StoreUnavailable
 
@@ -30,12 +30,7 @@ def lock(settings: Settings, release: bool, force: bool) -> None:
         facts = _facts(store)
         if release:
             facts["released"] = store.release_lock(force=force).holder is not None
-    if settings.json:
-        write_json(facts)
-    elif release:
-        write_line(_released(facts))
-    else:
-        _print(facts)
+    settings.print(facts, _released(facts) if release else lambda: _print(facts))
 
 
 def _released(facts: dict[str, Any]) -> str:

@@ -121,11 +121,10 @@ def current(settings: Settings) -> None:
 
     database = settings.database(must_exist=True)
     report = check(database)
-    if settings.json:
-        write_json({"url": database.place, "recorded": report.revision, "found": report.found})
-    else:
-        write_line(f"recorded  {report.revision or 'nothing'}")
-        write_line(f"found     {report.found or 'no complete schema'}")
+    settings.print(
+        {"url": database.place, "recorded": report.revision, "found": report.found},
+        f"recorded  {report.revision or 'nothing'}\nfound     {report.found or 'no complete schema'}",
+    )
 
 
 @schema.command(cls=Command)
@@ -134,13 +133,12 @@ def history(settings: Settings) -> None:
     """List the revisions, oldest first."""
     from jdbcstore.database.migrations import revisions
 
-    rows = [(revision.id, revision.title) for revision in revisions()]
-    if settings.json:
-        write_json([{"revision": revision, "title": title} for revision, title in rows])
-    else:
-        width = max(len(revision) for revision, _ in rows)
-        for revision, title in rows:
-            write_line(f"{revision:{width}}  {title}")
+    every = [*revisions()]
+    width = max(len(one.id) for one in every)
+    settings.print(
+        [{"revision": one.id, "title": one.title} for one in every],
+        "\n".join(f"{one.id:{width}}  {one.title}" for one in every),
+    )
 
 
 @schema.command(cls=Command)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jdbcstore.cli.output import counted, journal_progress, note, write_json, write_line
-from jdbcstore.errors import IN_JOURNAL, ConfigurationError, NotMaster
+from jdbcstore.cli.output import counted, journal_progress, note, print_json, write_json, write_line
+from jdbcstore.errors import IN_JOURNAL, NotMaster
 
 if TYPE_CHECKING:
     from jdbcstore import Configuration, JdbcStore, Store
@@ -36,12 +36,21 @@ class Settings:
     json: bool = False
     debug: bool = False
 
-    def print(self, facts: object, text: str) -> None:
-        """Print the result of a command: with ``--json`` the facts, else the text."""
+    def print(self, facts: object, text: str | Callable[[], None]) -> None:
+        """Print the result of a command: with ``--json`` the facts, else the text, or what prints it."""
         if self.json:
             write_json(facts)
-        else:
+        elif isinstance(text, str):
             write_line(text)
+        else:
+            text()
+
+    def print_each(self, facts: Iterable[object], text: Callable[[], None]) -> None:
+        """As :meth:`print`, with a line of JSON for each of the facts."""
+        if self.json:
+            print_json(facts)
+        else:
+            text()
 
     def configuration(self) -> Configuration:
         """Merge the options, the environment and the configuration file, in this order of precedence.
@@ -164,17 +173,9 @@ def _warn(configuration: Configuration, store: Store, *, read_only: bool) -> Non
 def make_default_folder(configuration: Configuration) -> None:
     """Create the folder of the default SQLite file if that is the selected database."""
     if configuration.data_source.url == DEFAULT_URL:
+        from jdbcstore.stores.opening import make_folder
+
         make_folder(DEFAULT_FILE.parent)
-
-
-def make_folder(folder: Path) -> None:
-    """Create a folder for databases below the working directory."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot create the folder {folder} for the database: {error.strerror}; choose one with --url"
-        ) from error
 
 
 def common_options() -> list[click.Option]:

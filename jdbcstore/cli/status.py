@@ -19,7 +19,6 @@ from jdbcstore.cli.output import (
     printable,
     progress,
     size,
-    write_json,
     write_line,
 )
 from jdbcstore.cli.settings import Command, Settings
@@ -45,10 +44,7 @@ def status(settings: Settings) -> None:
     """Show destinations, durable subscriptions, the master and the tables."""
     with settings.open_database(read_only=True) as store:
         facts = _status(store)
-    if settings.json:
-        write_json(facts)
-    else:
-        _print_status(facts)
+    settings.print(facts, lambda: _print_status(facts))
 
 
 def _status(store: JdbcStore) -> dict[str, Any]:

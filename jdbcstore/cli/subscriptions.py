@@ -8,7 +8,7 @@ import click
 
 from jdbcstore.abc import Store
 from jdbcstore.cli.options import DESTINATION, SELECTOR, all_of, destination_argument
-from jdbcstore.cli.output import print_json, print_table, printable
+from jdbcstore.cli.output import print_table, printable
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.selector import Selector
@@ -44,10 +44,7 @@ def subscriptions(settings: Settings, topic: Destination | None) -> None:
     with settings.open(read_only=True) as store:
         topics = [one for one in store.destinations() if one.is_topic] if topic is None else [_topic(topic)]
         found = [facts for one in topics for facts in subscription_facts(store, one)]
-    if settings.json:
-        print_json(found)
-    else:
-        print_subscriptions(found)
+    settings.print_each(found, lambda: print_subscriptions(found))
 
 
 _named_subscription = all_of(

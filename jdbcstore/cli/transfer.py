@@ -46,11 +46,9 @@ def copy(settings: Settings, source: Configuration, target: Configuration) -> in
     with advising_on_master(), progress("copying and comparing") as done:
         copied = transfer.copy(source, with_locker(target), done)
     result = copied.comparison
-    if settings.json:
-        write_json({"copied": copied.messages, **_facts(result)})
-    else:
+    if not settings.json:
         write_line(f"copied {counted(copied.messages)} to {printable(result.right.place)}")
-        _print_comparison(result)
+    settings.print({"copied": copied.messages, **_facts(result)}, lambda: _print_comparison(result))
     return ExitCode.DONE if result.same else ExitCode.FAILED
 
 
@@ -75,10 +73,7 @@ def audit(
     with progress("comparing") as done:
         result = transfer.compare(left, right, done, differences.print)
     differences.finish()
-    if settings.json:
-        write_json(_facts(result))
-    else:
-        _print_comparison(result)
+    settings.print(_facts(result), lambda: _print_comparison(result))
     return ExitCode.DONE if result.same else ExitCode.FAILED
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from jdbcstore.abc import PreparedTransaction
+from jdbcstore.abc import PreparedTransaction, XAResource
 from jdbcstore.cli.options import Parsed
-from jdbcstore.cli.output import print_json, print_table
+from jdbcstore.cli.output import print_table
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.message.ids import XATransactionId
 
@@ -33,12 +34,10 @@ def list_(settings: Settings) -> None:
     """List prepared transactions and what each adds and acknowledges."""
     with settings.open(read_only=True) as store:
         found = store.xa.recover()
-    if settings.json:
-        print_json(map(_facts, found))
-        return
     columns = ("xid", "destination", "adds", "acknowledges", "for")
-    print_table(
-        "Prepared XA transactions", columns, [row for one in found for row in _rows(one)], right=columns[2:4]
+    rows = [row for one in found for row in _rows(one)]
+    settings.print_each(
+        map(_facts, found), lambda: print_table("Prepared XA transactions", columns, rows, right=columns[2:4])
     )
 
 
@@ -71,9 +70,7 @@ def _rows(transaction: PreparedTransaction) -> list[tuple[str, ...]]:
 @click.pass_obj
 def commit(settings: Settings, xid: XATransactionId) -> None:
     """Commit a prepared transaction."""
-    with settings.open(must_exist=True) as store:
-        store.xa.commit(xid)
-    settings.print({"xid": str(xid), "outcome": "committed"}, f"committed {xid}")
+    _decide(settings, xid, "committed", lambda resource: resource.commit(xid))
 
 
 @xa.command(cls=Command)
@@ -81,6 +78,12 @@ def commit(settings: Settings, xid: XATransactionId) -> None:
 @click.pass_obj
 def rollback(settings: Settings, xid: XATransactionId) -> None:
     """Roll back a prepared transaction: what it acknowledges is delivered again."""
+    _decide(settings, xid, "rolled back", lambda resource: resource.rollback(xid))
+
+
+def _decide(
+    settings: Settings, xid: XATransactionId, outcome: str, decide: Callable[[XAResource], None]
+) -> None:
     with settings.open(must_exist=True) as store:
-        store.xa.rollback(xid)
-    settings.print({"xid": str(xid), "outcome": "rolled back"}, f"rolled back {xid}")
+        decide(store.xa)
+    settings.print({"xid": str(xid), "outcome": outcome}, f"{outcome} {xid}")

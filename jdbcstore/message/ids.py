@@ -186,7 +186,7 @@ class LocalTransactionId:
         return f"TX:{self.connection_id}:{self.value}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class XATransactionId:
     """A branch of a distributed transaction: JTA's Xid, with its ``format_id``, ``global_transaction_id`` and
     ``branch_qualifier``.

@@ -89,7 +89,7 @@ class Opening:
             return self._open_database(configuration)
         file = sqlite_file(configuration.data_source.url)
         if file is not None:
-            _make(file.parent)
+            make_folder(file.parent)
         if journal.use_journal:
             with configuration.locating_errors():
                 _refuse_apart(configuration, journal)
@@ -158,7 +158,7 @@ class Opening:
 
     def _open_in(self, one: RoutedStoreConfig, folder: Path | None) -> Store:
         if folder is not None and not self._read_only:
-            _make(folder)
+            make_folder(folder)
         store = self._open_one(_of_route(self._configuration, one, folder))
         if isinstance(store, GuardedStore) and store.fence is not None:
             self._tenancies.add(store.fence)
@@ -265,7 +265,11 @@ def _refuse_apart(configuration: Configuration, journal: JournalConfig) -> None:
     )
 
 
-def _make(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Create a folder for the database of a store.
+
+    :raises ConfigurationError: it cannot be created
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -29,6 +29,7 @@ from jdbcstore.database.statements.rows import RowStatements
 from jdbcstore.errors import InvalidMessage, StoresDiffer
 from jdbcstore.lockers import Mastership, make_locker
 from jdbcstore.stores.jdbc.checkpoint import refuse_pending
+from jdbcstore.stores.jdbc.sequence import fetch_reserved
 from jdbcstore.tools.pages import PAGE, bounded
 from jdbcstore.util.clock import SystemClock
 
@@ -237,10 +238,7 @@ class Target(StoreTables):
     def reserve(self, connection: Connection, sequence: int) -> None:
         """Reserve the sequences up to this one, so that none of them is used again."""
         sql = self.session.statements
-        if sql.lock_number is not None:
-            connection.execute(sql.lock_number, name_=SEQUENCE_ROW)
-        [(reserved,)] = connection.fetch(sql.find_number_for_update, name_=SEQUENCE_ROW)
-        if reserved < sequence:
+        if fetch_reserved(connection, sql) < sequence:
             connection.execute(sql.update_number, name_=SEQUENCE_ROW, new=sequence)
 
     def names(self, after: int, up_to: int, limit: int) -> list[Row]:

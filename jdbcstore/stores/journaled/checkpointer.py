@@ -244,7 +244,7 @@ class Checkpointer:
         self._drop_consumed()
         with self._overlay.lock:
             self._overlay.drop_frozen()
-            self._writer.room_made()
+            self._writer.admission.room_made()
         self._plan = None
         self._release(everything=False)
 

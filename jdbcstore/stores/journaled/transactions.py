@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 
 from jdbcstore.abc import MessageReference, PreparedTransaction, PreparedWrites
 from jdbcstore.message.destination import Destination
@@ -24,7 +25,6 @@ from jdbcstore.stores.shared.transaction import (
     not_prepared,
     prepared_before,
     prepared_transactions,
-    xid_order,
 )
 from jdbcstore.util.futures import StoreFuture
 
@@ -73,7 +73,7 @@ class JournaledTransactions:
             found = [_described(xid, held) for xid, held in overlay.prepared.items()]
         if self._context.prepared_before:
             found += self._context.store.xa.recover()
-        return sorted(found, key=lambda transaction: xid_order(transaction.xid))
+        return sorted(found, key=attrgetter("xid"))
 
     def commit(self, xid: XATransactionId) -> None:
         if xid in self._context.prepared_before:

@@ -552,10 +552,6 @@ class JournalWriter:
         with self._lock:
             self._written -= size
 
-    def room_made(self) -> None:
-        """The backing store has taken a layer; the lock is held."""
-        self.admission.room_made()
-
 
 def _may_write() -> bool:
     """Whether the caller may write its record itself: not in the main thread, where signal handlers run."""

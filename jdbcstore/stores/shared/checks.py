@@ -21,27 +21,16 @@ MAX_SEQUENCE = 2**63 - 1
 _S = TypeVar("_S", bound=MessageStore)
 
 
-def queue_named(name: str | Destination, lengths: NameLengths) -> Destination:
-    """The queue of a name.
+def destination_named(name: str | Destination, kind: DestinationKind, lengths: NameLengths) -> Destination:
+    """The queue or topic of a name.
 
-    :raises InvalidDestination: it is not a queue, or the column cannot hold its name
+    :raises InvalidDestination: it is of the other kind, or the column cannot hold its name
     """
-    parsed = name if isinstance(name, Destination) else Destination.named(name)
+    parsed = name if isinstance(name, Destination) else Destination.named(name, kind)
     destination = check_length(parsed, "CONTAINER", lengths.container)
-    if destination.is_topic:
-        raise InvalidDestination(f"{destination} is a topic; use topic()")
-    return destination
-
-
-def topic_named(name: str | Destination, lengths: NameLengths) -> Destination:
-    """The topic of a name.
-
-    :raises InvalidDestination: it is not a topic, or the column cannot hold its name
-    """
-    parsed = name if isinstance(name, Destination) else Destination.named(name, DestinationKind.TOPIC)
-    destination = check_length(parsed, "CONTAINER", lengths.container)
-    if not destination.is_topic:
-        raise InvalidDestination(f"{destination} is a queue; use queue()")
+    if destination.is_topic is not (kind is DestinationKind.TOPIC):
+        found = "topic" if destination.is_topic else "queue"
+        raise InvalidDestination(f"{destination} is a {found}; use {found}()")
     return destination
 
 

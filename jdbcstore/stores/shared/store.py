@@ -9,8 +9,8 @@ from weakref import WeakValueDictionary
 
 from jdbcstore.abc import MessageStore, Progress, TopicMessageStore
 from jdbcstore.config.store import NameLengths
-from jdbcstore.message.destination import Destination
-from jdbcstore.stores.shared.checks import agreed, queue_named, topic_named
+from jdbcstore.message.destination import Destination, DestinationKind
+from jdbcstore.stores.shared.checks import agreed, destination_named
 
 
 class DeletableTopic(TopicMessageStore, Protocol):
@@ -43,11 +43,11 @@ class DestinationsStore(ABC, Generic[Q, T]):
         """Open a queue or a topic."""
 
     def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> Q:
-        found = self._opened(queue_named(name, self._lengths), prioritized)
+        found = self._opened(destination_named(name, DestinationKind.QUEUE, self._lengths), prioritized)
         return agreed(cast(Q, found), prioritized)
 
     def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> T:
-        found = self._opened(topic_named(name, self._lengths), prioritized)
+        found = self._opened(destination_named(name, DestinationKind.TOPIC, self._lengths), prioritized)
         return agreed(cast(T, found), prioritized)
 
     def _place(self, destination: Destination) -> Q | T:

@@ -221,13 +221,8 @@ def prepared_transactions(
         places[place] = one
     return [
         PreparedTransaction(xid, tuple(places[place] for place in sorted(places)))
-        for xid, places in sorted(found.items(), key=lambda item: xid_order(item[0]))
+        for xid, places in sorted(found.items())
     ]
-
-
-def xid_order(xid: XATransactionId) -> tuple[int, bytes, bytes]:
-    """The key by which XIDs are sorted."""
-    return xid.format_id, xid.global_transaction_id, xid.branch_qualifier
 
 
 def prepared_before(xid: XATransactionId) -> TransactionError:
