@@ -10,8 +10,8 @@ from typing import Self
 from benchmarks.ours import BODY
 from jdbcstore import JdbcStore, Message, StoreConfig
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.journal import Record, records
-from jdbcstore.journal.layout import space
+from jdbcstore.journal.inspection import records
+from jdbcstore.journal.layout import Record, space
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.util.files import Files
 

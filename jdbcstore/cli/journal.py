@@ -32,8 +32,9 @@ from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.config import Configuration
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, CorruptJournal, CorruptMessage, JournalPending, StoreError
-from jdbcstore.journal import Damage, Known, Record, SegmentFile, journal_of, records, records_of, segments
-from jdbcstore.journal import repair as repair_journal
+from jdbcstore.journal.inspection import Damage, Known, SegmentFile, journal_of, records, records_of, segments
+from jdbcstore.journal.inspection import repair as repair_journal
+from jdbcstore.journal.layout import Record
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.stores.journaled.records import COMMIT, FORGET, PREPARE, ROLLBACK, WRITE, decode_record

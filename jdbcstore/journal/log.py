@@ -159,11 +159,6 @@ class Journal:
         """The last of the store's sequences that was given out."""
         return self._segments.last_sequence
 
-    @property
-    def unreleased_bytes(self) -> int:
-        """The bytes written and not released."""
-        return self._segments.unreleased_bytes
-
     def append(self, entry: Entry, *, waits: bool = False) -> None:
         """Queue an entry to be written. Blocks only while the queue is full.
 

@@ -12,7 +12,6 @@ import logging
 import os
 import secrets
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -112,22 +111,12 @@ class Segments:
         self._durable = 0
         """The last record that is known to be durable."""
         self._changed = not found.clean
-        self._marks: deque[tuple[int, int]] = deque()
-        """Record numbers, and the bytes written up to each."""
-        self._mark_bytes = config.journal_log_file_size // 64
-        self._written_bytes = 0
-        self._released_bytes = 0
-        self._marks_lock = threading.Lock()
 
     @property
     def live(self) -> list[Segment]:
         """The segments that are not released, oldest first; the last is being written."""
         with self._live_lock:
             return list(self._live)
-
-    @property
-    def unreleased_bytes(self) -> int:
-        return self._written_bytes - self._released_bytes
 
     def spans(self) -> list[Span]:
         return [Span(one.header.number, one.header.first_sequence, one.last_number) for one in self.live]
@@ -175,8 +164,6 @@ class Segments:
     def _resume(self, found: Recovered) -> None:
         # The machine did not go down with the process: what that did not sync is relied on from now on.
         self._files.sync_directory(self._directory)
-        for segment in found.segments:
-            self._count(segment.last_number, segment.end - BLOCK, always=True)
         self._live = found.segments
         current = self._live[-1]
         current.size = max(current.size, self._config.journal_log_file_size)
@@ -245,7 +232,6 @@ class Segments:
                 current.end += len(batch.data)
                 current.last_number = last
             self.last_number, self.last_sequence = last, batch.last_sequence
-        self._count(last, len(batch.data))
 
     def _undo(self, error: OSError, current: Segment) -> StoreError:
         """Remove what was written after the end, durably; the error of the write."""
@@ -324,11 +310,6 @@ class Segments:
 
         One that cannot be released now, because an archive is full or a disk fails, is tried again next time.
         """
-        with self._marks_lock:
-            while self._marks and self._marks[0][0] <= up_to:
-                self._released_bytes = self._marks.popleft()[1]
-            if up_to >= self.last_number and not self._marks:
-                self._released_bytes = self._written_bytes
         with self._releasing:
             # What was retained long enough may take the room that what is retained now needs.
             prune = self._retention.prune
@@ -352,13 +333,6 @@ class Segments:
                 if not segment.path.exists():
                     with self._live_lock:
                         del self._live[0]
-
-    def _count(self, last_number: int, size: int, *, always: bool = False) -> None:
-        with self._marks_lock:
-            self._written_bytes += size
-            marked = self._marks[-1][1] if self._marks else self._released_bytes
-            if always or self._written_bytes - marked >= self._mark_bytes:
-                self._marks.append((last_number, self._written_bytes))
 
     def end(self, *, clean: bool) -> None:
         """Close the files, after a mark of a clean shutdown if it is one."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jdbcstore.errors import CorruptJournal, StoresDiffer
-from jdbcstore.journal import Record
 from jdbcstore.journal.directory import kept_segments, live_segments
+from jdbcstore.journal.layout import Record
 from jdbcstore.journal.recovery import SegmentReader
 from jdbcstore.message.message import Message
 from jdbcstore.stores.journaled.records import COMMIT, WRITE, decode_record

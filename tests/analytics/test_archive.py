@@ -11,7 +11,7 @@ import pytest
 import jdbcstore
 from jdbcstore import Destination, Message
 from jdbcstore.errors import ConfigurationError, NotMaster, StoresDiffer
-from jdbcstore.message.openwire import refer
+from jdbcstore.message.openwire.reference import refer
 from jdbcstore.tools import archive
 from jdbcstore.tools.archive import Archive, Window, writing
 from jdbcstore.tools.archive.files import File, messages

@@ -19,7 +19,8 @@ from jdbcstore.analytics.batch import Batch  # noqa: E402
 from jdbcstore.analytics.columns import COLUMNS  # noqa: E402
 from jdbcstore.errors import CorruptMessage  # noqa: E402
 from jdbcstore.message.message import Message  # noqa: E402
-from jdbcstore.message.openwire import decode, encode, refer  # noqa: E402
+from jdbcstore.message.openwire import decode, encode  # noqa: E402
+from jdbcstore.message.openwire.reference import refer  # noqa: E402
 from tests.support.analytics.plain import said  # noqa: E402
 from tests.support.openwire.strategies import messages  # noqa: E402
 from tests.support.recordings import all_messages  # noqa: E402

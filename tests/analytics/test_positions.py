@@ -17,7 +17,8 @@ from jdbcstore.analytics.streaming.reading import Sight, StreamDatabase, end_of_
 from jdbcstore.analytics.streaming.source import batch_of
 from jdbcstore.errors import BodyInJournal, ConfigurationError, StoreError
 from jdbcstore.message import openwire
-from jdbcstore.message.openwire import SEQUENCE_AT, refer, set_broker_sequence
+from jdbcstore.message.openwire import set_broker_sequence
+from jdbcstore.message.openwire.reference import SEQUENCE_AT, refer
 from tests.support.databases import Database
 
 every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb")

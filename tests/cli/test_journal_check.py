@@ -15,9 +15,9 @@ from jdbcstore import JournaledStore, Message, load_config
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending, StoreError
-from jdbcstore.journal import Journal
 from jdbcstore.journal.directory import live_segments, segment_path
 from jdbcstore.journal.layout import BLOCK
+from jdbcstore.journal.log import Journal
 from tests.cli.conftest import Invoke
 from tests.support.contract.messages import content
 from tests.support.journal.entries import Item, Told

@@ -12,8 +12,8 @@ import pytest
 
 from jdbcstore import Message, XATransactionId
 from jdbcstore.cli.exit_codes import ExitCode
-from jdbcstore.journal import segments
 from jdbcstore.journal.directory import live_segments
+from jdbcstore.journal.inspection import segments
 from jdbcstore.stores.journaled.records import encode_removal
 from tests.cli.conftest import Invoke
 from tests.support.journal.entries import Item, Told, configured, opened

@@ -11,7 +11,7 @@ from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import JOURNAL_LEFT, JOURNAL_ROWS
 from jdbcstore.database.session import Session
 from jdbcstore.errors import CorruptMessage, JournalPending, SubscriptionNotFound
-from jdbcstore.message.openwire import REFERENCE_SIZE, is_reference, read_reference
+from jdbcstore.message.openwire.reference import REFERENCE_SIZE, is_reference, read_reference
 from jdbcstore.stores.jdbc.acknowledgements import Acknowledgement, Plan
 from jdbcstore.stores.jdbc.sequence import retire_blocks
 from jdbcstore.stores.jdbc.writer.units import update_of

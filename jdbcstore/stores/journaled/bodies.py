@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal, CorruptMessage
-from jdbcstore.message.openwire import read_reference
+from jdbcstore.message.openwire.reference import read_reference
 from jdbcstore.stores.journaled.writer import JournalWriter
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark, Referring
 

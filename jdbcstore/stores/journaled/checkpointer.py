@@ -14,7 +14,7 @@ from jdbcstore.errors import JournalFailed, LockLost, StoreClosed, StoreError, S
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
-from jdbcstore.message.openwire import SEQUENCE_AT, refer
+from jdbcstore.message.openwire.reference import SEQUENCE_AT, refer
 from jdbcstore.stores.journaled.bodies import Bodies
 from jdbcstore.stores.journaled.overlay import SMALL, Held, Layer, Overlay
 from jdbcstore.stores.journaled.records import PREPARE

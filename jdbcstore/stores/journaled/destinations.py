@@ -20,7 +20,7 @@ from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId, XATransactionId
 from jdbcstore.message.message import Message
-from jdbcstore.message.openwire import REFERENCE_SIZE
+from jdbcstore.message.openwire.reference import REFERENCE_SIZE
 from jdbcstore.stores.journaled.bodies import Bodies
 from jdbcstore.stores.journaled.checkpointer import Checkpointer
 from jdbcstore.stores.journaled.overlay import Layer, Overlay

@@ -13,7 +13,7 @@ from struct import Struct, calcsize, pack, unpack_from
 from struct import error as StructError  # noqa: N812 - it is an exception class
 
 from jdbcstore.errors import CorruptJournal, StoreError
-from jdbcstore.journal import Record
+from jdbcstore.journal.layout import Record
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey

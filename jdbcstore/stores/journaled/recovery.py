@@ -17,11 +17,12 @@ from pathlib import Path
 from jdbcstore.abc import Progress
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, CorruptJournal, CorruptMessage, JournalPending
-from jdbcstore.journal import Known, Record, Recovered, recover
-from jdbcstore.journal.layout import RECORD
+from jdbcstore.journal.inspection import Known
+from jdbcstore.journal.layout import RECORD, Record
+from jdbcstore.journal.recovery import Recovered, recover
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
-from jdbcstore.message.openwire import read_reference
+from jdbcstore.message.openwire.reference import read_reference
 from jdbcstore.stores.journaled.bodies import Bodies
 from jdbcstore.stores.journaled.checkpointer import Checkpointer
 from jdbcstore.stores.journaled.overlay import Overlay

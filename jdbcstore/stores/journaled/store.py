@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from jdbcstore.abc import MessageReference, Outcome, Progress
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreClosed
-from jdbcstore.journal import Journal
+from jdbcstore.journal.log import Journal
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message

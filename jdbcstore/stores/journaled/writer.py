@@ -12,7 +12,8 @@ from typing import Any, cast
 from jdbcstore.abc import MessageReference
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import JournalFailed, OutcomeUnknown, StoreClosed, StoreError
-from jdbcstore.journal import Entry, Journal, Written
+from jdbcstore.journal.layout import Entry, Written
+from jdbcstore.journal.log import Journal
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.journaled.admission import Admission
 from jdbcstore.stores.journaled.overlay import OVERHEAD, Overlay

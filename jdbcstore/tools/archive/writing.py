@@ -26,7 +26,7 @@ from jdbcstore.analytics.views import decoded_archive
 from jdbcstore.config import Configuration
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.openwire import REFERENCE_START
+from jdbcstore.message.openwire.reference import REFERENCE_START
 from jdbcstore.tools.archive.files import Archive, File
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from jdbcstore import Configuration, JournaledStore, Message
 from jdbcstore.config import DataSourceConfig, StoreConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending
-from jdbcstore.journal import repair
 from jdbcstore.journal.directory import live_segments
+from jdbcstore.journal.inspection import repair
 from jdbcstore.journal.layout import BLOCK, SegmentHeader
 from jdbcstore.stores.journaled.recovery import known_of
 from jdbcstore.stores.opening import Opening

@@ -11,8 +11,9 @@ import pytest
 
 from jdbcstore import Destination, JournaledStore, MemoryStore, Message, Page, StoreConfig, XATransactionId
 from jdbcstore.errors import JournalFailed, JournalInUse, LockLost, StoreClosed, StoreError, StoreUnavailable
-from jdbcstore.journal import Record, records
 from jdbcstore.journal.directory import DirectoryLock
+from jdbcstore.journal.inspection import records
+from jdbcstore.journal.layout import Record
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled.records import PREPARE
 from jdbcstore.stores.shared.checkpoint import Changes

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jdbcstore import Destination, MessageId, ProducerId, XATransactionId
 from jdbcstore.errors import CorruptJournal
-from jdbcstore.journal import Record
+from jdbcstore.journal.layout import Record
 from jdbcstore.stores.journaled.records import (
     COMMIT,
     PREPARE,

@@ -24,18 +24,16 @@ from jdbcstore.errors import (
     JournalPending,
     StoreUnavailable,
 )
-from jdbcstore.journal import repair
 from jdbcstore.journal.directory import live_segments
-from jdbcstore.message.openwire import (
+from jdbcstore.journal.inspection import repair
+from jdbcstore.message.openwire import decode, encode, set_broker_sequence
+from jdbcstore.message.openwire.reference import (
     REFERENCE_SIZE,
     SEQUENCE_AT,
     BodyReference,
-    decode,
-    encode,
     is_reference,
     read_reference,
     refer,
-    set_broker_sequence,
 )
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import bodies

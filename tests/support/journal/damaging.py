@@ -11,9 +11,9 @@ from pathlib import Path
 from crc32c import crc32c
 
 from jdbcstore.errors import CorruptJournal
-from jdbcstore.journal import Damage, Record, records
 from jdbcstore.journal.directory import live_segments, segment_path
-from jdbcstore.journal.layout import BLOCK, HEAD, RECORD, SegmentHeader, Stamp, space
+from jdbcstore.journal.inspection import Damage, records
+from jdbcstore.journal.layout import BLOCK, HEAD, RECORD, Record, SegmentHeader, Stamp, space
 from jdbcstore.journal.recovery import recover
 from tests.support.journal.entries import Item, Told, configured, opened
 

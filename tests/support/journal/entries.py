@@ -10,7 +10,8 @@ from typing import Any
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreError
-from jdbcstore.journal import Entry, Journal, Written
+from jdbcstore.journal.layout import Entry, Written
+from jdbcstore.journal.log import Journal
 from tests.support.clock import FakeClock
 
 

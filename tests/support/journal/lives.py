@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jdbcstore.errors import StoreError
-from jdbcstore.journal import Journal
+from jdbcstore.journal.log import Journal
 from tests.support.journal.crashing import (
     CrashingFiles,
     State,

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreError
-from jdbcstore.journal import Entry, Journal, Record, Written
+from jdbcstore.journal.layout import Entry, Record, Written
+from jdbcstore.journal.log import Journal
 from tests.support.clock import FakeClock
 from tests.support.journal.crashing import CrashingFiles, State
 from tests.support.journal.entries import Item, configured

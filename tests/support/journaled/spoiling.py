@@ -10,8 +10,8 @@ from pathlib import Path
 
 from jdbcstore import JournaledStore, MemoryStore, Message, StoreConfig
 from jdbcstore.errors import CorruptJournal, JournalPending
-from jdbcstore.journal import Damage, records, repair
 from jdbcstore.journal.directory import live_segments
+from jdbcstore.journal.inspection import Damage, records, repair
 from jdbcstore.journal.layout import BLOCK
 from jdbcstore.stores.journaled.recovery import known_of
 from tests.conftest import small_journal

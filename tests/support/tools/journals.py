@@ -7,7 +7,7 @@ from typing import Any
 
 from jdbcstore import Destination, JdbcStore, Message, StoreConfig
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.journal import segments
+from jdbcstore.journal.inspection import segments
 from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.tools.journal_history import JournalHistory

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from jdbcstore.errors import StoreError
-from jdbcstore.journal import Journal
 from jdbcstore.journal.layout import BLOCK, RECORD
+from jdbcstore.journal.log import Journal
 from tests.support.journal.crashing import SECTOR, CrashingFiles
 from tests.support.journal.entries import Item, configured
 from tests.support.journal.lives import (

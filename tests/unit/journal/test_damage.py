@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jdbcstore.journal import Damage, records
 from jdbcstore.journal.directory import segment_path
+from jdbcstore.journal.inspection import Damage, records
 from jdbcstore.journal.layout import BLOCK
 from tests.support.journal.damaging import BODIES, Fuzz, claims, every_cut, every_flip, spoilt, written
 

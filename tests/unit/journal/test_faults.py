@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from jdbcstore.errors import JournalFailed, OutcomeUnknown, StoreClosed, StoreUnavailable
-from jdbcstore.journal import Journal, kept
 from jdbcstore.journal import log as log_module
+from jdbcstore.journal.inspection import kept
+from jdbcstore.journal.log import Journal
 from tests.support.journal.entries import Item, Told, configured, opened
 from tests.support.journal.faulty_files import FaultyFiles, raises
 

@@ -13,8 +13,9 @@ import pytest
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal, JournalInUse, MessageTooLarge, StoreClosed
-from jdbcstore.journal import Journal, Written
 from jdbcstore.journal.directory import live_segments, preallocated
+from jdbcstore.journal.layout import Written
+from jdbcstore.journal.log import Journal
 from jdbcstore.util.files import Files
 from tests.support.journal.entries import Item, Told, configured, opened
 from tests.support.polling import wait_until
@@ -153,16 +154,15 @@ def test_released_files_go_and_are_used_again(tmp_path: Path) -> None:
         journal.append(Item(b"%d" % index * 150), waits=True)
     told.wait(60)
     assert len(live_segments(tmp_path)) > 3
-    before = journal.unreleased_bytes
+    before = len(journal.segments())
     journal.release(30)
-    assert 0 < journal.unreleased_bytes < before
+    assert 1 < len(journal.segments()) < before
     assert 20 < journal.first_number <= 31
     assert read(journal, 30) == told.bodies[30:]
     with pytest.raises(CorruptJournal, match="record 1 is missing"):
         read(journal)
     journal.release(60)
-    assert journal.unreleased_bytes == 0
-    assert len(live_segments(tmp_path)) == 1
+    assert len(live_segments(tmp_path)) == len(journal.segments()) == 1
     for index in range(60):
         journal.append(Item(b"%d" % index * 150), waits=True)
     told.wait(120)
@@ -179,7 +179,7 @@ def test_a_second_one_is_refused(tmp_path: Path) -> None:
         opened(configured(tmp_path), Told())
     program = (
         "import sys; from jdbcstore.config.journal import JournalConfig\n"
-        "from jdbcstore.journal import Journal\n"
+        "from jdbcstore.journal.log import Journal\n"
         "from jdbcstore.errors import JournalInUse\n"
         "try: Journal(JournalConfig(directory=sys.argv[1]), committed=print, failed=print).close()\n"
         "except JournalInUse as error: sys.exit(str(error))\n"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from jdbcstore.errors import CorruptJournal, JournalInUse, StoreUnavailable
-from jdbcstore.journal import Damage, Record, records, repair, segments
 from jdbcstore.journal.directory import live_segments
-from jdbcstore.journal.layout import BLOCK
+from jdbcstore.journal.inspection import Damage, records, repair, segments
+from jdbcstore.journal.layout import BLOCK, Record
 from tests.support.clock import FakeClock
 from tests.support.journal.crashing import CrashingFiles
 from tests.support.journal.entries import Item, Told, configured, opened
