@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 
 class StoreError(Exception):
     """Base class of all errors of this library. The driver's error, if any, is the ``__cause__``."""
@@ -34,6 +32,8 @@ class UnknownDatabase(ConfigurationError):
     """No adapter serves the URL's ``scheme``; ``known`` are those that are served."""
 
     def __init__(self, scheme: str, known: tuple[str, ...]) -> None:
+        from difflib import get_close_matches
+
         self.scheme = scheme
         self.known = known
         near = get_close_matches(scheme.removeprefix("jdbc:").lower(), known, 1)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import logging
+import gc
 import os
 import sys
-import traceback
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
 
+from jdbcstore import __version__
 from jdbcstore.cli.exit_codes import ExitCode, PipeClosed, exit_code
 from jdbcstore.cli.output import note, prepare_streams, write_line
 from jdbcstore.cli.settings import DEFAULT_FILE, URL_VARIABLE, Settings, common_options
 from jdbcstore.errors import StoreError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _COMMANDS = (
     ("init", "status", "Create the missing tables and indexes"),
@@ -63,8 +65,17 @@ class _Deferred(click.Command):
         self._place = f"jdbcstore.cli.{module}", name.replace("-", "_")
 
     def load(self) -> click.Command:
+        """Import the module of the command.
+
+        Importing creates many objects and no garbage: nothing is collected meanwhile, nor searched later.
+        """
         module, attribute = self._place
-        command: click.Command = getattr(import_module(module), attribute)
+        gc.disable()
+        try:
+            command: click.Command = getattr(import_module(module), attribute)
+        finally:
+            gc.freeze()
+            gc.enable()
         return command
 
 
@@ -89,11 +100,16 @@ class Group(click.Group):
             formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         names = [name for name in self.commands if name.startswith(incomplete)]
         items = [CompletionItem(name, help=self.commands[name].get_short_help_str()) for name in names]
         return items + click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> Any:
+        import logging
+
+        logging.getLogger("jdbcstore").addHandler(logging.NullHandler())
         if ctx.ensure_object(Settings).debug:
             logging.basicConfig(level=logging.INFO)
         try:
@@ -115,7 +131,7 @@ _EXIT_CODES = "\n".join(f"  {code:>3}  {code.text}" for code in ExitCode)
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=f"\b\nExit codes:\n{_EXIT_CODES}",
 )
-@click.version_option(None, "-V", "--version", package_name="jdbcstore")
+@click.version_option(__version__, "-V", "--version")
 def commands() -> None:
     """The command line."""
 
@@ -146,6 +162,8 @@ def completion(shell: str) -> None:
     zsh:   eval "$(jdbcstore completion zsh)"          in ~/.zshrc
     fish:  jdbcstore completion fish | source          in ~/.config/fish/config.fish
     """
+    from click.shell_completion import get_completion_class
+
     kind = get_completion_class(shell)
     assert kind is not None  # noqa: S101 - the choices are click's own
     write_line(kind(commands, {}, "jdbcstore", "_JDBCSTORE_COMPLETE").source())
@@ -173,7 +191,6 @@ def main(arguments: list[str] | None = None) -> int:
         note("standard output is closed; nothing was done. Open it, or redirect it to a file")
         return ExitCode.FAILED
     prepare_streams()
-    logging.getLogger("jdbcstore").addHandler(logging.NullHandler())
     settings = Settings()
     try:
         code = commands.main(arguments, prog_name="jdbcstore", standalone_mode=False, obj=settings)
@@ -218,6 +235,8 @@ def _discard_output() -> None:
 
 def _failed(error: Exception, text: str, code: ExitCode, settings: Settings) -> ExitCode:
     if settings.debug:
-        traceback.print_exception(error)
+        from traceback import print_exception
+
+        print_exception(error)
     note(" ".join(text.split()))
     return code

@@ -20,7 +20,7 @@ from jdbcstore.cli.engines import answer, spark_views
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.messages import TablePrinter, facts_of
 from jdbcstore.cli.output import note, print_table, progress_bars, write_json, write_line
-from jdbcstore.cli.settings import DEFAULT_FILE, Command, Settings
+from jdbcstore.cli.settings import DEFAULT_FOLDER, Command, Settings
 from jdbcstore.cli.sql import print_rows
 from jdbcstore.errors import ConfigurationError, StoreError
 from jdbcstore.stores.opening import make_folder
@@ -51,7 +51,7 @@ def demo(
         raise ConfigurationError("the clients of the demo need stomp.py; run: pip install 'jdbcstore[demo]'")
     from jdbcstore.cli.demo.scenario import Plan, ProcessFailed, run
 
-    folder = DEFAULT_FILE.parent / time.strftime(f"demo-%Y%m%d-%H%M%S-{os.getpid()}")
+    folder = Path(DEFAULT_FOLDER) / time.strftime(f"demo-%Y%m%d-%H%M%S-{os.getpid()}")
     make_folder(folder)
     plan = Plan(
         folder=folder,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -35,6 +34,8 @@ def write_line(text: str) -> None:
 
 def write_json(value: object) -> None:
     """Write one line of JSON in ASCII, so that even a lone surrogate is valid JSON."""
+    import json
+
     write_line(json.dumps(value, allow_nan=False))
 
 
@@ -114,7 +115,11 @@ def as_text(value: object) -> str:
     """A string as it is, nothing for None, and other values as JSON."""
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
 
 
 def counted(count: int, what: str = "message") -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,12 +17,12 @@ if TYPE_CHECKING:
     from jdbcstore.database.engine import Database
     from jdbcstore.stores.opening import Opening
 
-DEFAULT_FILE = Path("activemq-data", "jdbcstore.db")
+DEFAULT_FOLDER = "activemq-data"
+DEFAULT_FILE = f"{DEFAULT_FOLDER}/jdbcstore.db"
 DEFAULT_URL = f"sqlite:///{DEFAULT_FILE}"
 URL_VARIABLE = "JDBCSTORE_URL"
 
 
-@dataclass
 class Settings:
     """Values of the common options, given before or after the command.
 
@@ -32,7 +30,7 @@ class Settings:
     """
 
     url: str | None = None
-    config: Path | None = None
+    config: str | None = None
     json: bool = False
     debug: bool = False
 
@@ -57,6 +55,8 @@ class Settings:
 
         The database is the default SQLite file if none of them names one.
         """
+        from dataclasses import replace
+
         from jdbcstore.config import load_config
 
         configuration = load_config(self.config, source="--url", url=self.url)
@@ -123,6 +123,9 @@ def with_locker(configuration: Configuration) -> Configuration:
     is a lease, visible from every machine. A store with a journal, which only its own machine can take over,
     locks a file beside the journal.
     """
+    from dataclasses import replace
+    from pathlib import Path
+
     from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
 
     if configuration.locker is not None or configuration.data_source.url == "memory:":
@@ -152,6 +155,8 @@ def advising_on_master() -> Iterator[None]:
 
 def _warn(configuration: Configuration, store: Store, *, read_only: bool) -> None:
     """Note what the user should know about the store that was opened."""
+    from pathlib import Path
+
     from jdbcstore import JdbcStore
     from jdbcstore.config import Kind
 
@@ -173,20 +178,18 @@ def _warn(configuration: Configuration, store: Store, *, read_only: bool) -> Non
 def make_default_folder(configuration: Configuration) -> None:
     """Create the folder of the default SQLite file if that is the selected database."""
     if configuration.data_source.url == DEFAULT_URL:
+        from pathlib import Path
+
         from jdbcstore.stores.opening import make_folder
 
-        make_folder(DEFAULT_FILE.parent)
+        make_folder(Path(DEFAULT_FOLDER))
 
 
 def common_options() -> list[click.Option]:
     """New instances of the common options, for one command."""
-    file = click.Path(path_type=Path)
     options: tuple[tuple[str, dict[str, Any]], ...] = (
         ("--url", {"metavar": "URL", "help": "SQLAlchemy or JDBC URL; see 'jdbcstore --help'."}),
-        (
-            "--config",
-            {"metavar": "FILE", "type": file, "help": "Configuration file; see 'jdbcstore --help'."},
-        ),
+        ("--config", {"metavar": "FILE", "help": "Configuration file; see 'jdbcstore --help'."}),
         ("--json", {"is_flag": True, "help": "Print JSON."}),
         ("--debug", {"is_flag": True, "help": "Print tracebacks and the store's log."}),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -95,6 +94,8 @@ def parse_toml(data: bytes, place: str) -> dict[str, Any]:
     """
     :raises ConfigurationError: it is not TOML
     """
+    import tomllib
+
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
