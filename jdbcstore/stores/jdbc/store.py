@@ -37,7 +37,7 @@ from jdbcstore.stores.jdbc.writer.writer import ReadOnlyWriter, Writer, is_writi
 from jdbcstore.stores.jdbc.xa.resource import JdbcXAResource, take_over
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
-from jdbcstore.stores.shared.checks import queue_named
+from jdbcstore.stores.shared.checks import destination_named
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
 from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, encode_each, fits
 from jdbcstore.stores.shared.store import DestinationsStore
@@ -232,7 +232,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return sorted({Destination.parse(name) for (name,) in rows if name is not None}, key=str)
 
     def record_queue(self, name: str | Destination) -> None:
-        container = queue_named(name, self._lengths).qualified_name
+        container = destination_named(name, DestinationKind.QUEUE, self._lengths).qualified_name
         sql, sub = self._session.statements, {"client_id": container, "sub_name": container}
 
         def record(connection: Connection) -> None:

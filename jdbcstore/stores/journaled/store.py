@@ -17,7 +17,7 @@ from jdbcstore.abc import MessageReference, Outcome, Progress
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreClosed
 from jdbcstore.journal.log import Journal
-from jdbcstore.message.destination import Destination
+from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.journaled.bodies import Bodies
@@ -35,7 +35,7 @@ from jdbcstore.stores.journaled.refused import RefusedMessage
 from jdbcstore.stores.journaled.transactions import JournaledTransactions
 from jdbcstore.stores.journaled.writer import JournalAudit, JournalWriter, Unit
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
-from jdbcstore.stores.shared.checks import MAX_SEQUENCE, queue_named, sequences_used_up
+from jdbcstore.stores.shared.checks import MAX_SEQUENCE, destination_named, sequences_used_up
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
 from jdbcstore.stores.shared.encoding import EncodedMessage, encode_each, nothing
 from jdbcstore.stores.shared.store import DestinationsStore
@@ -204,7 +204,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         # Not in the journal: it is one row, which may well be there before the messages are.
         self._writer.check_open()
         self._store.record_queue(name)
-        self._recorded.add(queue_named(name, self._lengths))
+        self._recorded.add(destination_named(name, DestinationKind.QUEUE, self._lengths))
 
     def drop_record(self, queue: Destination) -> None:
         self._writer.check_open()
