@@ -45,6 +45,7 @@ def main(runs: int) -> None:
             store.queue("ORDERS").add_messages(Message(f"order {number}") for number in range(_MESSAGES))
         measured = {
             "bare interpreter": ["-c", "pass"],
+            "import click": ["-c", "import click"],
             "import jdbcstore": ["-c", "import jdbcstore"],
             "import every public name": ["-c", "from jdbcstore import *"],
             "jdbcstore --version": ["-m", "jdbcstore", "--version"],
