@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _COMMANDS = (
     ("init", "status", "Create the missing tables and indexes"),
     ("status", "status", "Show destinations, durable subscriptions, the master and the tables"),
-    ("broker", "broker", "Serve the store to STOMP clients while this process is the master"),
+    ("broker", "broker", "Serve the store to STOMP and JMS clients while this process is the master"),
     ("passwd", "broker", "Set the password of a user in a broker's users file"),
     ("send", "send", "Send messages durably"),
     ("browse", "browse", "Show the messages of a destination in delivery order, without removing them"),
