@@ -34,6 +34,8 @@ asyncio.run(_serve(Host()))
         (("--stomp", "61613"), "must be HOST:PORT"),
         (("--certificate", "x.pem"), "--certificate and --private-key are for --stomp-tls"),
         (("--stomp-tls", "127.0.0.1:0"), "needs a certificate"),
+        (("--openwire", "61616"), "must be HOST:PORT"),
+        (("--openwire-tls", "127.0.0.1:0"), "needs a certificate"),
         (("--health", "x"), "health must be HOST:PORT"),
     ],
 )

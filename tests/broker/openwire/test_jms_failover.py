@@ -1,0 +1,143 @@
+"""ActiveMQ's JMS client on ``failover:``, while ``jdbcstore broker`` is killed, stopped and started again."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.broker.openwire.jms import Jms, java
+from tests.support.broker.programs import BrokerProcess
+from tests.support.polling import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("java_client")]
+
+QUICKLY: dict[str, Any] = {
+    "initialReconnectDelay": 20,
+    "maxReconnectDelay": 100,
+    "useExponentialBackOff": "false",
+}
+MESSAGES = 200
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+class Brokers:
+    """One broker after the other on an SQLite file, at the same address."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.url = f"sqlite:///{folder / 'mq.db'}"
+        self.address = f"127.0.0.1:{free_port()}"
+        self.start()
+
+    @property
+    def failover(self) -> str:
+        return f"failover:(tcp://{self.address})"
+
+    def start(self) -> None:
+        self.broker = BrokerProcess(self.folder, "--url", self.url, "--openwire", self.address)
+        self.broker.ready()
+
+    def again(self, how: signal.Signals) -> None:
+        if how is signal.SIGKILL:
+            self.broker.kill()
+        else:
+            self.broker.end(how)
+        self.start()
+
+
+def in_thread(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("is_transacted", [False, True])
+def test_nothing_that_was_answered_is_lost(tmp_path: Path, is_transacted: bool) -> None:
+    brokers = Brokers(tmp_path)
+    sent: list[str] = []
+    received: list[tuple[str, bool]] = []
+    stop = threading.Event()
+
+    def produce() -> None:
+        with Jms(brokers.failover, **QUICKLY) as client:
+            for number in range(MESSAGES):
+                client.send("Q", f"m{number}")
+                sent.append(f"m{number}")
+
+    def consume() -> None:
+        with Jms(brokers.failover, None if is_transacted else 1, **QUICKLY) as client:
+            consumer = client.consumer("Q?consumer.prefetchSize=10")
+            while not stop.is_set():
+                message = consumer.receive(200)
+                if message is None:
+                    continue
+                try:
+                    if is_transacted:
+                        client.session.commit()
+                except java("javax.jms.JMSException"):
+                    continue  # rolled back, and delivered again
+                received.append((str(message.getText()), bool(message.getJMSRedelivered())))
+
+    threads = [in_thread(consume), in_thread(produce)]
+    try:
+        for count, how in enumerate((signal.SIGKILL, signal.SIGTERM, signal.SIGKILL), 1):
+            wait_until(lambda: len(sent) >= count * MESSAGES // 5, 120, "that some are sent")  # noqa: B023
+            brokers.again(how)
+        threads[1].join(120)
+        assert len(sent) == MESSAGES
+
+        def all_are_there() -> bool:
+            return {body for body, _ in [*received]} | dead(brokers) >= {*sent}
+
+        wait_until(all_are_there, 120, "that all have come")
+    finally:
+        stop.set()
+        threads[0].join(60)
+        brokers.broker.end()
+    assert unmarked(received) == []
+
+
+def unmarked(received: list[tuple[str, bool]]) -> list[str]:
+    """Messages that came again, and did not say so."""
+    seen: set[str] = set()
+    found = []
+    for body, is_redelivered in received:
+        if body in seen and not is_redelivered:
+            found.append(body)
+        seen.add(body)
+    return found
+
+
+def dead(brokers: Brokers) -> set[str]:
+    """Messages that the client had consumed, and whose acknowledgement was lost: it dead-letters them."""
+    with Jms(brokers.failover, **QUICKLY) as client:
+        return {*client.browse("ActiveMQ.DLQ")}
+
+
+def test_durable_subscribers_and_temporary_queues_come_back(tmp_path: Path) -> None:
+    brokers = Brokers(tmp_path)
+    try:
+        with Jms(brokers.failover, client_id="c", **QUICKLY) as client:
+            subscriber = client.session.createDurableSubscriber(client.session.createTopic("T"), "s")
+            replies = client.session.createTemporaryQueue()
+            answers = client.consumer(replies)
+            client.send("topic://T", "before")
+            assert client.texts(subscriber, 1) == ["before"]
+            brokers.again(signal.SIGKILL)
+            client.send("topic://T", "after")
+            assert client.texts(subscriber, 1) == ["after"]
+            client.send(replies, "answer")
+            assert client.texts(answers, 1) == ["answer"]
+    finally:
+        brokers.broker.end()
