@@ -162,8 +162,11 @@ class GroupMap(NamedTuple):
     """The map of the message groups of a queue: its kind, and its size."""
 
     kind: str = "cached"
+    """``simple`` has no bound; ``cached`` and ``bucket`` have the bounds below."""
     cache_size: int = 1024
+    """Groups that a cached map remembers; the one used least recently is forgotten."""
     bucket_count: int = 1024
+    """Buckets of a bucket map; all groups in a bucket have the same owner."""
 
     @classmethod
     def parse(cls, text: str) -> GroupMap:

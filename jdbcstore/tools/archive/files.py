@@ -80,6 +80,7 @@ class Archive:
 
     def __init__(self, where: str | Path) -> None:
         self.folder = folder_at(where)
+        """The root of the archive, on its file system."""
         self._known: dict[str, Manifest] = {}
         self._checked: set[str] = set()
 

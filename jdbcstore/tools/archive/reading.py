@@ -46,6 +46,7 @@ class Removed:
     """Result of removing archived messages from a store."""
 
     messages: int = 0
+    """Messages that were removed."""
     changed: int = 0
     """Messages left in the store because they were changed after being archived."""
 
@@ -117,6 +118,7 @@ class Restored:
     """Result of restoring."""
 
     messages: int = 0
+    """Messages that were added to the store."""
     present: int = 0
     """Messages that the store already had."""
     conflicts: int = 0
@@ -252,6 +254,7 @@ class ArchiveHistory:
 
     @property
     def name(self) -> str:
+        """The archive and the selection, by which an interrupted replay is continued."""
         # The folder of the first batch has a unique name, wherever the archive is mounted.
         first = self._manifests[0].folder if self._manifests else ""
         return json.dumps([first, *self._selection.facts])

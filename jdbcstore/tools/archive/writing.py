@@ -57,6 +57,7 @@ class Window:
     before_ms: int | None = None
     """Messages whose time is before this."""
     acknowledged: bool = False
+    """Whether only messages that every durable subscription has acknowledged are included."""
     destinations: frozenset[str] = frozenset()
     """Qualified names; empty for all destinations."""
 
@@ -90,9 +91,11 @@ class Written:
     """Result of archiving."""
 
     messages: int
+    """Messages added to the archive."""
     bytes: int
     """Size of the files."""
     files: int
+    """Files added to the archive."""
 
 
 def write(
@@ -256,8 +259,11 @@ class Difference(NamedTuple):
     difference: str
     """``missing`` from the archive, ``extra`` in the archive, ``different`` or ``doubled``."""
     destination: str
+    """Qualified name."""
     id: int
+    """The message's sequence, the ID column."""
     message_id: str
+    """The producer's message id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,14 +271,21 @@ class Comparison:
     """Result of a comparison, as numbers of messages."""
 
     stored: int = 0
+    """Messages in the store."""
     archived: int = 0
+    """Messages in the archive."""
     missing: int = 0
+    """Messages in the store that the archive does not have."""
     extra: int = 0
+    """Messages in the archive that the store does not have."""
     different: int = 0
+    """Messages in both that are not the same."""
     doubled: int = 0
+    """Messages that the archive has twice."""
 
     @property
     def same(self) -> bool:
+        """Whether store and archive have the same messages, each once."""
         return not (self.missing or self.extra or self.different or self.doubled)
 
 
