@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -162,6 +164,20 @@ def test_what_was_sent_before_the_end_of_the_stream_is_answered(store: Store) ->
         client.socket.shutdown(1)
         assert client.expect("RECEIPT").headers["receipt-id"] == "1"
         assert client.ends()
+
+
+def test_a_connection_that_the_client_reset_can_still_be_closed(store: Store) -> None:
+    with Served(store) as served, Client(served.port) as client:
+        [connection] = served.connector._connections
+        assert isinstance(connection, ClientConnection)
+
+        def close_before_the_loop_sees_the_reset() -> None:
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.socket.close()
+            connection.close()
+
+        served.call(close_before_the_loop_sees_the_reset)
+        wait_until(lambda: not served.call(lambda: [*served.connector._connections]), 10, "its end")
 
 
 def test_a_connector_stops_and_starts_at_its_address(store: Store) -> None:
