@@ -18,7 +18,7 @@ from sqlalchemy.dialects import sqlite  # noqa: E402
 from jdbcstore import Message, MessageId, ProducerId  # noqa: E402
 from jdbcstore.analytics.arrow.conditions import conditions, fulfilled  # noqa: E402
 from jdbcstore.analytics.arrow.selecting import Selecting  # noqa: E402
-from jdbcstore.analytics.arrow.table import STORED, VIEW, Rows  # noqa: E402
+from jdbcstore.analytics.arrow.table import ALL, STORED, Rows  # noqa: E402
 from jdbcstore.config import StoreConfig  # noqa: E402
 from jdbcstore.database.adapters.sqlite import SqliteAdapter  # noqa: E402
 from jdbcstore.database.tables import define_tables  # noqa: E402
@@ -194,13 +194,13 @@ def test_a_wrong_selector() -> None:
 
 def test_what_a_condition_leaves_out_is_decoded_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
-    column = VIEW["body_text"]
+    column = ALL["body_text"]
 
     def make(rows: Rows) -> Any:
         made.append(len(rows))
         return column.make(rows)
 
-    monkeypatch.setitem(VIEW, "body_text", column._replace(make=make))
+    monkeypatch.setitem(ALL, "body_text", column._replace(make=make))
     rows = rows_of([encode(MESSAGE), encode(MESSAGE.replace(priority=1))])
     left = fulfilled(rows, conditions([("jms_priority", "<", 5)]), ["body_text"])
     assert left.column("body_text").to_pylist() == ["the body"]
