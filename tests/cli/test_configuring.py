@@ -57,7 +57,7 @@ def test_the_table(invoke: Invoke, tmp_path: Path) -> None:
 
 def test_what_is_not_run_is_told_before_a_write(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "jdbcstore.toml").write_text(
-        "[[policies]]\nmax_destinations = 9\ntime_before_dispatch_starts = 9\n"
+        "[[policies]]\nmax_destinations = 9\nstrict_order_dispatch = true\n"
     )
 
     sent, read = invoke("send", "Q", "x"), invoke("browse", "Q")
