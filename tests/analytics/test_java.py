@@ -205,12 +205,12 @@ import jdbcstore
 from jdbcstore.analytics.java import find_java
 from jdbcstore.analytics.questions import named
 from jdbcstore.analytics.java import resource, resource_path
-from jdbcstore.analytics.spark_session import _packed
+from jdbcstore.analytics.spark_session import packed
 for name in ("Decoding.java", "StoreDialect.java", "StoreDriver.java", "report.html"):
     assert resource(name)
 assert "rootLogger" in resource_path("log4j2.properties").read_text()
 assert "backlog" in named()
-print(_packed())
+print(packed())
 """
 
 
