@@ -13,11 +13,11 @@ import click
 
 from jdbcstore.cli.settings import Settings
 from jdbcstore.config import Configuration, DataSourceConfig, load_file
+from jdbcstore.config.data_source import is_url
 from jdbcstore.errors import ConfigurationError, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import is_wildcard
 from jdbcstore.message.selector import Selector
-from jdbcstore.tools.pages import is_url
 
 T = TypeVar("T")
 _URL = re.compile(r"[A-Za-z][\w+.-]*:.+")

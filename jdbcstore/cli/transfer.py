@@ -14,9 +14,9 @@ from jdbcstore.cli.output import counted, note, print_table, printable, progress
 from jdbcstore.cli.settings import Command, Settings, advising_on_master, with_locker
 from jdbcstore.cli.spark_options import SparkOptions, spark_options
 from jdbcstore.config import Configuration
+from jdbcstore.config.data_source import is_url
 from jdbcstore.database.adapters.registry import is_database
 from jdbcstore.tools import transfer
-from jdbcstore.tools.pages import is_url
 from jdbcstore.tools.transfer import Comparison, Difference, Side
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ _FORM = (
     "write dialect://user:password@host:port/database, with @ : / in the password percent-encoded, or"
     " sqlite:///file.db"
 )
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _SECRET_PARAMETER = re.compile(r"([?&;])([^=?&;]*(?:pass|pwd|secret|token)[^=?&;]*)=([^&;]*)", re.IGNORECASE)
 _JDBC_PASSWORD = re.compile(r"([?&;])password=([^&;]*)(&|;|$)", re.IGNORECASE)
 _ORACLE_LOGIN = re.compile(r"(jdbc:oracle:\w+:)([^/@]*)/([^@]*)@", re.IGNORECASE)
@@ -126,6 +127,11 @@ def _advice(text: str) -> str:
     if _SQLITE_PATH.fullmatch(text):
         return f"for the SQLite file {text}, write sqlite:///{text}"
     return _FORM
+
+
+def is_url(where: str) -> bool:
+    """Whether this is a URL; as a path it would be an odd folder below the working directory."""
+    return _URL.match(where) is not None
 
 
 def sqlite_url(file: str | Path) -> str:

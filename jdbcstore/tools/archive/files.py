@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 
 from jdbcstore.errors import ConfigurationError, NotMaster, StoresDiffer
 from jdbcstore.tools.archive.folders import folder_at
-from jdbcstore.tools.pages import PAGE, bounded
+from jdbcstore.tools.pages import bounded
 
 _FORMAT = 2
 _BYTES = 8 * 1024 * 1024
@@ -262,7 +262,7 @@ class ArchivedMessage(NamedTuple):
         return len(self.msg or b"")
 
 
-def message_pages(path: Path, most: int = PAGE) -> Iterator[list[ArchivedMessage]]:
+def message_pages(path: Path, most: int | None = None) -> Iterator[list[ArchivedMessage]]:
     """The messages in a file, ordered by destination and ID, in pages of bounded size."""
     return bounded(messages(path), lambda row: row.size, most)
 

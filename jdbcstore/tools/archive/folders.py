@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from jdbcstore.config.data_source import is_url
 from jdbcstore.errors import ConfigurationError, NotMaster
-from jdbcstore.tools.pages import is_url
 from jdbcstore.util.files import make_directory, sync, write_all
 
 
