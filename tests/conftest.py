@@ -47,6 +47,16 @@ NO_CERTIFICATES = {"SSL_CERT_FILE": os.devnull}
 """Spares pymysql reading the machine's certificates for each connection: slower than connecting."""
 SHARING = {"analytics", "interop", "plans", "scale"}
 """Folders whose tests share expensive fixtures in a package or a module."""
+LONG_ANALYTICS = {
+    "test_archive_kill",
+    "test_cluster",
+    "test_command",
+    "test_data_source",
+    "test_guide",
+    "test_spark_kill",
+    "test_stream",
+}
+"""Modules that take longer than the others of ``analytics``: two processes share these tests."""
 NEEDS_DATABASE = {"connection", "database", "server", "url"}
 
 
@@ -154,10 +164,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         values = item.callspec.params.values() if hasattr(item, "callspec") else ()
         backends = [value for value in values if isinstance(value, Backend)]
         if SHARING & {*item.path.parts} and isinstance(item, pytest.Function):
-            # One Spark session serves every backend.
-            one = item.path.parent.name == "analytics"
-            ids = [backend.id for backend in backends if not one]
-            item.add_marker(pytest.mark.xdist_group("-".join([item.path.parent.name, *ids])))
+            group = item.path.parent.name
+            if group == "analytics":  # one Spark session serves every backend
+                ids = ["long"] if item.path.stem in LONG_ANALYTICS else []
+            else:
+                ids = [backend.id for backend in backends]
+            item.add_marker(pytest.mark.xdist_group("-".join([group, *ids])))
         elif any(backend.contract_only for backend in backends):
             # Few cases: one process starts Java and those servers.
             item.add_marker(pytest.mark.xdist_group("contract-only"))
