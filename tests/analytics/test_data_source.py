@@ -120,6 +120,8 @@ def test_a_view_in_sql(spark: SparkSession, stores: dict[str, Database]) -> None
         ({"columns": "id, pints"}, "some of id"),
         ({"startingOffsets": "earliest"}, "a view does not have the option startingoffsets"),
         ({"colour": "red"}, "colour"),
+        ({"snapshot": "1'; DROP TABLE activemq_msgs; --"}, "the option snapshot"),
+        ({"bounds": "1,x"}, "the option bounds is '1,x'; give the IDs"),
     ],
 )
 def test_what_is_wrong_is_said(

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, and_
 
 from jdbcstore.analytics.arrow.conditions import Comparison, Condition, conditions
 from jdbcstore.analytics.arrow.fetching import Fetching
@@ -102,7 +102,4 @@ def _within(tables: Tables, part: Slice, *, in_doubt: bool) -> ColumnElement[boo
         *([ids < part.end] if part.end is not None else []),
         *([xid.is_not(None)] if in_doubt else []),
     ]
-    found: ColumnElement[bool] | None = None
-    for clause in clauses:
-        found = clause if found is None else found & clause
-    return found
+    return and_(*clauses) if clauses else None

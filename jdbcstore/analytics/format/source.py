@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ from jdbcstore.errors import ConfigurationError
 _OF_VIEWS = frozenset({"bounds", "columns", "selector", "snapshot", "view"})
 """Options that a stream does not have."""
 _DEFAULT = "messages_decoded"
+_SNAPSHOT = re.compile(r"[0-9A-Fa-f-]*")
+_BOUNDS = re.compile(r"([0-9]{1,18}(,[0-9]{1,18})*)?")
 
 
 class StoreSource(DataSource):
@@ -83,7 +86,12 @@ def _view_options(given: Mapping[str, str]) -> ViewOptions:
         refuse("view", view, f"one of {', '.join(SCHEMAS)}")
     if view not in OF_MESSAGES and own.keys() & {"decoded", "destination", "selector"}:
         refuse("view", view, "messages with the options decoded, destination and selector")
-    bounds = own.get("bounds", "")
+    bounds, snapshot = own.get("bounds", ""), own.get("snapshot", "")
+    # Both become part of statements.
+    if not _SNAPSHOT.fullmatch(snapshot):
+        refuse("snapshot", snapshot, "the name of an exported snapshot")
+    if not _BOUNDS.fullmatch(bounds):
+        refuse("bounds", bounds, "the IDs that divide messages into partitions, with commas between them")
     return ViewOptions(
         login.url,
         login.user,
@@ -92,7 +100,7 @@ def _view_options(given: Mapping[str, str]) -> ViewOptions:
         view=view,
         destination=read_destination(own),
         selector=own.get("selector", ""),
-        snapshot=own.get("snapshot", ""),
+        snapshot=snapshot,
         bounds=tuple(map(int, bounds.split(","))) if bounds else (),
     )
 

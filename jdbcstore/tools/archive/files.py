@@ -131,8 +131,10 @@ class Archive:
 
         :raises StoresDiffer: the file is missing or damaged
         """
-        yield self.check(file)
-        self.folder.drop(file.path)
+        try:
+            yield self.check(file)
+        finally:
+            self.folder.drop(file.path)
 
     def check(self, file: File) -> Path:
         """The same, for as long as this process runs."""

@@ -76,7 +76,7 @@ class Folder(Protocol):
 
     @contextmanager
     def writing(self) -> Iterator[bool]:
-        """A block that writes; tells whether nobody else can write meanwhile.
+        """A block that writes; yields whether it excludes every other writer.
 
         :raises NotMaster: another process is writing
         :raises ConfigurationError: the folder cannot be written to

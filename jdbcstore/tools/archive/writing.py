@@ -295,8 +295,10 @@ def compare(
     where: str | Path,
     on_difference: Callable[[Difference], None] | None = None,
 ) -> Comparison:
-    """Compare the messages of a store with an archive, byte for byte, except those of prepared transactions.
+    """Compare the messages of a store with an archive, except those of prepared transactions.
 
+    Messages are compared by their names and by 128 bits of a hash of their bytes, which finds damage but is
+    not cryptographic. The SHA-256 of every file is verified first.
     Messages that were removed from the store are extra, and messages too young for the archive are missing.
 
     :raises StoresDiffer: a file of the archive is missing or damaged

@@ -265,17 +265,23 @@ def test_content_length_is_of_bodies_alone(wire: OpenWire, queue: str, length: s
 def test_every_frame_ends_with_a_line(wire: OpenWire, queue: str, version: str) -> None:
     """Some clients read the line end behind the NUL, and wait for it."""
     socket = wire(version, connected=False)
+
+    def has_line_ends_up_to(command: str) -> None:
+        # ActiveMQ may deliver a message of a subscription this young twice.
+        received = socket.read().command
+        assert socket.read_byte() == b"\n"
+        while received == "MESSAGE" != command:
+            received = socket.read().command
+            assert socket.read_byte() == b"\n"
+        assert received == command
+
     assert socket.connect().command == "CONNECTED"
     assert socket.read_byte() == b"\n"
     socket.write("SUBSCRIBE", {"destination": queue, "id": "1", "receipt": "1"})
-    assert socket.read().command == "RECEIPT"
-    assert socket.read_byte() == b"\n"
+    has_line_ends_up_to("RECEIPT")
     socket.write("SEND", {"destination": queue}, b"one")
-    assert socket.read().command == "MESSAGE"
-    assert socket.read_byte() == b"\n"
+    has_line_ends_up_to("MESSAGE")
     socket.write("COMMIT", {"transaction": "unknown"})
-    assert socket.read().command == "ERROR"
-    assert socket.read_byte() == b"\n"
+    has_line_ends_up_to("ERROR")
     socket.write("HELLO", {})  # which closes the connection
-    assert socket.read().command == "ERROR"
-    assert socket.read_byte() == b"\n"
+    has_line_ends_up_to("ERROR")

@@ -331,7 +331,9 @@ def test_what_is_prepared_is_not_written_again_and_again(tmp_path: Path) -> None
     numbers = [one.number for one in records(journal) if isinstance(one, Record) and one.kind == PREPARE]
     assert numbers
     assert numbers[0] > 4
-    assert len(list(journal.glob("journal-*.log"))) < 12
+    # Three transactions may retain four times their own 30,000 bytes, and are written again behind these;
+    # each file holds one message. Never written again, they would retain all 24 files.
+    assert len(list(journal.glob("journal-*.log"))) <= 12 + 3 + 2
 
     world.crash()
     store = world.open()
