@@ -85,6 +85,7 @@ def _measures(store: Store, raw: Raw) -> list[Measure]:
     return [
         *(blocking(threads) for threads in (1, 4, 16)),
         Measure("add, futures, 1,000 in flight", lambda: ours.futures(store, 1000), raw.bulk_name, raw.bulk),
+        Measure("add, batches of 100", lambda: ours.batches(store, 100, 1000), raw.bulk_name, raw.bulk),
         Measure("recover + acknowledge, batches of 1,000", drain),
     ]
 

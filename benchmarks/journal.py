@@ -35,6 +35,7 @@ from tests.support.servers.postgresql import PostgresqlServer
 
 _THREADS = (1, 16, 64)
 _IN_FLIGHT = 1000
+_BATCH = 100
 _PAIRS = (1, 4, 16)
 _PASSING: dict[str, type[Passing | PassingTasks]] = {"threads": Passing, "tasks": PassingTasks}
 _ROUND_TRIP = 0.005
@@ -155,6 +156,9 @@ def _near(name: str, mine: str, other: str, brokers: dict[str, KahaDb], rounds: 
         ]
         many: dict[str, Callable[..., float]] = {
             f"futures, {_IN_FLIGHT:,} in flight": partial(ours.futures, window=_IN_FLIGHT),
+            f"batches of {_BATCH}, {_IN_FLIGHT:,} in flight": partial(
+                ours.batches, size=_BATCH, window=_IN_FLIGHT
+            ),
             f"{_IN_FLIGHT:,} tasks of a loop": partial(ours.tasks, count=_IN_FLIGHT),
         }
         rows += [

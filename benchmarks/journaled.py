@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from benchmarks.ours import BODY
 from jdbcstore import JdbcStore, Message, StoreConfig
@@ -24,15 +24,21 @@ class _CountedFiles(Files):
         super().sync(file)
 
 
-class Journaled:
-    """A store with a journal's defaults, without background tasks of the database."""
+_NEVER: dict[str, Any] = {"checkpoint_interval": 0.0, "checkpoint_size": 1 << 40, "memory_limit": 1 << 40}
 
-    def __init__(self, url: str, folder: Path) -> None:
+
+class Journaled:
+    """A store with a journal's defaults, without background tasks of the database.
+
+    Without ``checkpoints`` everything stays in the journal until the store is closed.
+    """
+
+    def __init__(self, url: str, folder: Path, *, checkpoints: bool = True) -> None:
         self._files = _CountedFiles()
         self._directory = folder / "journal"
         self.store = JournaledStore(
             JdbcStore(url, StoreConfig(cleanup_period=0.0), journaled=True),
-            JournalConfig(directory=str(self._directory)),
+            JournalConfig(directory=str(self._directory), **({} if checkpoints else _NEVER)),
             files=self._files,
         )
         self.batches: list[float] = []

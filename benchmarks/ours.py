@@ -52,6 +52,26 @@ def futures(store: Store, window: int, seconds: float = SECONDS) -> float:
     return timed(produce, lambda: count)
 
 
+def batches(store: Store, size: int, window: int, seconds: float = SECONDS) -> float:
+    """Adds per second of one thread with this many messages in flight, in batches with a future each."""
+    queue = store.queue("BENCHMARK")
+    waiting: deque[Future[list[MessageReference]]] = deque()
+    count = 0
+
+    def produce() -> None:
+        nonlocal count
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            if len(waiting) >= window // size:
+                waiting.popleft().result()
+            waiting.append(queue.add_messages_async([Message(BODY) for _ in range(size)]))
+            count += size
+        while waiting:
+            waiting.popleft().result()
+
+    return timed(produce, lambda: count)
+
+
 def tasks(store: Store, count: int, seconds: float = SECONDS) -> float:
     """Adds per second of this many tasks of one event loop, each awaiting each commit."""
     queue = store.queue("BENCHMARK")

@@ -213,8 +213,24 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         """
         ...
 
+    def add_messages_async(self, messages: Iterable[Message]) -> StoreFuture[list[MessageReference]]:
+        """As :meth:`add_messages`, without waiting for the commit.
+
+        For a producer that has many messages this costs much less than a future for each. The batch is one
+        write: it is committed or cancelled as a whole, and is only taken into a queue as a whole.
+        """
+        ...
+
+    def add_each_async(self, messages: Iterable[Message]) -> StoreFuture[list[Outcome]]:
+        """As :meth:`add_messages_async`, but not atomic: each message has an outcome of its own.
+
+        A message that is rejected has its error in the result, and the others are stored, in their order and
+        before any later write. The future itself fails only if all fail with the same error.
+        """
+        ...
+
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        """As :meth:`acknowledge`, without waiting for the commit."""
+        """As :meth:`acknowledge`, without waiting for the commit. Many messages in one call are one write."""
         ...
 
     def get_message(self, message: MessageId | int) -> Message:
@@ -502,12 +518,10 @@ class Store(Protocol):
         ...
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
-        """Store messages in their order, each in its own destination, without waiting for the commit.
+        """As :meth:`MessageStore.add_each_async`, each in its own destination.
 
         The messages share commits, like those of many :meth:`MessageStore.add_message_async`, at the cost of
-        one call. They are not atomic: a message that is rejected, or names no destination, has its error in
-        the result, and the others are stored, still before any later write. The future itself fails only if
-        all fail with the same error.
+        one call. A message that names no destination is rejected.
         """
         ...
 

@@ -8,7 +8,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from io import BufferedReader
+from itertools import count as count_from
+from itertools import repeat
+from typing import Any, cast
 
 import click
 
@@ -23,6 +26,10 @@ from jdbcstore.message.message import Message
 from jdbcstore.message.values import Byte, Char, Float, Long, Short
 
 _IN_FLIGHT = 1_000
+_BATCH = 100
+"""Messages of one write."""
+_READ = 1 << 16
+"""Bytes of one read."""
 
 
 def _boolean(text: str) -> bool:
@@ -99,7 +106,7 @@ def send(
     """
     if body == "-" and count is not None:
         raise click.UsageError("--count repeats one BODY; it cannot be combined with -")
-    texts: Iterator[str | None] = _lines() if body == "-" else (body for _ in range(count or 1))
+    reads = _lines() if body == "-" else iter([repeat(body, count or 1)])
 
     def message(text: str | None) -> Message:
         now_ms = time.time_ns() // 1_000_000
@@ -112,8 +119,8 @@ def send(
     with settings.open() as store, progress("sending", total) as done:
         sender = _Sender(messages_of(store, destination), done)
         try:
-            for text in texts:
-                sender.send(message(text))
+            for texts in reads:
+                sender.send_all(map(message, texts))
             sender.flush()
         except (StoreError, KeyboardInterrupt):
             note(f"{counted(sender.flush(StoreError))} stored before that")
@@ -121,29 +128,72 @@ def send(
     settings.print({"destination": str(destination), **sender.facts()}, sender.summary(destination))
 
 
-def _lines() -> Iterator[str]:
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
-        except UnicodeDecodeError:
-            raise InvalidMessage(f"line {number} of the input is not UTF-8; convert it first") from None
+def _lines() -> Iterator[Iterator[str]]:
+    """The lines that each read of standard input completes."""
+    numbers = count_from(1)
+    begun: list[bytes] = []
+    while data := cast("BufferedReader", sys.stdin.buffer).read1(_READ):
+        end, newline, others = data.partition(b"\n")
+        begun.append(end)
+        if newline:
+            *lines, rest = others.split(b"\n")
+            yield map(_decoded, [b"".join(begun), *lines], numbers)
+            begun = [rest]
+    if any(begun):
+        yield map(_decoded, [b"".join(begun)], numbers)
+
+
+def _decoded(line: bytes, number: int) -> str:
+    try:
+        return line.removesuffix(b"\r").decode()
+    except UnicodeDecodeError:
+        raise InvalidMessage(f"line {number} of the input is not UTF-8; convert it first") from None
 
 
 class _Sender:
-    """Sends with up to 1,000 messages in flight, so that one commit covers many of them."""
+    """Sends in batches, with up to 1,000 messages in flight, so that one commit covers many of them."""
 
     def __init__(self, target: MessageStore, done: Callable[[int], None]) -> None:
         self._target = target
         self._done = done
-        self._in_flight: deque[Future[MessageReference]] = deque()
+        self._in_flight: deque[tuple[Future[list[MessageReference]], int]] = deque()
+        self._count = 0
+        """Messages in flight."""
         self._first: MessageReference | None = None
         self._last: MessageReference | None = None
         self._stored = 0
 
-    def send(self, message: Message) -> None:
-        """Send a message without waiting for it; raises the error of an earlier one."""
-        self._in_flight.append(self._target.add_message_async(message))
-        while self._in_flight and (self._in_flight[0].done() or len(self._in_flight) >= _IN_FLIGHT):
+    def send_all(self, messages: Iterator[Message]) -> None:
+        """Send messages without waiting for them; raises the error of an earlier one.
+
+        If one of them cannot be made or stored, those before it are sent.
+        """
+        batch: list[Message] = []
+        try:
+            for message in messages:
+                batch.append(message)
+                if len(batch) == _BATCH:
+                    batch, full = [], batch
+                    self._send(full)
+        except InvalidMessage:
+            self._send(batch)
+            raise
+        self._send(batch)
+
+    def _send(self, batch: list[Message]) -> None:
+        if not batch:
+            return
+        try:
+            future = self._target.add_messages_async(batch)
+        except InvalidMessage:
+            if len(batch) == 1:
+                raise
+            for message in batch:
+                self._send([message])
+            return
+        self._in_flight.append((future, len(batch)))
+        self._count += len(batch)
+        while self._in_flight and (self._in_flight[0][0].done() or self._count > _IN_FLIGHT):
             self._complete_oldest()
 
     def flush(self, *ignored: type[Exception]) -> int:
@@ -154,10 +204,13 @@ class _Sender:
         return self._stored
 
     def _complete_oldest(self) -> None:
-        self._last = self._in_flight.popleft().result()
-        self._first = self._first or self._last
-        self._stored += 1
-        self._done(1)
+        future, count = self._in_flight.popleft()
+        self._count -= count
+        references = future.result()
+        self._first = self._first or references[0]
+        self._last = references[-1]
+        self._stored += count
+        self._done(count)
 
     def facts(self) -> dict[str, object]:
         first, last = self._first, self._last

@@ -16,7 +16,7 @@ from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.filtered.routes import Route, Routes, destination_named
 from jdbcstore.stores.filtered.transaction import FilteredTransactions, Outcomes, Writes
-from jdbcstore.stores.shared.encoding import MessageNamer, Result, encode_each
+from jdbcstore.stores.shared.encoding import MessageNamer, Result, encode_each, own_destination
 from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.futures import StoreFuture, done
@@ -81,9 +81,7 @@ class FilteredStore:
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         """As the contract says: the messages of each store are one such call of it."""
-        routed, outcomes = encode_each(
-            messages, lambda destination, message: (self.routes.store_of(destination), message)
-        )
+        routed, outcomes = encode_each(messages, self._routed)
         places: dict[Store, list[int]] = {}
         for at, (store, _) in enumerate(routed):
             places.setdefault(store, []).append(at)
@@ -100,6 +98,9 @@ class FilteredStore:
             else:
                 added.add_done_callback(partial(gathered.take_done, mine))
         return gathered.result
+
+    def _routed(self, message: Message) -> tuple[Store, Message]:
+        return self.routes.store_of(own_destination(message)), message
 
     def _run(self, work: Callable[[], T]) -> StoreFuture[T]:
         result: StoreFuture[T] = StoreFuture()

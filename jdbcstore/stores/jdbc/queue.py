@@ -14,6 +14,7 @@ from itertools import cycle, islice
 from typing import Any
 
 from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
+from jdbcstore.abc import Outcome as Added
 from jdbcstore.config.store import NameLengths
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection, Outcome
@@ -28,7 +29,7 @@ from jdbcstore.stores.jdbc.checkpoint import Bodies
 from jdbcstore.stores.jdbc.writer.units import Unit, Write, update_of
 from jdbcstore.stores.jdbc.writer.writer import Writer
 from jdbcstore.stores.shared.checks import MAX_SEQUENCE, message_not_found, name_of
-from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, fits, nothing, only
+from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, encode_each, fits, nothing, only
 from jdbcstore.stores.shared.paging import (
     PRIORITIES,
     Complete,
@@ -86,6 +87,13 @@ class JdbcMessageStore:
         unit = Unit(adds=[self.encode(message) for message in messages])
         references: list[MessageReference] = self._context.writer.execute(unit)
         return references
+
+    def add_messages_async(self, messages: Iterable[Message]) -> StoreFuture[list[MessageReference]]:
+        return self._context.writer.submit(Unit(adds=[self.encode(message) for message in messages]))
+
+    def add_each_async(self, messages: Iterable[Message]) -> StoreFuture[list[Added]]:
+        adds, outcomes = encode_each(messages, self.encode)
+        return self._context.writer.submit(Unit(outcomes, adds=adds, apart=True))
 
     def encode(self, message: Message) -> EncodedMessage:
         return self._context.encoder.encode(message, self.destination, prioritized=self.prioritized)

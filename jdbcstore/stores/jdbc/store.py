@@ -39,7 +39,13 @@ from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
 from jdbcstore.stores.shared.checks import destination_named
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
-from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, encode_each, fits
+from jdbcstore.stores.shared.encoding import (
+    EncodedMessage,
+    MessageEncoder,
+    encode_each,
+    fits,
+    own_destination,
+)
 from jdbcstore.stores.shared.store import DestinationsStore
 from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
@@ -183,7 +189,8 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         adds, outcomes = encode_each(messages, self._encode)
         return self._writer.submit(Unit(outcomes, adds=adds, apart=True))
 
-    def _encode(self, destination: Destination, message: Message) -> EncodedMessage:
+    def _encode(self, message: Message) -> EncodedMessage:
+        destination = own_destination(message)
         place = self._places.get(destination) or self._place(destination)
         return place.encode(message)
 

@@ -10,6 +10,7 @@ from jdbcstore.abc import (
     Cursor,
     DurableSubscription,
     MessageReference,
+    Outcome,
     Page,
     Progress,
     Reference,
@@ -34,7 +35,7 @@ from jdbcstore.stores.shared.checkpoint import (
     SubscriptionKey,
 )
 from jdbcstore.stores.shared.checks import message_not_found, name_of
-from jdbcstore.stores.shared.encoding import EncodedMessage, everything, nothing
+from jdbcstore.stores.shared.encoding import EncodedMessage, encode_each, everything, nothing
 from jdbcstore.stores.shared.paging import PRIORITIES, REMOVE_BATCH, counted
 from jdbcstore.stores.shared.subscriptions import SubscribedTopic, subscription_not_found
 from jdbcstore.util.clock import Clock
@@ -134,6 +135,14 @@ class JournaledMessageStore:
         references: list[MessageReference] = self._writer.execute(unit)
         return references
 
+    def add_messages_async(self, messages: Iterable[Message]) -> StoreFuture[list[MessageReference]]:
+        encode = self._backing.encode
+        return self._writer.submit(Unit(Writes(adds=[encode(message) for message in messages]), everything))
+
+    def add_each_async(self, messages: Iterable[Message]) -> StoreFuture[list[Outcome]]:
+        adds, outcomes = encode_each(messages, self._backing.encode)
+        return self._writer.submit(Unit(Writes(adds=adds), outcomes))
+
     def encode(self, message: Message) -> EncodedMessage:
         return self._backing.encode(message)
 
@@ -152,7 +161,26 @@ class JournaledMessageStore:
             writes.removes.append((self._container, sequences))
 
     def _resolved(self, messages: Sequence[Reference]) -> list[int]:
-        return self._decided([sequence for message in messages for sequence, _ in self.resolve(message)])
+        found = self._recent(messages)
+        rest = messages[len(found) :]
+        return self._decided([*found, *(number for one in rest for number, _ in self.resolve(one))])
+
+    def _recent(self, messages: Sequence[Reference]) -> list[int]:
+        """The sequences of messages that a layer has, up to the first that none has."""
+        found: list[int] = []
+        overlay, container = self._overlay, self._container
+        self._writer.check_open()
+        with overlay.lock:
+            layers = [layer.adds for layer in overlay.oldest.chain()]
+            for message in messages:
+                name = name_of(message)
+                if not isinstance(name, int):
+                    break
+                added = next((adds[name] for adds in layers if name in adds), None)
+                if added is None or added.container != container:
+                    break
+                found.append(name)
+        return found
 
     def _decided(self, sequences: list[int]) -> list[int]:
         """The sequences without those that a durable subscription has in doubt."""

@@ -37,7 +37,7 @@ from jdbcstore.stores.journaled.writer import JournalAudit, JournalWriter, Unit
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
 from jdbcstore.stores.shared.checks import MAX_SEQUENCE, destination_named, sequences_used_up
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
-from jdbcstore.stores.shared.encoding import EncodedMessage, encode_each, nothing
+from jdbcstore.stores.shared.encoding import EncodedMessage, encode_each, nothing, own_destination
 from jdbcstore.stores.shared.store import DestinationsStore
 from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
@@ -142,8 +142,8 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         adds, outcomes = encode_each(messages, self._encode)
         return self._writer.submit(Unit(Writes(adds=adds), outcomes))
 
-    def _encode(self, destination: Destination, message: Message) -> EncodedMessage:
-        return self._place(destination).encode(message)
+    def _encode(self, message: Message) -> EncodedMessage:
+        return self._place(own_destination(message)).encode(message)
 
     def checkpoint(self) -> None:
         """Write everything that is stored now to the backing store.

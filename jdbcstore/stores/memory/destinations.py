@@ -6,7 +6,16 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
-from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics, SubscriptionInfo
+from jdbcstore.abc import (
+    Cursor,
+    MessageReference,
+    Outcome,
+    Page,
+    Progress,
+    Reference,
+    Statistics,
+    SubscriptionInfo,
+)
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
@@ -16,7 +25,7 @@ from jdbcstore.stores.memory.shelf import Shelf, Stored, Subscription
 from jdbcstore.stores.memory.state import Held, State, Write, hold_acknowledged, hold_added, hold_taken
 from jdbcstore.stores.shared.checkpoint import Referring
 from jdbcstore.stores.shared.checks import message_not_found, name_of
-from jdbcstore.stores.shared.encoding import EncodedMessage
+from jdbcstore.stores.shared.encoding import EncodedMessage, encode_each
 from jdbcstore.stores.shared.paging import read_lanes
 from jdbcstore.stores.shared.subscriptions import (
     SubscribedTopic,
@@ -45,6 +54,13 @@ class MemoryMessageStore:
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
         return self._state.execute([self.adding(message) for message in messages])
+
+    def add_messages_async(self, messages: Iterable[Message]) -> StoreFuture[list[MessageReference]]:
+        return done(self.add_messages(messages))
+
+    def add_each_async(self, messages: Iterable[Message]) -> StoreFuture[list[Outcome]]:
+        writes, outcomes = encode_each(messages, self.adding)
+        return done(outcomes([*self._state.execute(writes)]))
 
     def add_in(self, writes: list[Write], message: Message) -> None:
         writes.append(self.adding(message))

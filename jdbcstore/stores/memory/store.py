@@ -17,7 +17,7 @@ from jdbcstore.stores.memory.state import MemoryXAResource, State, Write
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
-from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, encode_each
+from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, encode_each, own_destination
 from jdbcstore.stores.shared.store import DestinationsStore
 from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
@@ -63,8 +63,8 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
         writes, outcomes = encode_each(messages, self._adding)
         return done(outcomes([*self._state.execute(writes)]))
 
-    def _adding(self, destination: Destination, message: Message) -> Write:
-        return self._place(destination).adding(message)
+    def _adding(self, message: Message) -> Write:
+        return self._place(own_destination(message)).adding(message)
 
     @property
     def xa(self) -> MemoryXAResource:

@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
@@ -134,9 +134,7 @@ class MessageEncoder:
         )
 
 
-def encode_each(
-    messages: Sequence[Message], encode: Callable[[Destination, Message], T]
-) -> tuple[list[T], Result]:
+def encode_each(messages: Iterable[Message], encode: Callable[[Message], T]) -> tuple[list[T], Result]:
     """Encode messages that are stored together and refused individually.
 
     Returns those that ``encode`` accepts, and a function that merges their outcomes with the errors of the
@@ -146,22 +144,31 @@ def encode_each(
     refused: dict[int, StoreError] = {}
     for at, message in enumerate(messages):
         try:
-            if message.destination is None:
-                raise InvalidDestination("a message that is stored by itself needs a destination of its own")
-            encoded.append(encode(message.destination, message))
+            encoded.append(encode(message))
         except StoreError as error:
             refused[at] = error
+    if not refused:
+        return encoded, everything
+    count = len(encoded) + len(refused)
 
     def merged(outcomes: list[Outcome]) -> list[Outcome]:
-        if not refused:
-            return outcomes
         others = iter(outcomes)
-        return [refused.get(at) or next(others) for at in range(len(messages))]
+        return [refused.get(at) or next(others) for at in range(count)]
 
     return encoded, merged
 
 
-def everything(references: list[MessageReference]) -> list[MessageReference]:
+def own_destination(message: Message) -> Destination:
+    """The destination of a message that is stored by itself.
+
+    :raises InvalidDestination: it has none
+    """
+    if message.destination is None:
+        raise InvalidDestination("a message that is stored by itself needs a destination of its own")
+    return message.destination
+
+
+def everything(references: list[T]) -> list[T]:
     """The result of a write that returns all references."""
     return references
 
