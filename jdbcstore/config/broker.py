@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -14,7 +15,11 @@ from jdbcstore.errors import ConfigurationError
 STOMP_PORT = 61613
 STOMP, STOMP_TLS = "stomp", "stomp+ssl"
 OPENWIRE, OPENWIRE_TLS = "tcp", "ssl"
-SCHEMES = (STOMP, STOMP_TLS, OPENWIRE, OPENWIRE_TLS)
+AUTO, AUTO_TLS = "auto", "auto+ssl"
+WS, WSS = "ws", "wss"
+SCHEMES = (STOMP, STOMP_TLS, OPENWIRE, OPENWIRE_TLS, AUTO, AUTO_TLS, WS, WSS)
+TLS_SCHEMES = (STOMP_TLS, OPENWIRE_TLS, AUTO_TLS, WSS)
+_ORIGIN = re.compile(r"\*|null|[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#\s]+")
 LOG_FORMATS = ("text", "json")
 
 
@@ -63,7 +68,8 @@ class ConnectorConfig(Options):
     """
 
     uri: str = f"{STOMP}://127.0.0.1:{STOMP_PORT}"
-    """``stomp://HOST:PORT``, or ``tcp://HOST:PORT`` for OpenWire; ``stomp+ssl`` and ``ssl`` for TLS."""
+    """``stomp://HOST:PORT``, ``tcp://HOST:PORT`` for OpenWire, ``auto://HOST:PORT`` for both, or
+    ``ws://HOST:PORT`` for STOMP over WebSocket; ``stomp+ssl``, ``ssl``, ``auto+ssl`` and ``wss`` for TLS."""
     name: str | None = None
     """A name for logs; None is the URI."""
     maximum_connections: int = option(10_000, at_least=1)
@@ -78,11 +84,17 @@ class ConnectorConfig(Options):
     """Subscriptions of a connection. Not in ActiveMQ."""
     connect_attempt_timeout: float = option(30.0, at_least=0, milliseconds=True)
     """Seconds within which a client must send its CONNECT frame; 0 means unlimited."""
+    protocol_detection_time_out: float = option(30.0, at_least=0, milliseconds=True)
+    """For ``auto``: seconds within which a client must send enough for its protocol to be recognized; 0 is
+    ``connect_attempt_timeout``, which also limits it."""
     idle_timeout: float = option(0.0, at_least=0, milliseconds=True)
     """Seconds without traffic in either direction after which a connection is closed; 0 is never. Not in
     ActiveMQ."""
     virtual_hosts: str | None = None
     """Values of CONNECT's ``host`` that are accepted, separated by commas; None is any. Not in ActiveMQ."""
+    allowed_origins: str | None = None
+    """For WebSocket: the origins of web pages that may connect, such as ``https://shop.example.com``,
+    separated by commas; ``*`` is any, None the broker's own host only. Not in ActiveMQ, where it is any."""
     certificate: str | None = None
     """For TLS: a PEM file with the certificate and its chain. In ActiveMQ a key store, as are the next."""
     private_key: str | None = None
@@ -106,6 +118,14 @@ class ConnectorConfig(Options):
                 option="trusted_certificates",
             )
 
+        for origin in (self.allowed_origins or "*").split(","):
+            if not _ORIGIN.fullmatch(origin.strip()):
+                raise ConfigurationError(
+                    f"allowed_origins has {origin.strip()!r}; write https://HOST or https://HOST:PORT,"
+                    " without a path, or * for any",
+                    option="allowed_origins",
+                )
+
     @property
     def address(self) -> Address:
         """The host and port of ``uri``."""
@@ -113,13 +133,13 @@ class ConnectorConfig(Options):
 
     @property
     def scheme(self) -> str:
-        """The scheme of ``uri``: ``stomp``, ``stomp+ssl``, ``tcp`` or ``ssl``."""
+        """The scheme of ``uri``, one of ``SCHEMES``."""
         return self.uri.partition("://")[0]
 
     @property
     def is_tls(self) -> bool:
         """Whether connections are encrypted."""
-        return self.scheme in (STOMP_TLS, OPENWIRE_TLS)
+        return self.scheme in TLS_SCHEMES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

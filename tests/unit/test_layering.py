@@ -97,6 +97,7 @@ OUTSIDE = {
     "prompt_toolkit": {"cli"},
     "lark": {"message.selector"},
     "aiohttp": {"broker"},
+    "websockets": {"broker.stomp"},
     "argon2": {"broker"},
     "cronsim": {"broker"},
     "coilmq": {"plugins"},

@@ -15,6 +15,7 @@ from jdbcstore.message.openwire.wire_format import Malformed
 from jdbcstore.message.values import Long
 
 _MAGIC = b"ActiveMQ"
+_BEGINNING = bytes([Type.WIRE_FORMAT_INFO]) + _MAGIC
 _i32 = Struct(">i")
 _LAYOUT = Struct(">B8si?i")
 _LAYOUT_EMPTY = Struct(">B8si?")
@@ -111,6 +112,18 @@ def wire_format_info(max_frame_size: int, inactivity_ms: int, provider_version: 
     marshalled = encode_map(properties)
     head = _LAYOUT.pack(Type.WIRE_FORMAT_INFO, _MAGIC, NEWEST, True, len(marshalled))
     return framed(head + marshalled)
+
+
+def begins_openwire(data: bytes) -> bool | None:
+    """Whether the first bytes of a client are those of an OpenWire client; None if they are too few."""
+    if not data:
+        return None
+    if data[0]:  # the size of WIRE_FORMAT_INFO is far below 16 MB
+        return False
+    begun = data[4 : 4 + len(_BEGINNING)]
+    if not _BEGINNING.startswith(begun):
+        return False
+    return True if begun == _BEGINNING else None
 
 
 def agree(frame: bytes, max_frame_size: int, inactivity_ms: int) -> WireFormat:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from jdbcstore.broker.openwire.frames import begins_openwire
 from jdbcstore.broker.openwire.session import Session as OpenWireSession
 from jdbcstore.broker.stomp.session import Session as StompSession
 from jdbcstore.broker.transport.connection import ClientConnection
 from jdbcstore.broker.transport.connector import Connector
+from jdbcstore.broker.transport.detection import Choice
 from jdbcstore.broker.transport.service import Service
-from jdbcstore.config.broker import OPENWIRE, OPENWIRE_TLS, STOMP, STOMP_TLS, ConnectorConfig
+from jdbcstore.config.broker import (
+    AUTO,
+    AUTO_TLS,
+    OPENWIRE,
+    OPENWIRE_TLS,
+    STOMP,
+    STOMP_TLS,
+    WS,
+    WSS,
+    ConnectorConfig,
+)
+from jdbcstore.errors import ConfigurationError
 
 _SESSIONS: dict[str, type[ClientConnection]] = {
     **dict.fromkeys((STOMP, STOMP_TLS), StompSession),
@@ -16,7 +29,14 @@ _SESSIONS: dict[str, type[ClientConnection]] = {
 
 
 def make_connector(service: Service, config: ConnectorConfig) -> Connector:
-    """The connector that speaks the protocol of an address."""
+    """The connector that speaks the protocol of an address, or each of several.
+
+    :raises ConfigurationError: a package that it needs is not installed
+    """
+    if config.scheme in (AUTO, AUTO_TLS):
+        return Connector(service, config, Choice("STOMP and OpenWire", _detect))
+    if config.scheme in (WS, WSS):
+        return Connector(service, config, _websocket_session())
     return Connector(service, config, _SESSIONS[config.scheme])
 
 
@@ -25,4 +45,22 @@ def answers_as_slave(config: ConnectorConfig) -> bool:
 
     An OpenWire client takes a refused login as the answer, and goes on only if nothing listens.
     """
-    return _SESSIONS[config.scheme] is StompSession
+    return config.scheme in (STOMP, STOMP_TLS, WS, WSS)
+
+
+def _detect(data: bytes) -> type[ClientConnection] | None:
+    """Whatever does not begin as an OpenWire client is answered in STOMP: with an ERROR, if need be."""
+    is_openwire = begins_openwire(data)
+    if is_openwire is None:
+        return None
+    return OpenWireSession if is_openwire else StompSession
+
+
+def _websocket_session() -> type[ClientConnection]:
+    try:
+        from jdbcstore.broker.stomp.websocket import WebSocketSession
+    except ImportError as error:
+        raise ConfigurationError(
+            "STOMP over WebSocket needs websockets; run: pip install 'jdbcstore[broker]'", option="uri"
+        ) from error
+    return WebSocketSession

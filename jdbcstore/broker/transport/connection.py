@@ -195,10 +195,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.read_at = self._loop.time()
         if self._closing or self.ended:
-            # Unread input would make the operating system discard the last frame.
-            self._discarded += nbytes
-            if self._discarded > _MAX_DISCARDED:
-                self.abort()
+            self._discard(nbytes)
             return
         self.reader.feed(bytes(self._service.read_buffer[:nbytes]))
         self.pump()
@@ -207,11 +204,22 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Whether the connection stays open: what is under way is still to be answered."""
         if self._closing or self._transport.get_extra_info("sslcontext") is not None:
             return False
+        self._peer_closed()
+        return True
+
+    def _peer_closed(self) -> None:
+        """The client sends nothing more: close once what it has sent is answered."""
         self._peer_has_closed = True
         is_logging_in = self._login is not None and not self._login.done()
         if self.takes_frames or (is_logging_in and not self.reader.held):
             self.finish(b"")
-        return True
+
+    def _discard(self, nbytes: int) -> None:
+        """Count input that is not used. It is read, though: otherwise the operating system would discard
+        the last frame."""
+        self._discarded += nbytes
+        if self._discarded > _MAX_DISCARDED:
+            self.abort()
 
     def pause_writing(self) -> None:
         self.paused = True
@@ -256,7 +264,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._flushing:
             self.write(data)
         else:
-            self._write(data)
+            self._write(self._packed([data]))
 
     def flush(self) -> None:
         """Pass the output to the transport."""
@@ -269,6 +277,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._pass_output()
         self._closing = True
         self._cancel_timers()
+        self._shut_down()
+        self._call_later(_LINGER, self._transport.abort)
+
+    def _shut_down(self) -> None:
+        """End the output, and have the client close the connection."""
         if self._transport.can_write_eof() and not self._peer_has_closed:
             # Closing with unread input would discard the last frame: let the client close.
             try:
@@ -278,7 +291,6 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.update_reading()
         else:
             self._transport.close()
-        self._call_later(_LINGER, self._transport.abort)
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -293,7 +305,11 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _pass_output(self) -> None:
         if self._output:
             output, self._output, self._output_size = self._output, [], 0
-            self._write(output[0] if len(output) == 1 else b"".join(output))
+            self._write(self._packed(output))
+
+    def _packed(self, frames: list[bytes]) -> bytes:
+        """Frames as they are written."""
+        return frames[0] if len(frames) == 1 else b"".join(frames)
 
     def _write(self, data: bytes) -> None:
         if not self._closing:
@@ -345,10 +361,14 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _count_held(self) -> None:
-        held = 0 if self._closing else self.reader.held
+        held = 0 if self._closing else self._buffered()
         if held != self._held:
             before, self._held = self._held, held
             self._service.inflow.hold(self, before, held)
+
+    def _buffered(self) -> int:
+        """The number of bytes of frames that are not complete."""
+        return self.reader.held
 
     # The end.
 

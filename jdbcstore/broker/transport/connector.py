@@ -1,4 +1,4 @@
-"""An address that clients of one protocol connect to, over TCP or TLS."""
+"""An address that clients connect to, over TCP or TLS, in one protocol or several."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import asyncio
 import logging
 import ssl
 from asyncio import BaseTransport, Transport
-from typing import cast
+from typing import TypeAlias, cast
 
 from jdbcstore.broker.transport.connection import ClientConnection, name_of
+from jdbcstore.broker.transport.detection import Choice, Detection, pass_on
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import Address, ConnectorConfig
 from jdbcstore.errors import ConfigurationError
@@ -19,6 +20,9 @@ _BACKLOG = 1024
 _STOP_TIMEOUT = 10.0
 _EARLY_DATA = 64 * 1024
 
+Member: TypeAlias = "ClientConnection | Detection | _Handshake"
+"""What counts as a connection."""
+
 
 class Connector:
     """Accepts connections between start and stop. To be used on the broker's loop only.
@@ -27,14 +31,16 @@ class Connector:
     clients which only connect cannot lock out others.
     """
 
-    def __init__(self, service: Service, config: ConnectorConfig, protocol: type[ClientConnection]) -> None:
+    def __init__(
+        self, service: Service, config: ConnectorConfig, protocol: type[ClientConnection] | Choice
+    ) -> None:
         self._service = service
         self.config = config
         self._protocol = protocol
         self._address = config.address
         self._server: asyncio.Server | None = None
-        self._connections: set[ClientConnection | _Handshake] = set()
-        self._not_logged_in: dict[ClientConnection | _Handshake, None] = {}
+        self._connections: set[Member] = set()
+        self._not_logged_in: dict[Member, None] = {}
         """Connections that have not logged in, the oldest first."""
         self._all_closed = asyncio.Event()
 
@@ -92,12 +98,14 @@ class Connector:
         except TimeoutError:
             self.abort()
 
-    def make_connection(self) -> ClientConnection:
+    def make_connection(self) -> ClientConnection | Detection:
+        if isinstance(self._protocol, Choice):
+            return Detection(self._service, self, self._protocol)
         return self._protocol(self._service, self.config, self)
 
-    def opened(self, connection: ClientConnection | _Handshake) -> None:
+    def opened(self, connection: Member) -> None:
         if connection in self._connections:
-            return  # counted since its TLS handshake
+            return  # counted since its TLS handshake, or since before its protocol was known
         limit = self.config.maximum_connections
         if len(self._connections) >= limit:
             if not self._not_logged_in:
@@ -116,16 +124,22 @@ class Connector:
         self._connections.add(connection)
         self._not_logged_in[connection] = None
 
-    def handshake_done(self, handshake: _Handshake, connection: ClientConnection) -> None:
-        """A TLS handshake has succeeded: the connection takes its place."""
-        self._connections.remove(handshake)
+    def replaced(self, before: Member, connection: ClientConnection | Detection) -> None:
+        """The connection takes the place of what it was before, as after a TLS handshake."""
+        self._connections.discard(before)
         self._connections.add(connection)
-        self._not_logged_in = {connection if one is handshake else one: None for one in self._not_logged_in}
+        self._not_logged_in = {connection if one is before else one: None for one in self._not_logged_in}
+
+    def detected(self, before: Detection, protocol: type[ClientConnection]) -> ClientConnection:
+        """The protocol of a client is known: its connection, in the place of the former."""
+        connection = protocol(self._service, self.config, self)
+        self.replaced(before, connection)
+        return connection
 
     def logged_in(self, connection: ClientConnection) -> None:
         self._not_logged_in.pop(connection, None)
 
-    def closed(self, connection: ClientConnection | _Handshake) -> None:
+    def closed(self, connection: Member) -> None:
         self._not_logged_in.pop(connection, None)
         self._connections.discard(connection)
         if not self._connections:
@@ -172,10 +186,10 @@ class _Handshake(asyncio.Protocol):
             connector.closed(self)
             return
         connection = connector.make_connection()
-        connector.handshake_done(self, connection)
+        connector.replaced(self, connection)
         transport.set_protocol(connection)
         connection.connection_made(transport)
-        early.pass_on(connection)
+        pass_on(early.read, connection)
 
     def refuse(self, reason: str) -> None:  # noqa: ARG002 - the client could not read it
         self.abort()
@@ -194,18 +208,13 @@ class _EarlyData(asyncio.BufferedProtocol):
 
     def __init__(self) -> None:
         self._buffer = bytearray(_EARLY_DATA)
-        self._read: list[bytes] = []
+        self.read: list[bytes] = []
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._read.append(bytes(self._buffer[:nbytes]))
-
-    def pass_on(self, connection: ClientConnection) -> None:
-        for data in self._read:
-            connection.get_buffer(len(data))[: len(data)] = data
-            connection.buffer_updated(len(data))
+        self.read.append(bytes(self._buffer[:nbytes]))
 
 
 def server_context(config: ConnectorConfig) -> ssl.SSLContext:

@@ -6,7 +6,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from jdbcstore.config.broker import OPENWIRE, OPENWIRE_TLS, SCHEMES, STOMP, STOMP_TLS
+from jdbcstore.config.broker import (
+    AUTO,
+    AUTO_TLS,
+    OPENWIRE,
+    OPENWIRE_TLS,
+    SCHEMES,
+    STOMP,
+    STOMP_TLS,
+    TLS_SCHEMES,
+    WS,
+    WSS,
+)
 from jdbcstore.config.given import Given, Kind, Note, Section, merge
 from jdbcstore.config.locker import (
     DefaultIOExceptionHandlerConfig,
@@ -34,12 +45,17 @@ _SCHEMES = {
     **dict.fromkeys((STOMP_TLS, "stomp+nio+ssl"), STOMP_TLS),
     **dict.fromkeys((OPENWIRE, "nio"), OPENWIRE),
     **dict.fromkeys((OPENWIRE_TLS, "nio+ssl"), OPENWIRE_TLS),
+    **dict.fromkeys((AUTO, "auto+nio"), AUTO),
+    **dict.fromkeys((AUTO_TLS, "auto+nio+ssl"), AUTO_TLS),
+    WS: WS,
+    WSS: WSS,
 }
 _URI_OPTIONS = {
     "maximumConnections": "maximumConnections",
     "maxFrameSize": "maxFrameSize",
     "maxDataLength": "maxFrameSize",
     "connectAttemptTimeout": "connectAttemptTimeout",
+    "protocolDetectionTimeOut": "protocolDetectionTimeOut",
     "needClientAuth": "needClientAuth",
 }
 """Parameters of a connector's URI, after ``transport.`` or ``wireFormat.`` or without a prefix."""
@@ -231,7 +247,7 @@ def _read_uri(document: Document, uri: Value) -> Section | None:
             section[_URI_OPTIONS[name]] = Given(text, given.place, text=True, activemq_units=True)
         else:
             document.ignore(uri, "a connector of jdbcstore does not have this option", key)
-    if ours in (STOMP_TLS, OPENWIRE_TLS):
+    if ours in TLS_SCHEMES:
         # It needs files that no activemq.xml names, without which the connector cannot be made.
         document.note(Kind.MISSING, uri, f"{address} is left out: {_NO_KEYSTORE}")
         return None

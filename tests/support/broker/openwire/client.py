@@ -28,6 +28,7 @@ class Client:
         version: int = 12,
         *,
         login: bool = True,
+        speaks_first: bool = False,
         connection_id: str | None = None,
         **info: Any,
     ) -> None:
@@ -40,6 +41,9 @@ class Client:
         self._ids = itertools.count(1)
         self._sent = itertools.count(1)
         self._consumers = itertools.count(1)
+        self._has_offered = False
+        if speaks_first:  # as JMS clients do, too
+            self._offer()
         self.offer = self.frame()
         if login:
             self.agree()
@@ -47,10 +51,15 @@ class Client:
 
     def agree(self) -> Command:
         """Answer the broker's offer of a wire format; returns what it says of itself."""
+        if not self._has_offered:
+            self._offer()
+        return self.expect(Type.BROKER_INFO)
+
+    def _offer(self) -> None:
+        self._has_offered = True
         offer = wire_format_info(1 << 30, 30_000, "tests")
         at = 4 + 1 + 8
         self.socket.sendall(offer[:at] + self.version.to_bytes(4, "big") + offer[at + 4 :])
-        return self.expect(Type.BROKER_INFO)
 
     def connect(self, **info: Any) -> None:
         self.request(Type.CONNECTION_INFO, connection_id=ConnectionId(self.connection_id), **info)

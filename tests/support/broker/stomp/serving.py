@@ -12,9 +12,9 @@ from typing import Any, Self, TypeVar
 
 from jdbcstore import Store
 from jdbcstore.broker.engine import Engine, Policies
+from jdbcstore.broker.process.protocols import make_connector
 from jdbcstore.broker.security import AllowAll, Security
 from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits, Version, encode
-from jdbcstore.broker.stomp.session import Session
 from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import ConnectorConfig
@@ -88,7 +88,7 @@ class Served:
         if self._on_store_error is not None:
             more["on_store_error"] = self._on_store_error
         self.service = Service(self.engine, self._security, **more)
-        self.connector = Connector(self.service, self._config, Session)
+        self.connector = make_connector(self.service, self._config)
         await self.connector.start()
 
     async def _stop(self) -> None:
@@ -100,7 +100,7 @@ class Client:
     """A socket that speaks frames, and bytes where a test wants them wrong."""
 
     def __init__(self, port: int, version: Version | None = Version.V1_2, **headers: str) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        self.socket = self.open_socket(port)
         self.version = version or Version.V1_2
         self._reader = FrameReader(Limits())
         if version is not None:
@@ -108,6 +108,9 @@ class Client:
             self.write("CONNECT", {**asked, **{name.replace("_", "-"): headers[name] for name in headers}})
             self.connected = self.expect("CONNECTED")
             self._reader.version = version
+
+    def open_socket(self, port: int) -> Any:
+        return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,247 @@
+"""STOMP over WebSocket: the session of a STOMP client whose frames are in WebSocket messages.
+
+The client is a page in a browser, mostly. A message that it sends is a part of its stream of STOMP frames:
+one frame, several, or a piece of one. A message to it is one STOMP frame, in text if it is UTF-8.
+"""
+
+from __future__ import annotations
+
+import codecs
+import logging
+from collections.abc import Sequence
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from websockets.exceptions import NegotiationError
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.http11 import Request, Response
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
+
+from jdbcstore.broker.stomp.session import Session
+from jdbcstore.broker.transport.connection import Connections, Receipt
+from jdbcstore.broker.transport.service import Service
+from jdbcstore.config.broker import Address, ConnectorConfig
+from jdbcstore.errors import NotAuthorized, ProtocolError, StoreError
+
+# The package would log every frame at DEBUG, passwords included.
+_quiet = logging.getLogger(f"{__name__}.frames")
+_quiet.setLevel(logging.ERROR)
+
+_SUBPROTOCOLS = ("v12.stomp", "v11.stomp", "v10.stomp", "stomp")
+"""The names of STOMP, as in ActiveMQ, the one that is chosen first. The header accept-version decides about
+the version; these names only say that it is STOMP."""
+_HEADERS_OF_A_FRAME = 256 * 1024
+_BEFORE_LOGIN = 40 * 1024
+"""The most bytes of the request, and of the message with CONNECT."""
+_LONGEST_REASON = 123
+
+
+class WebSocketSession(Session):
+    """The connection of a STOMP client over WebSocket: HTTP first, then the same session in its messages."""
+
+    protocol = "WebSocket"
+
+    def __init__(self, service: Service, config: ConnectorConfig, connections: Connections) -> None:
+        super().__init__(service, config, connections)
+        # Without compression: it needs 300 KB for each connection.
+        self._socket = ServerProtocol(
+            select_subprotocol=_select_subprotocol,
+            max_size=config.max_frame_size + _HEADERS_OF_A_FRAME,
+            logger=_quiet,
+        )
+        self._requested = 0
+        """Bytes received before the connection became a WebSocket."""
+        self._text: codecs.IncrementalDecoder | None = None
+        """Checks the text message whose fragments are arriving."""
+        self._close_code = CloseCode.NORMAL_CLOSURE
+
+    # Input.
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.read_at = self._loop.time()
+        if self._closing or self.ended:
+            self._discard(nbytes)
+        websocket, data = self._socket, bytes(self._service.read_buffer[:nbytes])
+        if websocket.state is State.CONNECTING:
+            self._requested += nbytes
+        websocket.receive_data(data)
+        self._take_events()
+        reply = b"".join(websocket.data_to_send())
+        if reply and not self._transport.is_closing():
+            self._transport.write(reply)
+        if not self.ended:
+            self.pump()
+        if websocket.eof_sent:
+            self._conversation_ended()
+        elif self._begins_with_too_much():
+            self.fail(
+                ProtocolError(f"more than {_BEFORE_LOGIN} bytes were sent before the login", fatal=True)
+            )
+
+    def _begins_with_too_much(self) -> bool:
+        if self._socket.state is State.CONNECTING:
+            return self._requested > _BEFORE_LOGIN
+        return self._login is None and len(self._socket.reader.buffer) > _BEFORE_LOGIN
+
+    def _take_events(self) -> None:
+        received: list[bytes] = []
+        for event in self._socket.events_received():
+            if isinstance(event, Request):
+                self._socket.send_response(self._respond(event))
+            elif isinstance(event, Frame) and event.opcode in _DATA:
+                if not self._is_valid(event):
+                    self._socket.fail(CloseCode.INVALID_DATA, "a text message is not UTF-8")
+                    break
+                received.append(bytes(event.data))
+        if received and not self.ended:
+            # At once: many small messages would make the parser copy its buffer for each.
+            self.reader.feed(b"".join(received))
+
+    def _is_valid(self, frame: Frame) -> bool:
+        """Whether a frame of a text message is UTF-8, which STOMP does not demand of a body."""
+        if frame.opcode is Opcode.TEXT:
+            self._text = codecs.getincrementaldecoder("utf-8")()
+        if self._text is None:
+            return True
+        try:
+            self._text.decode(frame.data, frame.fin)
+        except UnicodeDecodeError:
+            return False
+        if frame.fin:
+            self._text = None
+        return True
+
+    def _conversation_ended(self) -> None:
+        """Nothing more can be sent: the client has closed the WebSocket, or it was refused, or has failed."""
+        websocket = self._socket
+        if self._closing:
+            self._transport.close()  # the client has answered
+        elif websocket.close_rcvd is not None:
+            self._peer_closed()
+            self.update_reading()
+        elif not self.ended:
+            sent, why = websocket.close_sent, websocket.handshake_exc
+            self.end_reason = sent.reason if sent is not None else f"not a request for a WebSocket: {why}"
+            self._log(self._service.errors, logging.DEBUG, "is closed: %s", self.end_reason)
+            self._failed = True
+            self.finish(b"")
+
+    def eof_received(self) -> bool:
+        self._socket.receive_eof()
+        return super().eof_received()
+
+    def _buffered(self) -> int:
+        return self.reader.held + len(self._socket.reader.buffer)
+
+    # The request.
+
+    def _respond(self, request: Request) -> Response:
+        """The answer to the HTTP request that begins a WebSocket."""
+        origins, hosts = request.headers.get_all("Origin"), request.headers.get_all("Host")
+        for origin in origins:
+            if not is_allowed(origin, hosts[0] if hosts else "", self._config.allowed_origins):
+                short, text = (
+                    origin[:100],
+                    "is refused: %r is not among allowed_origins, the pages that may connect",
+                )
+                self._log(self._service.refusals, logging.WARNING, text, short)
+                return self._socket.reject(
+                    HTTPStatus.FORBIDDEN, "Pages of this origin may not connect; see allowed_origins.\n"
+                )
+        return self._socket.accept(request)
+
+    # Output.
+
+    def _packed(self, frames: list[bytes]) -> bytes:
+        websocket = self._socket
+        if websocket.state is not State.OPEN:
+            return b""
+        for frame in filter(None, frames):
+            if _is_text(frame):
+                websocket.send_text(frame)
+            else:
+                websocket.send_binary(frame)
+        return b"".join(websocket.data_to_send())
+
+    # The end.
+
+    def end(self) -> None:
+        self._close_code = CloseCode.GOING_AWAY
+        super().end()
+
+    def fail(self, error: BaseException, receipt: Receipt = None, *, fatal: bool = False) -> None:
+        if self._failed:
+            return
+        code, self._close_code = self._close_code, _close_code(error)
+        super().fail(error, receipt, fatal=fatal)
+        if not self._failed:
+            self._close_code = code
+
+    def _shut_down(self) -> None:
+        websocket = self._socket
+        reason = self.end_reason or ""
+        if websocket.state is State.OPEN:
+            short = reason.encode(errors="replace")[:_LONGEST_REASON].decode(errors="ignore")
+            websocket.send_close(self._close_code, short)
+            self._transport.write(b"".join(websocket.data_to_send()))
+            self.update_reading()  # the client closes the WebSocket, too
+            return
+        if websocket.state is State.CONNECTING and not websocket.eof_sent:
+            status = HTTPStatus.SERVICE_UNAVAILABLE
+            websocket.send_response(websocket.reject(status, f"{reason or 'try again later'}\n"))
+            self._transport.write(b"".join(websocket.data_to_send()))
+        super()._shut_down()
+
+
+_DATA = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
+
+
+def _select_subprotocol(_: ServerProtocol, offered: Sequence[Subprotocol]) -> Subprotocol | None:
+    """A name of STOMP that the client offers; None if it offers none at all, as in ActiveMQ.
+
+    :raises NegotiationError: it only offers other protocols
+    """
+    if not offered:
+        return None
+    for name in _SUBPROTOCOLS:
+        if name in offered:
+            return Subprotocol(name)
+    raise NegotiationError(f"use one of the subprotocols {', '.join(_SUBPROTOCOLS)}")
+
+
+def is_allowed(origin: str, host: str, allowed: str | None) -> bool:
+    """Whether a page may connect.
+
+    :param origin: the header of the request, such as ``https://shop.example.com``
+    :param host: the header of the request: the broker, as the page names it
+    :param allowed: origins separated by commas, ``*`` for any; None for pages from the broker's own host
+    """
+    if allowed is not None:
+        return any(one.strip() in ("*", origin.lower()) for one in allowed.lower().split(","))
+    try:
+        of_page, ours = urlsplit(origin).hostname, urlsplit(f"//{host}").hostname
+    except ValueError:
+        return False
+    if of_page is None or ours is None:
+        return False
+    return of_page == ours or (Address(of_page, 0).is_loopback and Address(ours, 0).is_loopback)
+
+
+def _is_text(frame: bytes) -> bool:
+    if frame.isascii():
+        return True
+    try:
+        frame.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _close_code(error: BaseException) -> CloseCode:
+    if isinstance(error, NotAuthorized):
+        return CloseCode.POLICY_VIOLATION
+    if isinstance(error, ProtocolError):
+        return CloseCode.PROTOCOL_ERROR
+    return CloseCode.TRY_AGAIN_LATER if isinstance(error, StoreError) else CloseCode.INTERNAL_ERROR
