@@ -22,11 +22,16 @@ from jdbcstore.cli.output import journal_progress, printable
 from jdbcstore.cli.settings import Command, Settings, with_locker
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import (
+    AUTO,
+    AUTO_TLS,
     LOG_FORMATS,
     OPENWIRE,
     OPENWIRE_TLS,
     STOMP,
     STOMP_TLS,
+    TLS_SCHEMES,
+    WS,
+    WSS,
     ConnectorConfig,
 )
 from jdbcstore.config.locker import LeaseLockerIOExceptionHandlerConfig
@@ -36,6 +41,17 @@ from jdbcstore.errors import ConfigurationError, NotMaster
 if TYPE_CHECKING:
     from jdbcstore.broker.process.host import Addresses, BrokerHost
 
+_SCHEMES = {
+    "stomp": STOMP,
+    "openwire": OPENWIRE,
+    "auto": AUTO,
+    "ws": WS,
+    "stomp_tls": STOMP_TLS,
+    "openwire_tls": OPENWIRE_TLS,
+    "auto_tls": AUTO_TLS,
+    "wss": WSS,
+}
+"""By the option that names an address."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _KILLED = 128
 _STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
@@ -51,6 +67,15 @@ _STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "tas
 @click.option("--stomp-tls", metavar="HOST:PORT", help="The same with TLS; needs --certificate.")
 @click.option("--openwire", metavar="HOST:PORT", help="Listen here for JMS clients of ActiveMQ.")
 @click.option("--openwire-tls", metavar="HOST:PORT", help="The same with TLS; needs --certificate.")
+@click.option("--auto", metavar="HOST:PORT", help="Listen here for both.")
+@click.option("--auto-tls", metavar="HOST:PORT", help="The same with TLS; needs --certificate.")
+@click.option("--ws", metavar="HOST:PORT", help="Listen here for STOMP over WebSocket.")
+@click.option("--wss", metavar="HOST:PORT", help="The same with TLS; needs --certificate.")
+@click.option(
+    "--allowed-origins",
+    metavar="ORIGINS",
+    help="With --ws and --wss, the web pages that may connect, such as https://a.example, or * for any.",
+)
 @click.option("--certificate", metavar="FILE", help="PEM file with the certificate and its key.")
 @click.option("--private-key", metavar="FILE", help="PEM file with the key, if it is a separate file.")
 @click.option("--name", metavar="NAME", help="Name of the broker, shown as the holder of the lock.")
@@ -116,15 +141,17 @@ def _configured(settings: Settings, name: str | None, given: dict[str, Any]) -> 
 
 def _connectors(given: dict[str, Any]) -> Iterator[ConnectorConfig]:
     files = {"certificate": given["certificate"], "private_key": given["private_key"]}
-    if given["stomp_tls"] is None and given["openwire_tls"] is None and any(files.values()):
-        raise click.UsageError("--certificate and --private-key are for --stomp-tls and --openwire-tls")
+    pages = {"allowed_origins": given["allowed_origins"]}
+    schemes = {scheme for option, scheme in _SCHEMES.items() if given[option] is not None}
+    if any(files.values()) and not schemes.intersection(TLS_SCHEMES):
+        raise click.UsageError("--certificate and --private-key are for --stomp-tls, --wss and the like")
+    if any(pages.values()) and not schemes.intersection((WS, WSS)):
+        raise click.UsageError("--allowed-origins is for --ws and --wss")
     try:
-        for option, scheme in (("stomp", STOMP), ("openwire", OPENWIRE)):
+        for option, scheme in _SCHEMES.items():
             if given[option] is not None:
-                yield ConnectorConfig(uri=f"{scheme}://{given[option]}")
-        for option, scheme in (("stomp_tls", STOMP_TLS), ("openwire_tls", OPENWIRE_TLS)):
-            if given[option] is not None:
-                yield ConnectorConfig(uri=f"{scheme}://{given[option]}", **files)
+                more = {**(files if scheme in TLS_SCHEMES else {}), **(pages if scheme in (WS, WSS) else {})}
+                yield ConnectorConfig(uri=f"{scheme}://{given[option]}", **more)
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from error
 

@@ -36,6 +36,12 @@ asyncio.run(_serve(Host()))
         (("--stomp-tls", "127.0.0.1:0"), "needs a certificate"),
         (("--openwire", "61616"), "must be HOST:PORT"),
         (("--openwire-tls", "127.0.0.1:0"), "needs a certificate"),
+        (("--auto", "61616"), "must be HOST:PORT"),
+        (("--auto-tls", "127.0.0.1:0"), "needs a certificate"),
+        (("--ws", "61614"), "must be HOST:PORT"),
+        (("--wss", "127.0.0.1:0"), "needs a certificate"),
+        (("--stomp", "127.0.0.1:0", "--allowed-origins", "*"), "--allowed-origins is for --ws and --wss"),
+        (("--ws", "127.0.0.1:0", "--allowed-origins", "https://a.example/"), "without a path"),
         (("--health", "x"), "health must be HOST:PORT"),
     ],
 )

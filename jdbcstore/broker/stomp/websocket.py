@@ -116,8 +116,10 @@ class WebSocketSession(Session):
     def _conversation_ended(self) -> None:
         """Nothing more can be sent: the client has closed the WebSocket, or it was refused, or has failed."""
         websocket = self._socket
-        if self._closing:
-            self._transport.close()  # the client has answered
+        if self._closing and websocket.close_rcvd is not None:
+            self._transport.close()
+        elif self._closing:
+            super()._shut_down()
         elif websocket.close_rcvd is not None:
             self._peer_closed()
             self.update_reading()
@@ -139,6 +141,8 @@ class WebSocketSession(Session):
 
     def _respond(self, request: Request) -> Response:
         """The answer to the HTTP request that begins a WebSocket."""
+        if self._closing:
+            return self._socket.reject(HTTPStatus.SERVICE_UNAVAILABLE, f"{self.end_reason or 'closed'}\n")
         origins, hosts = request.headers.get_all("Origin"), request.headers.get_all("Host")
         for origin in origins:
             if not is_allowed(origin, hosts[0] if hosts else "", self._config.allowed_origins):
@@ -158,7 +162,9 @@ class WebSocketSession(Session):
         websocket = self._socket
         if websocket.state is not State.OPEN:
             return b""
-        for frame in filter(None, frames):
+        for one in filter(None, frames):
+            # The line feed after a frame is for clients of TCP.
+            frame = one[:-1] if one.endswith(b"\0\n") else one
             if _is_text(frame):
                 websocket.send_text(frame)
             else:
@@ -181,18 +187,15 @@ class WebSocketSession(Session):
 
     def _shut_down(self) -> None:
         websocket = self._socket
-        reason = self.end_reason or ""
         if websocket.state is State.OPEN:
-            short = reason.encode(errors="replace")[:_LONGEST_REASON].decode(errors="ignore")
-            websocket.send_close(self._close_code, short)
+            reason = (self.end_reason or "").encode(errors="replace")[:_LONGEST_REASON]
+            websocket.send_close(self._close_code, reason.decode(errors="ignore"))
             self._transport.write(b"".join(websocket.data_to_send()))
             self.update_reading()  # the client closes the WebSocket, too
-            return
-        if websocket.state is State.CONNECTING and not websocket.eof_sent:
-            status = HTTPStatus.SERVICE_UNAVAILABLE
-            websocket.send_response(websocket.reject(status, f"{reason or 'try again later'}\n"))
-            self._transport.write(b"".join(websocket.data_to_send()))
-        super()._shut_down()
+        elif websocket.state is State.CONNECTING and not (websocket.eof_sent or self._peer_has_closed):
+            self.update_reading()  # clients do not understand an answer that comes before their request
+        else:
+            super()._shut_down()
 
 
 _DATA = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)

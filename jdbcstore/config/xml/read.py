@@ -59,6 +59,10 @@ _URI_OPTIONS = {
     "needClientAuth": "needClientAuth",
 }
 """Parameters of a connector's URI, after ``transport.`` or ``wireFormat.`` or without a prefix."""
+_PROTOCOLS = "auto.protocols"
+_OTHER_PROTOCOLS = frozenset(("amqp", "mqtt"))
+_OF_ONE = {AUTO: (OPENWIRE, STOMP), AUTO_TLS: (OPENWIRE_TLS, STOMP_TLS)}
+"""What ``auto`` is if it serves OpenWire or STOMP only."""
 _LIMITS = {"memoryUsage": "memoryLimit", "tempUsage": "tempLimit"}
 _NO_KEYSTORE = (
     "Java's key stores are not read; export the certificate and its key as PEM files, and name them in"
@@ -240,10 +244,14 @@ def _read_uri(document: Document, uri: Value) -> Section | None:
         text = f"clients of {scheme} cannot connect: jdbcstore supports {schemes} only"
         document.ignore(uri, text)
         return None
+    parameters = parse_qsl(query, keep_blank_values=True)
+    ours = _only_one(document, uri, ours, dict(parameters).get(_PROTOCOLS, ""))
     section: Section = {"uri": Given(f"{ours}://{rest.rstrip('/')}", given.place, text=True)}
-    for key, text in parse_qsl(query, keep_blank_values=True):
-        name = key.rpartition(".")[2]
-        if name in _URI_OPTIONS:
+    for key, text in parameters:
+        *prefixes, name = key.split(".")
+        if key == _PROTOCOLS:
+            continue
+        if name in _URI_OPTIONS and _OTHER_PROTOCOLS.isdisjoint(prefixes):
             section[_URI_OPTIONS[name]] = Given(text, given.place, text=True, activemq_units=True)
         else:
             document.ignore(uri, "a connector of jdbcstore does not have this option", key)
@@ -252,6 +260,17 @@ def _read_uri(document: Document, uri: Value) -> Section | None:
         document.note(Kind.MISSING, uri, f"{address} is left out: {_NO_KEYSTORE}")
         return None
     return section
+
+
+def _only_one(document: Document, uri: Value, scheme: str, protocols: str) -> str:
+    """The scheme of a connector whose URI names the protocols that it detects."""
+    names = {name.strip() for name in protocols.split(",")} - {""}
+    if scheme not in _OF_ONE or not names:
+        return scheme
+    for name in sorted(names & _OTHER_PROTOCOLS):
+        document.ignore(uri, f"clients of {name} cannot connect", _PROTOCOLS)
+    openwire, stomp = "default" in names, "stomp" in names
+    return scheme if openwire is stomp else _OF_ONE[scheme][stomp]
 
 
 def _read_usage(document: Document, value: Value) -> Section:

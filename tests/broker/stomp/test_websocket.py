@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import logging
 import random
@@ -23,6 +24,7 @@ from jdbcstore import Store
 from jdbcstore.broker.security import Principal, Security
 from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.broker.stomp.websocket import is_allowed
+from jdbcstore.broker.transport.connection import ClientConnection
 from jdbcstore.errors import NotAuthorized
 from tests.support.broker.certificates import make_certificate
 from tests.support.broker.stomp.serving import PATIENCE, Client, Served
@@ -273,11 +275,27 @@ def test_heart_beats_are_messages_of_a_line_feed(served: Served) -> None:
 # Limits.
 
 
-def test_who_does_not_ask_for_a_websocket_is_sent_away(store: Store) -> None:
+@pytest.mark.parametrize("data", [b"", b"GET / HTTP/1.1\r\nHost: mq\r\n"])
+def test_who_does_not_ask_for_a_websocket_is_sent_away(store: Store, data: bytes) -> None:
     with (
         Served(store, uri="ws://127.0.0.1:0", connect_attempt_timeout=0.2) as served,
         Client(served.port, None) as client,
     ):
+        client.socket.sendall(data)
+        assert client.ends()
+
+
+def has_ended(connection: object) -> bool:
+    return isinstance(connection, ClientConnection) and connection.ended
+
+
+def test_who_asks_too_late_is_answered(store: Store) -> None:
+    with (
+        Served(store, uri="ws://127.0.0.1:0", connect_attempt_timeout=0.2) as served,
+        Client(served.port, None) as client,
+    ):
+        wait_until(lambda: any(map(has_ended, [*served.connector._connections])), PATIENCE)
+        client.socket.sendall(REQUEST)
         answer = client.socket.makefile("rb").read()
         assert answer.startswith(b"HTTP/1.1 503 ")
         assert b"did not log in within 0.2 seconds" in answer
@@ -295,15 +313,14 @@ def test_who_does_not_log_in_is_sent_away(store: Store) -> None:
 
 def test_connections_are_limited_and_strangers_make_room(store: Store) -> None:
     with Served(store, uri="ws://127.0.0.1:0", maximum_connections=2) as served, ExitStack() as stack:
-        silent = Client(served.port, None)
-        stranger = WebSocketClient(served.port, None)
+        silent = stack.enter_context(Client(served.port, None))
+        stranger = stack.enter_context(WebSocketClient(served.port, None))
         clients = [stack.enter_context(WebSocketClient(served.port)) for _ in range(2)]
         assert silent.ends()
         assert stranger.ends()
         assert refused(served.port) == 503
         for client in clients:
             client.send(QUEUE, "goes on")
-        silent.socket.close()
 
 
 def test_frames_are_limited(store: Store) -> None:
@@ -452,6 +469,7 @@ def test_random_bytes(served: Served) -> None:
                         client.websocket.socket.sendall(frame[:cut])
                     except OSError:
                         break
-                client.websocket.socket.shutdown(socket.SHUT_RDWR)
+                with contextlib.suppress(OSError):
+                    client.websocket.socket.shutdown(socket.SHUT_RDWR)
         other.send(QUEUE, "goes on")
         wait_until(lambda: served.connector.connections == 1, PATIENCE)

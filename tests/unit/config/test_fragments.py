@@ -394,6 +394,15 @@ EXPECTED = {
                 ),
                 ConnectorConfig(uri="stomp://[::1]:61614"),
                 ConnectorConfig(uri="tcp://0.0.0.0:61618", name="nio"),
+                ConnectorConfig(
+                    uri="auto://0.0.0.0:5671",
+                    name="auto",
+                    max_frame_size=2048,
+                    protocol_detection_time_out=2.0,
+                ),
+                ConnectorConfig(uri="stomp://0.0.0.0:5672", name="half"),
+                ConnectorConfig(uri="auto://0.0.0.0:5673", name="both"),
+                ConnectorConfig(uri="ws://0.0.0.0:61615", name="ws", maximum_connections=1000),
             ),
         ),
     ),
@@ -517,9 +526,11 @@ def test_what_a_broker_does_not_take_is_told() -> None:
         "17, trace",
         "17, updateClusterClients",
         "22, uri",
+        "25, wireFormat.amqp.maxFrameSize",
+        "27, auto.protocols",
     }
     assert "clients of mqtt cannot connect" in notes("broker", Kind.IGNORED)["22, uri"]
-    assert notes("broker", Kind.MISSING).keys() == {"20, uri", "24, uri"}
+    assert notes("broker", Kind.MISSING).keys() == {"20, uri", "24, uri", "29, uri", "31, uri"}
     assert all("PEM" in text for text in notes("broker", Kind.MISSING).values())
     assert notes("broker", Kind.UNKNOWN).keys() == {"21, wrong"}
 
