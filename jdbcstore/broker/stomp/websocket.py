@@ -92,7 +92,7 @@ class WebSocketSession(Session):
                 self._socket.send_response(self._respond(event))
             elif isinstance(event, Frame) and event.opcode in _DATA:
                 if not self._is_valid(event):
-                    self._socket.fail(CloseCode.INVALID_DATA, "a text message is not UTF-8")
+                    self._socket.fail(CloseCode.INVALID_DATA, "text that is not UTF-8")
                     break
                 received.append(bytes(event.data))
         if received and not self.ended:
@@ -100,7 +100,7 @@ class WebSocketSession(Session):
             self.reader.feed(b"".join(received))
 
     def _is_valid(self, frame: Frame) -> bool:
-        """Whether a frame of a text message is UTF-8, which STOMP does not demand of a body."""
+        """Whether a frame is UTF-8 if its message is text, which STOMP does not demand of a body."""
         if frame.opcode is Opcode.TEXT:
             self._text = codecs.getincrementaldecoder("utf-8")()
         if self._text is None:
