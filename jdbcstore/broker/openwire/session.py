@@ -22,6 +22,7 @@ from jdbcstore.broker.openwire.commands import (
     NEWEST,
     Command,
     Type,
+    codec_version,
     read_command,
     write_command,
 )
@@ -246,7 +247,7 @@ class Session(ClientConnection):
         if self._principal is None:
             raise ProtocolError("the connection is not open; begin with CONNECTION_INFO", fatal=True)
         try:
-            message = decode(frame)
+            message = decode(frame, version=codec_version(self._version))
         except CorruptMessage as error:
             raise ProtocolError(f"a message is damaged: {error}", fatal=True) from error
         receipt: Receipt = message.command_id if message.response_required else None

@@ -97,18 +97,20 @@ class DeadLetters:
     ) -> Future[None]:
         """Move entries that no consumer holds; completes when that is durable.
 
-        If it fails, the source retains the entries.
+        If it fails, the source retains the entries. Those whose properties are damaged stay stored, and are
+        tried again after a restart.
 
         :param expired: whether they have expired; else their consumers have rejected them
         """
         written = self._outbox.store.transaction()
+        damaged: dict[Entry, CorruptMessage] = {}
         try:
-            staged = self._stage(written, source, strategy, entries, expired, subscriber)
+            staged = self._stage(written, source, strategy, entries, expired, subscriber, damaged)
+            if damaged:
+                entries = [entry for entry in entries if entry not in damaged]
+                if not entries:
+                    return self._loop.failed(next(iter(damaged.values())))
             is_written = source.stage_acknowledgement(written, entries)
-        except CorruptMessage as error:
-            # It stays stored, and is tried again after a restart.
-            log.error("a dead letter cannot be read and stays where it is: %s", error)
-            return self._loop.failed(error)
         except StoreError as error:
             source.retain(entries)
             return self._loop.failed(error)
@@ -140,6 +142,7 @@ class DeadLetters:
         entries: Sequence[Entry],
         expired: bool,
         subscriber: str | None,
+        damaged: dict[Entry, CorruptMessage],
     ) -> _Staged:
         queue = dead_letter_queue(strategy, source.destination, subscriber)
         if isinstance(strategy, DiscardingDeadLetterStrategy) or queue is None:
@@ -149,7 +152,12 @@ class DeadLetters:
         target, staged = self._find(queue), []
         for entry in entries:
             if entry.message.persistent or strategy.process_non_persistent:
-                dead = self._dead_letter(strategy, entry.message, queue, expired)
+                try:
+                    dead = self._dead_letter(strategy, entry.message, queue, expired)
+                except CorruptMessage as error:
+                    log.error("a dead letter cannot be read and stays where it is: %s", error)
+                    damaged[entry] = error
+                    continue
                 staged.append((target, dead, target.stage(written, dead)))
         return staged
 

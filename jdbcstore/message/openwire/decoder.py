@@ -52,6 +52,7 @@ def decode(
     *,
     sequence: int | None = None,
     container: str | None = None,
+    version: int | None = None,
 ) -> Message:
     """The message in a MSG column, of OpenWire version 11 or 6.
 
@@ -60,6 +61,7 @@ def decode(
     :param sequence: the row's ID; it becomes the message's ``sequence``, and the broker sequence of
         its id, as in ActiveMQ
     :param container: the row's CONTAINER, for the error
+    :param version: the version, where it is known; otherwise both are tried
     :raises CorruptMessage: the headers are damaged; ``body`` and ``properties`` raise it if those are
     :raises BodyInJournal: the row only refers to the message in a journal
     """
@@ -67,15 +69,17 @@ def decode(
         raise CorruptMessage("the MSG column is NULL", sequence=sequence, container=container)
     data = blob if type(blob) is bytes else bytes(blob)
     try:
-        return _decode(data, sequence, container)
+        return _decode(data, sequence, container, version)
     except Malformed as error:
         if is_reference(data):
             raise body_in_journal(data, sequence, container) from None
         raise CorruptMessage(str(error), blob=data, sequence=sequence, container=container) from error
 
 
-def _decode(data: bytes, sequence: int | None, container: str | None) -> Message:
+def _decode(data: bytes, sequence: int | None, container: str | None, version: int | None) -> Message:
     _check_frame(data)
+    if version is not None:
+        return _decode_version(data, version, sequence, container)
     try:
         return _decode_version(data, VERSION, sequence, container)
     except Malformed as error:

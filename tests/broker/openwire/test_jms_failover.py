@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.broker.openwire.jms import Jms, java
-from tests.support.broker.programs import BrokerProcess
+from tests.support.broker.programs import BrokerProcess, free_port
 from tests.support.polling import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("java_client")]
@@ -23,12 +22,6 @@ QUICKLY: dict[str, Any] = {
     "useExponentialBackOff": "false",
 }
 MESSAGES = 200
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 class Brokers:

@@ -71,7 +71,7 @@ final class EmbeddedBroker {
         }
         broker.setPopulateJMSXUserID(true);
         broker.setDestinationPolicy(policies(request));
-        TransportConnector openWire = broker.addConnector("tcp://127.0.0.1:0");
+        TransportConnector openWire = broker.addConnector("tcp://127.0.0.1:" + request.path("openwire_port").asInt(0));
         TransportConnector stomp = broker.addConnector("stomp://127.0.0.1:0");
         broker.start();
         broker.waitUntilStarted();

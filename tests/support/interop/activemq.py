@@ -65,10 +65,11 @@ class Peer:
     """A JVM that runs one broker at a time; a context manager that ends it and removes its files.
 
     Not for more than one thread. ``jvm_options`` replace those that make the JVM start quickly,
-    which a benchmark must not have.
+    which a benchmark must not have. ``patience`` is the time in seconds for each answer.
     """
 
-    def __init__(self, jvm_options: Iterable[str] = QUICK_START) -> None:
+    def __init__(self, jvm_options: Iterable[str] = QUICK_START, *, patience: float = ANSWER_TIMEOUT) -> None:
+        self._patience = patience
         jars = classpath()
         classes = _compiled(jars)
         self._directory = tempfile.TemporaryDirectory(prefix="jdbcstore-activemq-")
@@ -135,7 +136,7 @@ class Peer:
         assert self._process.stdout is not None
         print(json.dumps({"do": command, **arguments}), file=self._process.stdin, flush=True)
         # The watchdog ends the JVM, and with it the wait for a line.
-        watchdog = threading.Timer(ANSWER_TIMEOUT, self._process.kill)
+        watchdog = threading.Timer(self._patience, self._process.kill)
         watchdog.start()
         try:
             line = self._process.stdout.readline()
@@ -165,7 +166,7 @@ class Peer:
     def broker(self, jdbc_url: str, user: str, password: str, **options: Any) -> Broker:
         """Start the broker on a database; a context manager stops it."""
         started = self.call("start", jdbc_url=jdbc_url, user=user, password=password, **options)
-        return Broker(self, started["stomp_port"])
+        return Broker(self, started["stomp_port"], started["openwire_url"])
 
     def file_broker(self, directory: Path, **options: Any) -> Broker:
         """The same on KahaDB's files in a directory, which syncs every write."""
@@ -175,9 +176,10 @@ class Peer:
 class Broker:
     """A running broker and a JMS client for it. Destinations are qualified names: ``queue://X``."""
 
-    def __init__(self, peer: Peer, stomp_port: int) -> None:
+    def __init__(self, peer: Peer, stomp_port: int, openwire_url: str = "") -> None:
         self._peer = peer
         self.stomp_port = stomp_port
+        self.openwire_url = openwire_url
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,177 @@
+"""A real ActiveMQ and ``jdbcstore broker`` on one database, of which the master is killed or stopped."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+import jdbcstore
+from jdbcstore import Configuration, JdbcStore
+from jdbcstore.config.data_source import DataSourceConfig
+from tests.support.broker.openwire import jms
+from tests.support.broker.programs import BrokerProcess, free_port
+from tests.support.databases import Database
+from tests.support.interop.activemq import Peer
+from tests.support.jms_pair.clients import Batches, Consumer, PairClient, Producer
+from tests.support.jms_pair.history import QUEUE, SUBSCRIBERS, TOPIC, Findings, History
+from tests.support.polling import wait_until
+
+PATIENCE = 300.0
+ACQUIRE_MS = 100
+_ROW_LOCK = f"""
+[locker]
+type = "database-locker"
+lock_acquire_sleep_interval = {ACQUIRE_MS / 1000}
+"""
+
+
+class Member(Protocol):
+    """One broker of the pair, which serves or waits for the lock."""
+
+    def serving(self) -> None:
+        """Wait until it serves."""
+
+    def kill(self) -> None: ...
+
+    def stop(self) -> None:
+        """End it in order, as the master that it is."""
+
+
+class Java:
+    """An ActiveMQ 5.17.2 in a process of its own."""
+
+    def __init__(self, database: Database, port: int) -> None:
+        self._peer = Peer(patience=PATIENCE)
+        login = (database.jdbc_url, database.username or "", database.password or "")
+        self._peer_is_up: Future[object] = _threads.submit(
+            self._peer.broker, *login, openwire_port=port, acquire_ms=ACQUIRE_MS
+        )
+
+    def serving(self) -> None:
+        self._peer_is_up.result(PATIENCE)
+
+    def kill(self) -> None:
+        self._peer.kill()
+
+    def stop(self) -> None:
+        self._peer.close()
+
+
+class Ours:
+    """A ``jdbcstore broker``."""
+
+    def __init__(self, database: Database, port: int, folder: Path) -> None:
+        (folder / "broker.toml").write_text(_ROW_LOCK)
+        options = ("--url", database.url, "--config", str(folder / "broker.toml"))
+        self._process = BrokerProcess(folder, *options, "--openwire", f"127.0.0.1:{port}")
+        self.log = self._process.log
+
+    def serving(self) -> None:
+        self._process.ready()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def stop(self) -> None:
+        assert self._process.end() == 0, self.log.read_text()[-3000:]
+
+
+_threads = ThreadPoolExecutor(thread_name_prefix="java")
+
+
+class PairHarness:
+    """One run on one empty database. What is chosen is chosen by the seed."""
+
+    def __init__(self, database: Database, folder: Path, seed: int) -> None:
+        jms.activemq("ActiveMQConnectionFactory")  # or it is not there
+        self.history = History()
+        self.ends: list[tuple[str, str]] = []
+        """Who was ended, and how."""
+        self._database = database
+        self._folder = folder
+        self._chance = random.Random(seed)
+        self._ports = {free_port(): "java", free_port(): "ours"}
+        self._logs: list[Path] = []
+        self._members: dict[str, Member] = {}
+        self._master = "java"
+        jdbcstore.open(database.url, cleanup_period=0.0).close()
+        addresses = ",".join(f"tcp://127.0.0.1:{port}" for port in self._ports)
+        common = (self.history, f"failover:({addresses})", self._ports)
+        self._consumers: list[PairClient] = [
+            Consumer("Q-transacted", QUEUE, True, *common),
+            Consumer("Q-acknowledging", QUEUE, False, *common),
+            *(Consumer(f"T-{name}", name, name == "transacted", *common) for name in SUBSCRIBERS),
+        ]
+        self._producers: list[PairClient] = [
+            Producer("plain", QUEUE, *common),
+            Producer("topic", TOPIC, *common),
+            Batches("batch", *common),
+        ]
+
+    def start(self) -> None:
+        self._start("java")
+        self._members["java"].serving()
+        self._start("ours")
+        for client in self._consumers:
+            client.start()
+        wait_until(lambda: all(client.ready.is_set() for client in self._consumers), PATIENCE, "subscribed")
+        for client in self._producers:
+            client.start()
+
+    def end_master(self) -> None:
+        """Let all work for a while, and kill or stop the master; the other takes over."""
+        beyond = self.history.number + self._chance.choice((5, 30, 100))
+        if not self.history.wait_beyond(beyond, PATIENCE):
+            self.history.problem(f"{self._master} did not do enough in {PATIENCE:g} s after {self.ends[-1:]}")
+        master = self._members[self._master]
+        is_kill = self._chance.random() < 0.6
+        (master.kill if is_kill else master.stop)()
+        self.ends.append((self._master, "killed" if is_kill else "stopped"))
+        ended, self._master = self._master, "ours" if self._master == "java" else "java"
+        self._members[self._master].serving()
+        self._start(ended)
+
+    def finish(self) -> Findings:
+        """Let all be consumed, and stop."""
+        self._stop(self._producers)
+        with suppress(AssertionError):  # the history says what is missing
+            wait_until(lambda: not any(self.history.missing(self._dead()).values()), PATIENCE, "all consumed")
+        self._stop(self._consumers)
+        dead = self._dead()
+        self.close()
+        for log in self._logs:
+            if "Traceback" in (text := log.read_text(errors="replace")):
+                self.history.problem(f"a broker logged: {text[text.index('Traceback') - 500 :][:3000]}")
+        return self.history.check(dead)
+
+    def close(self) -> None:
+        for client in (*self._producers, *self._consumers):
+            client.stop()
+        members, self._members = self._members, {}
+        for member in members.values():
+            member.kill()
+
+    def _start(self, name: str) -> None:
+        port = next(port for port, whose in self._ports.items() if whose == name)
+        if name == "java":
+            self._members[name] = Java(self._database, port)
+            return
+        ours = self._members[name] = Ours(self._database, port, self._folder)
+        self._logs.append(ours.log)
+
+    def _stop(self, clients: list[PairClient]) -> None:
+        for client in clients:
+            client.stop()
+        for client in clients:
+            client.join(PATIENCE)
+            if client.is_alive():
+                self.history.problem(f"{client.name} does not come to its end")
+
+    def _dead(self) -> set[str]:
+        """Bodies of dead letters: the client puts a message there whose acknowledgement was lost."""
+        configuration = Configuration(data_source=DataSourceConfig(url=self._database.url))
+        with JdbcStore.configured(configuration, read_only=True) as store:
+            return {str(message.body) for message in store.queue("ActiveMQ.DLQ").recover(100_000)}

@@ -1,0 +1,147 @@
+"""What the clients of a mixed pair were promised and what they got, and what of it must not be."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+QUEUE, TOPIC = "PAIR.Q", "PAIR.T"
+SUBSCRIBERS = ("transacted", "acknowledging")
+READERS = {QUEUE: (QUEUE,), TOPIC: SUBSCRIBERS}
+"""Who must get the messages of a destination: the consumers of the queue together, each subscriber alone."""
+
+
+class End(Enum):
+    """What the client says about a transaction, or about a message outside of one."""
+
+    DONE = "done"
+    ROLLED_BACK = "rolled back"
+    IN_DOUBT = "in doubt"
+
+
+class Sent(NamedTuple):
+    """Messages that were sent together: destination and body of each."""
+
+    messages: tuple[tuple[str, str], ...]
+    end: End
+
+
+class Delivery(NamedTuple):
+    """A message that a client's ``receive`` has returned."""
+
+    reader: str
+    body: str
+    redelivered: bool
+    broker: str
+    """That the client was connected to."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The result of a run."""
+
+    wrong: list[str]
+    unmarked_by_java: int
+    """Duplicates that ActiveMQ did not mark: it forgets what an earlier broker delivered."""
+    in_doubt: int
+    dead: int
+
+
+class History:
+    """Written by all clients; for any thread."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.number = 0
+        """How much was confirmed."""
+        self.sent: list[Sent] = []
+        self.deliveries: list[Delivery] = []
+        self.consumed: defaultdict[str, dict[str, End]] = defaultdict(dict)
+        """By reader and body, the best end of its consumption."""
+        self.problems: list[str] = []
+
+    def send(self, messages: Collection[tuple[str, str]], end: End) -> None:
+        with self._changed:
+            self.sent.append(Sent(tuple(messages), end))
+            self._count(end)
+
+    def deliver(self, delivery: Delivery) -> None:
+        with self._changed:
+            self.deliveries.append(delivery)
+
+    def consume(self, reader: str, bodies: Collection[str], end: End) -> None:
+        with self._changed:
+            consumed = self.consumed[reader]
+            for body in bodies:
+                if consumed.get(body) is not End.DONE and end is not End.ROLLED_BACK:
+                    consumed[body] = end
+            self._count(end)
+
+    def _count(self, end: End) -> None:
+        if end is End.DONE:
+            self.number += 1
+            self._changed.notify_all()
+
+    def problem(self, text: str) -> None:
+        with self._changed:
+            self.problems.append(text)
+
+    def wait_beyond(self, number: int, seconds: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: self.number > number, seconds)
+
+    def missing(self, dead: Collection[str]) -> dict[str, set[str]]:
+        """Confirmed messages that a reader has not consumed, and that are not dead letters either."""
+        with self._changed:
+            missing = {}
+            for destination, readers in READERS.items():
+                confirmed = {
+                    body
+                    for sent in self.sent
+                    if sent.end is End.DONE
+                    for where, body in sent.messages
+                    if where == destination
+                }
+                for reader in readers:
+                    missing[reader] = confirmed - self.consumed[reader].keys() - {*dead}
+            return missing
+
+    def check(self, dead: Collection[str]) -> Findings:
+        """After all clients have ended."""
+        wrong = [*self.problems]
+        for reader, bodies in self.missing(dead).items():
+            wrong += [f"{body} was confirmed, and {reader} has not got it" for body in sorted(bodies)]
+        got: defaultdict[str, set[str]] = defaultdict(set)
+        unmarked: Counter[str] = Counter()
+        for delivery in self.deliveries:
+            bodies = got[delivery.reader]
+            if delivery.body in bodies and not delivery.redelivered:
+                unmarked[delivery.broker] += 1
+                if delivery.broker != "java":
+                    wrong.append(f"{delivery.body} came to {delivery.reader} again without a mark")
+            bodies.add(delivery.body)
+        for sent in self.sent:
+            wrong += self._check_batch(sent, got, dead)
+        in_doubt = sum(sent.end is End.IN_DOUBT for sent in self.sent) + sum(
+            end is End.IN_DOUBT for ends in self.consumed.values() for end in ends.values()
+        )
+        return Findings(wrong, unmarked["java"], in_doubt, len(dead))
+
+    def _check_batch(self, sent: Sent, got: dict[str, set[str]], dead: Collection[str]) -> list[str]:
+        if sent.end is End.DONE:
+            return []
+        present = {
+            body
+            for destination, body in sent.messages
+            if body in dead or any(body in got[reader] for reader in READERS[destination])
+        }
+        names = ", ".join(body for _, body in sent.messages)
+        if sent.end is End.ROLLED_BACK and present:
+            return [f"{names} were rolled back, and {sorted(present)} came"]
+        if present and len(present) < len(sent.messages):
+            return [f"of the transaction with {names} only {sorted(present)} came"]
+        return []
