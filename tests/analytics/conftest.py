@@ -17,6 +17,7 @@ from jdbcstore.cli import main
 from jdbcstore.errors import ConfigurationError
 from tests.conftest import new_database
 from tests.support import recordings
+from tests.support.analytics import home
 from tests.support.analytics.corpus import corpus, fill
 from tests.support.backends import BACKENDS
 from tests.support.cli.command_line import Result
@@ -40,8 +41,14 @@ def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark(event_log: Path) -> Iterator[SparkSession]:
+def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Spark whose Python workers start quickly."""
     pytest.importorskip("pyspark")
+    return home.make(tmp_path_factory.mktemp("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(event_log: Path, spark_home: Path) -> Iterator[SparkSession]:
     from jdbcstore import analytics
 
     settings = {
@@ -56,7 +63,8 @@ def spark(event_log: Path) -> Iterator[SparkSession]:
         "spark.python.authenticate.socketTimeout": "120s",
     }
     try:
-        session = analytics.session("local[2]", **settings)
+        with home.used(spark_home):
+            session = analytics.session("local[2]", **settings)
     except ConfigurationError as missing:
         unavailable("spark", str(missing))
     yield session

@@ -234,7 +234,7 @@ def test_the_login_is_shown_nowhere(
 
 
 @pytest.fixture
-def said(stores: dict[str, Database], tmp_path: Path) -> dict[str, Any]:
+def said(stores: dict[str, Database], spark_home: Path, tmp_path: Path) -> dict[str, Any]:
     """What a client of Spark Connect says of the stores."""
     pytest.importorskip("grpc")
     urls = json.dumps({name: database.url for name, database in stores.items()})
@@ -243,7 +243,7 @@ def said(stores: dict[str, Database], tmp_path: Path) -> dict[str, Any]:
         done = subprocess.run(
             [sys.executable, "-m", "tests.support.analytics.connecting", urls, lost],
             cwd=ROOT,
-            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+            env={**os.environ, "SPARK_HOME": str(spark_home), "SPARK_LOCAL_IP": "127.0.0.1"},
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

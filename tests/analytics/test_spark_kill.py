@@ -57,8 +57,8 @@ def producers(database: Database) -> Iterator[Producers]:
 
 
 @pytest.fixture
-def application(database: Database, tmp_path: Path) -> Iterator[Application]:
-    application = Application(database.url, tmp_path)
+def application(database: Database, spark_home: Path, tmp_path: Path) -> Iterator[Application]:
+    application = Application(database.url, tmp_path, spark_home)
     yield application
     application.kill()
 

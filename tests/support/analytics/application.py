@@ -41,11 +41,14 @@ class _Process(NamedTuple):
 class Application:
     """Such an application, as who starts and kills it sees it."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, spark_home: Path | None = None) -> None:
+        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+        if spark_home:
+            environment["SPARK_HOME"] = str(spark_home)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.analytics.application", url, str(folder)],
             cwd=ROOT,
-            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
