@@ -91,8 +91,11 @@ class Subscription(Protocol):
     def acknowledge(self, deliveries: Sequence[Delivery]) -> Future[None]:
         """Remove consumed messages. Completes once that is durable; makes room in the prefetch at once."""
 
-    def reject(self, deliveries: Sequence[Delivery]) -> Future[None]:
-        """Redeliver or dead-letter messages that could not be consumed, as the policy says."""
+    def reject(self, deliveries: Sequence[Delivery], cause: str | None = None) -> Future[None]:
+        """Redeliver or dead-letter messages that could not be consumed, as the policy says.
+
+        :param cause: why, for whoever reads the dead letters
+        """
 
     def expire(self, deliveries: Sequence[Delivery]) -> Future[None]:
         """Treat messages as expired, as the dead letter strategy says."""

@@ -187,7 +187,7 @@ class Source(Protocol):
     def acknowledged(self, entries: Sequence[Entry]) -> None:
         """The staged acknowledgement has been committed."""
 
-    def reject(self, entries: Sequence[Entry]) -> Future[None]:
+    def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:
         """Redeliver or dead-letter entries that a consumer has rejected."""
 
     def expire(self, entries: Sequence[Entry]) -> Future[None]:
@@ -327,7 +327,10 @@ class TransientSource:
     def acknowledged(self, entries: Sequence[Entry]) -> None:
         self.memory.release(entries)
 
-    reject = expire = acknowledge
+    def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:  # noqa: ARG002
+        return self.acknowledge(entries)
+
+    expire = acknowledge
     retain = acknowledged
     give_back = acknowledged
 

@@ -110,8 +110,8 @@ class BaseSubscription:
     def acknowledge(self, deliveries: Sequence[Delivery]) -> Future[None]:
         return self._settle(deliveries, lambda source, entries: source.acknowledge(entries))
 
-    def reject(self, deliveries: Sequence[Delivery]) -> Future[None]:
-        return self._settle(deliveries, lambda source, entries: source.reject(entries))
+    def reject(self, deliveries: Sequence[Delivery], cause: str | None = None) -> Future[None]:
+        return self._settle(deliveries, lambda source, entries: source.reject(entries, cause))
 
     def expire(self, deliveries: Sequence[Delivery]) -> Future[None]:
         return self._settle(deliveries, lambda source, entries: source.expire(entries))

@@ -39,7 +39,7 @@ class Nowhere:
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
         raise NotImplementedError
 
-    def reject(self, entries: Sequence[Entry]) -> Future[None]:
+    def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:
         raise NotImplementedError
 
     def expire(self, entries: Sequence[Entry]) -> Future[None]:

@@ -1,7 +1,7 @@
 """The consumers of one OpenWire connection: the messages dispatched to them, and their acknowledgements.
 
 A message that came over OpenWire is dispatched as the bytes in which it came, apart from the number that the
-broker gives it in the message id.
+broker gives it in the message id, and the times at which it came and leaves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jdbcstore.broker.transport.connection import ClientConnection
 from jdbcstore.errors import MessageTooLarge, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ConsumerId, MessageId
-from jdbcstore.message.openwire import encode_for_wire
+from jdbcstore.message.openwire import encode_for_wire, parts_with_broker_out_time
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +69,7 @@ class OpenWireConsumer:
     """The numbers of the connection's dispatches, by which a client says what it has seen last."""
     _on_end: Callable[[OpenWireConsumer, Exception], None]
     """Called when the broker has ended the subscription."""
+    _now_ms: Callable[[], int]
 
     def __post_init__(self) -> None:
         self.subscription: Subscription
@@ -117,10 +118,11 @@ class OpenWireConsumer:
             raise MessageTooLarge(size, self._most, "the client's connection takes no larger frames")
         number = next(self._numbers)
         count = message.redelivery_counter or (1 if delivery.redelivered else 0)
-        numbered = (_i64(number), blob[slot + 8 :]) if slot >= 0 else (blob[4:],)
-        first = blob[4:slot] if slot >= 0 else b""
+        start = slot + 8 if slot >= 0 else 4
+        numbered = (blob[4:slot], _i64(number)) if slot >= 0 else ()
+        rest = parts_with_broker_out_time(blob, start, self._now_ms(), codec_version(self._version))
         assert message.message_id is not None  # noqa: S101 - a message of the broker has one
-        frame = b"".join((_i32(size), head, first, *numbered, _i32(count)))
+        frame = b"".join((_i32(size), head, *numbered, *rest, _i32(count)))
         return frame, (message.message_id, destination), number
 
     def browsed(self) -> None:

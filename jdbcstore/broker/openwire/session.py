@@ -21,6 +21,7 @@ from jdbcstore.broker.openwire.commands import (
     LAST_MESSAGE,
     NEWEST,
     Command,
+    Throwable,
     Type,
     codec_version,
     read_command,
@@ -52,7 +53,7 @@ from jdbcstore.message.ids import (
     XATransactionId,
 )
 from jdbcstore.message.message import Message
-from jdbcstore.message.openwire import decode
+from jdbcstore.message.openwire import decode, set_broker_in_time
 
 _BEFORE_LOGIN = 32 * 1024
 """The most bytes of a frame of a client that has not logged in."""
@@ -85,6 +86,8 @@ class Session(ClientConnection):
         """Of each producer, the bytes that it sends before it waits for a ProducerAck; 0 is unlimited."""
         self._stored: dict[ProducerId, int] = {}
         """Of producers that may repeat what they sent before they reconnected, the last stored number."""
+        self._acknowledging: Future[None] | None = None
+        """The acknowledgement that is being stored, the last one if there are several."""
         self._reconnects = False
         self._is_released = False
         self._numbers: Iterator[int] = itertools.count(1)
@@ -247,7 +250,8 @@ class Session(ClientConnection):
         if self._principal is None:
             raise ProtocolError("the connection is not open; begin with CONNECTION_INFO", fatal=True)
         try:
-            message = decode(frame, version=codec_version(self._version))
+            version, now_ms = codec_version(self._version), self._service.clock.now_ms()
+            message = decode(set_broker_in_time(frame, now_ms, version), version=version)
         except CorruptMessage as error:
             raise ProtocolError(f"a message is damaged: {error}", fatal=True) from error
         receipt: Receipt = message.command_id if message.response_required else None
@@ -298,6 +302,11 @@ class Session(ClientConnection):
             self._answer(receipt)
             self._advisories.add(consumer_id, destination)
             return
+        if command["browser"] and self._acknowledging is not None and not self._acknowledging.done():
+            # What the client has acknowledged before is not shown to it.
+            again = partial(self._browse_after, command, receipt)
+            self._wait_for(self._acknowledging, again, receipt)
+            return
         request = self._request(command, destination)
         self._check_may_read(destination)
         assert self._format is not None  # noqa: S101 - the first frame has made it
@@ -305,9 +314,13 @@ class Session(ClientConnection):
             *(self, consumer_id, request, self._version, self._format.max_frame_size),
             self._numbers,
             self._consumer_ended,
+            self._service.clock.now_ms,
         )
         self._subscribing = self._broker.subscribe(request, consumer)
         self._wait_for(self._subscribing, partial(self._subscribed, consumer, receipt), receipt)
+
+    def _browse_after(self, command: Command, receipt: Receipt, acknowledged: None) -> None:  # noqa: ARG002
+        self._add_consumer(command, receipt)
 
     def _request(self, command: Command, destination: Destination) -> SubscriptionRequest:
         name, browser = command["subscription_name"], command["browser"]
@@ -369,6 +382,7 @@ class Session(ClientConnection):
         if done is None:
             self._answer(receipt)
         else:
+            self._acknowledging = done
             self._track(done, receipt, fatal=True)
 
     def _acknowledged(self, command: Command, name: TransactionId | None) -> Future[None] | None:
@@ -390,7 +404,9 @@ class Session(ClientConnection):
         if kind in _FINAL and name is not None:
             self._transactions.acknowledge(name, consumer, found)
             return None
-        return _settle(consumer, kind, found, is_transacted=name is not None)
+        cause: Throwable | None = command["cause"]
+        text = None if cause is None else cause.text
+        return _settle(consumer, kind, found, is_transacted=name is not None, cause=text)
 
     def _unsubscribe(self, command: Command, receipt: Receipt) -> None:
         name = command["subscription_name"]
@@ -547,7 +563,12 @@ _OPERATIONS: dict[int, Callable[[Session, Any, Receipt], None]] = {
 
 
 def _settle(
-    consumer: OpenWireConsumer, kind: AckType, found: dict[Key, Delivery], *, is_transacted: bool
+    consumer: OpenWireConsumer,
+    kind: AckType,
+    found: dict[Key, Delivery],
+    *,
+    is_transacted: bool,
+    cause: str | None,
 ) -> Future[None] | None:
     """Carry out an acknowledgement at once; returns the future of what has to be written."""
     subscription, deliveries = consumer.subscription, [*found.values()]
@@ -560,7 +581,7 @@ def _settle(
         raise TransactionError("Poison ack cannot be transacted")
     consumer.settled(found)
     if kind is AckType.POISON:
-        return subscription.reject(deliveries)
+        return subscription.reject(deliveries, cause)
     return (
         subscription.expire(deliveries) if kind is AckType.EXPIRED else subscription.acknowledge(deliveries)
     )

@@ -94,6 +94,7 @@ class DeadLetters:
         *,
         expired: bool,
         subscriber: str | None,
+        cause: str | None = None,
     ) -> Future[None]:
         """Move entries that no consumer holds; completes when that is durable.
 
@@ -101,11 +102,12 @@ class DeadLetters:
         tried again after a restart.
 
         :param expired: whether they have expired; else their consumers have rejected them
+        :param cause: why, if the consumers have said so
         """
         written = self._outbox.store.transaction()
         damaged: dict[Entry, CorruptMessage] = {}
         try:
-            staged = self._stage(written, source, strategy, entries, expired, subscriber, damaged)
+            staged = self._stage(written, source, strategy, entries, expired, subscriber, cause, damaged)
             if damaged:
                 entries = [entry for entry in entries if entry not in damaged]
                 if not entries:
@@ -142,6 +144,7 @@ class DeadLetters:
         entries: Sequence[Entry],
         expired: bool,
         subscriber: str | None,
+        cause: str | None,
         damaged: dict[Entry, CorruptMessage],
     ) -> _Staged:
         queue = dead_letter_queue(strategy, source.destination, subscriber)
@@ -153,7 +156,7 @@ class DeadLetters:
         for entry in entries:
             if entry.message.persistent or strategy.process_non_persistent:
                 try:
-                    dead = self._dead_letter(strategy, entry.message, queue, expired)
+                    dead = self._dead_letter(strategy, entry.message, queue, expired, cause)
                 except CorruptMessage as error:
                     log.error("a dead letter cannot be read and stays where it is: %s", error)
                     damaged[entry] = error
@@ -162,7 +165,12 @@ class DeadLetters:
         return staged
 
     def _dead_letter(
-        self, strategy: _Keeping, message: Message, queue: Destination, expired: bool
+        self,
+        strategy: _Keeping,
+        message: Message,
+        queue: Destination,
+        expired: bool,
+        cause: str | None,
     ) -> Message:
         properties: dict[str, Any] = dict(message.properties)
         expiration_ms = 0
@@ -173,8 +181,9 @@ class DeadLetters:
         if not message.persistent:
             properties[ORIGINAL_DELIVERY_MODE] = "NON_PERSISTENT"
         # As ActiveMQ writes it.
-        cause = f"Message Expired. Expiration:{message.expiration_ms}" if expired else _REJECTED
-        properties[CAUSE] = f"java.lang.Throwable: {cause}"
+        if expired:
+            cause = f"Message Expired. Expiration:{message.expiration_ms}"
+        properties[CAUSE] = f"java.lang.Throwable: {cause or _REJECTED}"
         return message.replace(
             destination=queue,
             original_destination=message.destination,

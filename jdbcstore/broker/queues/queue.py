@@ -11,6 +11,7 @@ import logging
 from asyncio import Future, TimerHandle
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass
+from functools import partial
 from itertools import count
 
 from jdbcstore.abc import MessageReference, MessageStore, Transaction
@@ -194,7 +195,8 @@ class Queue:
         if redeliveries is None:
             return Entry(message, self, sequence, stored=True, redelivered=sequence <= self._last_sequence)
         message = message.replace(redelivery_counter=redeliveries)
-        entry = Entry(message, self, sequence, stored=True, redelivered=True)
+        redelivered = redeliveries > 0 or sequence <= self._last_sequence
+        entry = Entry(message, self, sequence, stored=True, redelivered=redelivered)
         entry.returned = True
         return entry
 
@@ -386,17 +388,17 @@ class Queue:
     def retain(self, entries: Sequence[Entry]) -> None:
         self._rejections.retain(entries)
 
-    def reject(self, entries: Sequence[Entry]) -> Future[None]:
-        entries = when_written(entries, self._reject_late)
-        return self._rejections.reload(entries, self._rejections.reject)
+    def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:
+        entries = when_written(entries, partial(self._reject_late, cause))
+        return self._rejections.reload(entries, partial(self._rejections.reject, cause=cause))
 
     def expire(self, entries: Sequence[Entry]) -> Future[None]:
-        entries = when_written(entries, self._reject_late)
+        entries = when_written(entries, partial(self._reject_late, None))
         return self._rejections.reload(entries, self._rejections.move_expired)
 
-    def _reject_late(self, entry: Entry) -> None:
+    def _reject_late(self, cause: str | None, entry: Entry) -> None:
         if entry.stored:
-            self.reject([entry]).add_done_callback(Future.exception)  # it is logged
+            self.reject([entry], cause).add_done_callback(Future.exception)  # it is logged
         else:
             self.memory.decrease(entry.size)
 

@@ -58,8 +58,11 @@ class Rejections:
     delayed: dict[Entry, TimerHandle] = field(default_factory=dict)
     """Entries that wait until they are delivered again."""
 
-    def reject(self, entries: Sequence[Entry]) -> Future[None]:
-        """Redeliver or dead-letter them, as the policy says; completes when that is durable."""
+    def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:
+        """Redeliver or dead-letter them, as the policy says; completes when that is durable.
+
+        :param cause: why they were rejected, if the consumer has said so
+        """
         policy, strategy = self._policy.redelivery_policy, self._policy.dead_letter_strategy
         if self._subscriber is None and is_dead_letter_queue(strategy, self._source.destination):
             # Its messages have nowhere else to go.
@@ -72,12 +75,14 @@ class Rejections:
             else:
                 entry.redeliver()
                 self._delay(entry, delay_before(policy, count))
-        return self.reload(dead, self._move_dead) if dead else self._loop.done()
+        return self.reload(dead, partial(self._move_dead, cause=cause)) if dead else self._loop.done()
 
-    def _move_dead(self, entries: Sequence[Entry], *, expired: bool = False) -> Future[None]:
+    def _move_dead(
+        self, entries: Sequence[Entry], *, expired: bool = False, cause: str | None = None
+    ) -> Future[None]:
         strategy = self._policy.dead_letter_strategy
         return self._dead_letters.move(
-            self._source, strategy, entries, expired=expired, subscriber=self._subscriber
+            self._source, strategy, entries, expired=expired, subscriber=self._subscriber, cause=cause
         )
 
     def move_expired(self, entries: Sequence[Entry]) -> Future[None]:

@@ -200,7 +200,9 @@ class Timing:
 
 
 def _number(properties: Mapping[str, Any], name: str, at_least: int) -> int:
-    value = properties.get(name, 0)
+    # ActiveMQ's JMS client makes null of a number of the wrong type.
+    value = properties.get(name)
+    value = 0 if value is None else value
     try:
         if isinstance(value, bool) or not at_least <= (number := int(value)) < _MOST:
             raise ValueError

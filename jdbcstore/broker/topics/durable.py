@@ -364,7 +364,9 @@ class DurableFeed:
         if redeliveries is None:
             message, redelivered = shared.message, sequence <= self._last_sequence
         else:
-            message, redelivered = message.replace(redelivery_counter=redeliveries), True
+            message = message.replace(redelivery_counter=redeliveries)
+            # Without a count it was only prefetched.
+            redelivered = redeliveries > 0 or sequence <= self._last_sequence
         return Entry(message, self, sequence, stored=True, redelivered=redelivered, shared=shared)
 
     def _wake(self) -> None:
@@ -466,8 +468,8 @@ class DurableFeed:
     def acknowledged(self, entries: Sequence[Entry]) -> None:
         self._acknowledgements.committed(entries)
 
-    def reject(self, entries: Sequence[Entry]) -> Future[None]:
-        return self._rejections.reject(entries)
+    def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:
+        return self._rejections.reject(entries, cause)
 
     def retain(self, entries: Sequence[Entry]) -> None:
         if self._subscriber.closed:

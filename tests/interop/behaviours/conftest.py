@@ -40,8 +40,8 @@ class OpenWire(Protocol):
 
 @pytest.fixture(scope="package", params=BROKERS)
 def broker(request: pytest.FixtureRequest) -> Iterator[RunningBroker]:
-    with BROKERS[request.param](request) as port:
-        yield RunningBroker(request.param, port)
+    with BROKERS[request.param](request) as addresses:
+        yield RunningBroker(request.param, addresses.stomp_port)
 
 
 @pytest.fixture(params=LIBRARIES)

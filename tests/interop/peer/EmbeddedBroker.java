@@ -6,13 +6,22 @@ import java.nio.file.Files;
 import java.sql.SQLException;
 import java.util.ArrayList;
 import java.util.List;
+import javax.jms.InvalidSelectorException;
 import javax.sql.DataSource;
 import org.apache.activemq.ActiveMQConnectionFactory;
 import org.apache.activemq.broker.BrokerService;
 import org.apache.activemq.broker.TransportConnector;
+import org.apache.activemq.broker.region.DestinationInterceptor;
 import org.apache.activemq.broker.region.policy.LastImageSubscriptionRecoveryPolicy;
 import org.apache.activemq.broker.region.policy.PolicyEntry;
 import org.apache.activemq.broker.region.policy.PolicyMap;
+import org.apache.activemq.broker.region.virtual.CompositeDestination;
+import org.apache.activemq.broker.region.virtual.CompositeQueue;
+import org.apache.activemq.broker.region.virtual.CompositeTopic;
+import org.apache.activemq.broker.region.virtual.FilteredDestination;
+import org.apache.activemq.broker.region.virtual.VirtualDestination;
+import org.apache.activemq.broker.region.virtual.VirtualDestinationInterceptor;
+import org.apache.activemq.broker.region.virtual.VirtualTopic;
 import org.apache.activemq.command.ActiveMQDestination;
 import org.apache.activemq.store.PersistenceAdapter;
 import org.apache.activemq.store.SharedFileLocker;
@@ -62,7 +71,7 @@ final class EmbeddedBroker {
         broker.setDataDirectory(System.getProperty("java.io.tmpdir"));
         broker.setUseJmx(false);
         broker.setUseShutdownHook(false);
-        broker.setAdvisorySupport(false);
+        broker.setAdvisorySupport(request.path("advisories").asBoolean(false));
         broker.setSchedulerSupport(request.path("scheduler").asBoolean(false));
         if (broker.isSchedulerSupport()) {
             JobSchedulerStoreImpl jobs = new JobSchedulerStoreImpl();
@@ -71,6 +80,9 @@ final class EmbeddedBroker {
         }
         broker.setPopulateJMSXUserID(true);
         broker.setDestinationPolicy(policies(request));
+        if (request.hasNonNull("composite")) {
+            broker.setDestinationInterceptors(interceptors(request.get("composite")));
+        }
         TransportConnector openWire = broker.addConnector("tcp://127.0.0.1:" + request.path("openwire_port").asInt(0));
         TransportConnector stomp = broker.addConnector("stomp://127.0.0.1:0");
         broker.start();
@@ -203,9 +215,43 @@ final class EmbeddedBroker {
         return policies;
     }
 
+    /** Virtual topics as without a configuration, and destinations that forward all to others. */
+    private static DestinationInterceptor[] interceptors(JsonNode composite) throws InvalidSelectorException {
+        List<VirtualDestination> virtual = new ArrayList<>();
+        VirtualTopic topics = new VirtualTopic();
+        topics.setName("VirtualTopic.>");
+        virtual.add(topics);
+        for (JsonNode one : composite) {
+            ActiveMQDestination from = destination(one.get("name"));
+            CompositeDestination forwarding = from.isTopic() ? new CompositeTopic() : new CompositeQueue();
+            forwarding.setName(from.getPhysicalName());
+            forwarding.setForwardOnly(one.path("forward_only").asBoolean(true));
+            List<Object> targets = new ArrayList<>();
+            for (JsonNode to : one.get("forward_to")) {
+                if (!to.hasNonNull("selector")) {
+                    targets.add(destination(to.get("name")));
+                    continue;
+                }
+                FilteredDestination target = new FilteredDestination();
+                target.setDestination(destination(to.get("name")));
+                target.setSelector(to.get("selector").asText());
+                targets.add(target);
+            }
+            forwarding.setForwardTo(targets);
+            virtual.add(forwarding);
+        }
+        VirtualDestinationInterceptor interceptor = new VirtualDestinationInterceptor();
+        interceptor.setVirtualDestinations(virtual.toArray(new VirtualDestination[0]));
+        return new DestinationInterceptor[] {interceptor};
+    }
+
+    private static ActiveMQDestination destination(JsonNode name) {
+        return ActiveMQDestination.createDestination(name.asText(), ActiveMQDestination.QUEUE_TYPE);
+    }
+
     private static PolicyEntry entryFor(JsonNode name) {
         PolicyEntry entry = new PolicyEntry();
-        entry.setDestination(ActiveMQDestination.createDestination(name.asText(), ActiveMQDestination.QUEUE_TYPE));
+        entry.setDestination(destination(name));
         entry.setExpireMessagesPeriod(0);
         return entry;
     }

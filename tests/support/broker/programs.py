@@ -34,6 +34,8 @@ class BrokerProcess:
     def __init__(self, folder: Path, *arguments: str, stomp: str = "127.0.0.1:0") -> None:
         cli = CommandLine(folder)
         self.port = 0
+        self.openwire_url = ""
+        """Where JMS clients connect, if it serves them."""
         self._lines: queue.Queue[str] = queue.Queue()
         self.log = folder / f"broker-{time.monotonic_ns()}.log"
         with self.log.open("wb") as log:
@@ -62,7 +64,11 @@ class BrokerProcess:
             line = self.line()
         assert line.startswith("ready stomp=127.0.0.1:"), f"{line!r}: {self.log.read_text()}"
         assert line.endswith(" master=yes")
-        self.port = int(line.split()[1].rpartition(":")[2])
+        _, stomp, *others, _ = line.split()
+        self.port = int(stomp.rpartition(":")[2])
+        self.openwire_url = next(
+            (one.replace("tcp=", "tcp://") for one in others if one.startswith("tcp=")), ""
+        )
         return self.port
 
     def kill(self) -> None:

@@ -170,7 +170,8 @@ class Peer:
 
     def file_broker(self, directory: Path, **options: Any) -> Broker:
         """The same on KahaDB's files in a directory, which syncs every write."""
-        return Broker(self, self.call("start", kahadb=str(directory), **options)["stomp_port"])
+        started = self.call("start", kahadb=str(directory), **options)
+        return Broker(self, started["stomp_port"], started["openwire_url"])
 
 
 class Broker:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any, Self
 
 import jpype
@@ -12,16 +13,24 @@ import pytest
 
 from tests.support.interop.activemq import LIBRARIES, PeerMissing
 from tests.support.jvm import QUICK
+from tests.support.polling import wait_until
 
 PATIENCE_MS = 30_000
 """How long to wait for a message that is bound to come."""
 AUTO, CLIENT, DUPS_OK, INDIVIDUAL = 1, 2, 3, 4
 PERSISTENT, NON_PERSISTENT = 2, 1
+SPRING = Path("/usr/share/java")
+"""Where Debian has Spring, on which its ActiveMQ depends."""
+_JAVA = {str: "String", int: "Long", float: "Double", bool: "Boolean"}
 
 
 @cache
 def _loader() -> Any:
-    jars = sorted(LIBRARIES.glob("*.jar"))
+    jars = [
+        *sorted(LIBRARIES.glob("*.jar")),
+        *sorted(SPRING.glob("spring3-*.jar")),
+        SPRING / "aopalliance.jar",
+    ]
     if not any(jar.name.startswith("activemq-client") for jar in jars):
         raise PeerMissing(f"no ActiveMQ in {LIBRARIES}; on Debian: apt-get install activemq")
     if not jpype.isJVMStarted():
@@ -77,6 +86,7 @@ class Jms:
         query = "&".join(f"{name.replace('__', '.')}={value}" for name, value in options.items())
         address = url if not query else f"{url}{'&' if '?' in url else '?'}{query}"
         kind = "ActiveMQXAConnectionFactory" if xa else "ActiveMQConnectionFactory"
+        self.url = url
         factory = activemq(kind)(address)
         factory.setTrustAllPackages(True)
         create = factory.createXAConnection if xa else factory.createConnection
@@ -109,10 +119,12 @@ class Jms:
             return self.session.createTopic(name.removeprefix("topic://"))
         return self.session.createQueue(name)
 
-    def text(self, body: str | None, **properties: str) -> Any:
+    def text(self, body: str | None, **properties: str | int | float | bool) -> Any:
+        """A text message with properties: strings, longs, doubles, booleans."""
         message = self.session.createTextMessage(body)
         for name, value in properties.items():
-            message.setStringProperty(name, value)
+            set_property = getattr(message, f"set{_JAVA[type(value)]}Property")
+            set_property(name, value)
         return message
 
     def send(
@@ -136,6 +148,11 @@ class Jms:
         found = [str(message.getText()) for message in elements(browser.getEnumeration())]
         browser.close()
         return found
+
+
+def is_left(client: Jms, queue: str, *bodies: str) -> None:
+    """Wait until these messages, and no others, are in a queue."""
+    wait_until(lambda: client.browse(queue) == [*bodies], 30, f"that {bodies} are left")
 
 
 def elements(enumeration: Any) -> Iterator[Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple, Protocol
 
 import pytest
 
@@ -18,25 +19,82 @@ PRIORITISED = "BEHAVIOURS.PRIORITISED"
 REMEMBERED = "BEHAVIOURS.REMEMBERED"
 """The topics below it keep their last message for retroactive consumers."""
 
-_CONFIGURATION = """
+FORWARDING = "BEHAVIOURS.FORWARDING"
+"""The queue whose messages go to two others, of which one takes those that are urgent."""
+FORWARDED, URGENT = "BEHAVIOURS.FORWARDED", "BEHAVIOURS.URGENT"
+SHOUTING = "BEHAVIOURS.SHOUTING"
+"""The topic whose messages go to a queue, too."""
+HEARD = "BEHAVIOURS.HEARD"
+
+_CONFIGURATION = f"""
 [broker]
 scheduler_support = true
+populate_jmsx_user_id = true
+
+[[broker.composite_destinations]]
+queue = "{FORWARDING}"
+
+[[broker.composite_destinations.forward_to]]
+queue = "{FORWARDED}"
+
+[[broker.composite_destinations.forward_to]]
+topic = "{URGENT}"
+selector = "urgent"
+
+[[broker.composite_destinations]]
+topic = "{SHOUTING}"
+forward_only = false
+
+[[broker.composite_destinations.forward_to]]
+queue = "{HEARD}"
 
 [[policies]]
-queue = "{}"
+queue = "{PRIORITISED}"
 prioritized_messages = true
 
 [[policies]]
-topic = "{}.>"
+topic = "{REMEMBERED}.>"
 subscription_recovery_policy = {{ type = "lastImageSubscriptionRecoveryPolicy" }}
 """
 
-Start = Callable[[pytest.FixtureRequest], AbstractContextManager[int]]
-"""Runs a broker, and gives its STOMP port."""
+_OPTIONS: dict[str, Any] = {
+    "prioritized": [f"queue://{PRIORITISED}"],
+    "last_image": [f"topic://{REMEMBERED}.>"],
+    "scheduler": True,
+    "composite": [
+        {
+            "name": f"queue://{FORWARDING}",
+            "forward_to": [
+                {"name": f"queue://{FORWARDED}"},
+                {"name": f"topic://{URGENT}", "selector": "urgent"},
+            ],
+        },
+        {
+            "name": f"topic://{SHOUTING}",
+            "forward_to": [{"name": f"queue://{HEARD}"}],
+            "forward_only": False,
+        },
+    ],
+}
+
+
+class Addresses(NamedTuple):
+    """Where a broker serves."""
+
+    stomp_port: int
+    openwire_url: str
+
+
+class Start(Protocol):
+    """Runs a broker. Without advisories ActiveMQ sends fewer messages, but JMS clients need them."""
+
+    def __call__(
+        self, request: pytest.FixtureRequest, *, advisories: bool = False
+    ) -> AbstractContextManager[Addresses]: ...
 
 
 @contextmanager
-def _activemq(request: pytest.FixtureRequest) -> Iterator[int]:
+def _activemq(request: pytest.FixtureRequest, *, advisories: bool = False) -> Iterator[Addresses]:
     """On PostgreSQL, with its JDBC store."""
     [backend] = (backend for backend in BACKENDS if backend.id == "postgresql")
     pool: ServerPool = request.getfixturevalue("server_pool")
@@ -47,26 +105,23 @@ def _activemq(request: pytest.FixtureRequest) -> Iterator[int]:
     database = backend.database(pool.address(backend, lambda: request.getfixturevalue("docker_services")))
     try:
         login = database.jdbc_url, database.username or "", database.password or ""
-        prioritized, last_image = [f"queue://{PRIORITISED}"], [f"topic://{REMEMBERED}.>"]
-        with (
-            peer,
-            peer.broker(*login, prioritized=prioritized, last_image=last_image, scheduler=True) as broker,
-        ):
-            yield broker.stomp_port
+        with peer, peer.broker(*login, advisories=advisories, **_OPTIONS) as broker:
+            yield Addresses(broker.stomp_port, broker.openwire_url)
     finally:
         database.close()
 
 
 @contextmanager
-def _jdbcstore(request: pytest.FixtureRequest) -> Iterator[int]:
+def _jdbcstore(request: pytest.FixtureRequest, *, advisories: bool = False) -> Iterator[Addresses]:  # noqa: ARG001
     """A process, on SQLite."""
     paths: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
     directory = paths.mktemp("behaviours")
     configuration = directory / "jdbcstore.toml"
-    configuration.write_text(_CONFIGURATION.format(PRIORITISED, REMEMBERED))
-    url = f"sqlite:///{directory / 'mq.db'}"
-    with BrokerProcess(directory, "--url", url, "--config", str(configuration)) as process:
-        yield process.ready()
+    configuration.write_text(_CONFIGURATION)
+    arguments = "--url", f"sqlite:///{directory / 'mq.db'}", "--config", str(configuration)
+    with BrokerProcess(directory, *arguments, "--openwire", "127.0.0.1:0") as process:
+        port = process.ready()
+        yield Addresses(port, process.openwire_url)
 
 
 BROKERS: dict[str, Start] = {"activemq": _activemq, "jdbcstore": _jdbcstore}

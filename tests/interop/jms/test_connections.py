@@ -1,0 +1,213 @@
+"""Connections and their options, and producers."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import jpype
+import pytest
+
+from tests.interop.jms.conftest import Connect, RunningBroker
+from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, activemq, is_left, refused, take
+from tests.support.polling import wait_until
+
+MANY = [str(number) for number in range(100)]
+
+
+def round_trip(client: Jms, queue: str) -> None:
+    client.send(queue, "x")
+    assert client.texts(client.consumer(queue), 1) == ["x"]
+
+
+# Connections
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "wireFormat.tightEncodingEnabled=true&wireFormat.cacheEnabled=true",
+        "wireFormat.tightEncodingEnabled=false&wireFormat.cacheEnabled=false",
+        "wireFormat.version=11",
+        "wireFormat.version=10",
+        "wireFormat.version=9",
+        "wireFormat.stackTraceEnabled=false&wireFormat.sizePrefixDisabled=false",
+        "wireFormat.maxInactivityDuration=0",
+        "wireFormat.maxInactivityDuration=1000&wireFormat.maxInactivityDurationInitalDelay=100",
+        "wireFormat.maxFrameSize=1000000",
+        "keepAlive=true&tcpNoDelay=false&soTimeout=60000&connectionTimeout=5000",
+        "jms.alwaysSessionAsync=false&jms.dispatchAsync=false",
+        "jms.alwaysSyncSend=true&jms.checkForDuplicates=false",
+        "jms.useAsyncSend=true&jms.copyMessageOnSend=false",
+        "jms.watchTopicAdvisories=false",
+        "jms.statsEnabled=true&jms.messagePrioritySupported=true",
+        "jms.sendTimeout=5000&jms.closeTimeout=1000",
+        "jms.consumerExpiryCheckEnabled=false",
+        "jms.clientIDPrefix=mine&jms.connectionIDPrefix=ours",
+        "jms.maxThreadPoolSize=1",
+        "jms.rmIdFromConnectionId=true",
+        "jms.transactedIndividualAck=true",
+        "jms.nestedMapAndListEnabled=false",
+    ],
+)
+def test_options(broker: RunningBroker, queue: str, options: str) -> None:
+    with Jms(f"{broker.url}?{options}") as client:
+        round_trip(client, queue)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["failover:({})", "failover:({})?randomize=false&maxReconnectAttempts=3", "nio"],
+)
+def test_addresses(broker: RunningBroker, queue: str, address: str) -> None:
+    url = broker.url.replace("tcp://", "nio://") if address == "nio" else address.format(broker.url)
+    with Jms(url) as client:
+        round_trip(client, queue)
+
+
+def test_failover_finds_the_one_that_is_there(broker: RunningBroker, queue: str) -> None:
+    with Jms(f"failover:(tcp://127.0.0.1:1,{broker.url})?randomize=false&initialReconnectDelay=1") as client:
+        round_trip(client, queue)
+
+
+def test_failover_goes_on_after_a_lost_connection(broker: RunningBroker, queue: str) -> None:
+    """The socket is closed under the client, which does not notice more than a delay."""
+    with Jms(f"failover:({broker.url})?initialReconnectDelay=1") as client:
+        temporary = client.session.createTemporaryQueue()
+        answers, consumer = client.consumer(temporary), client.consumer(queue)
+        client.send(queue, "before")
+        assert client.texts(consumer, 1) == ["before"]
+        failover = activemq("transport.failover.FailoverTransport").class_
+        transport = client.connection.getTransport().narrow(failover)
+        transport.handleTransportFailure(jpype.JClass("java.io.IOException")("cut by a test"))
+        client.send(queue, "after")
+        assert client.texts(consumer, 1) == ["after"]
+        client.send(temporary, "answer")
+        assert client.texts(answers, 1) == ["answer"]
+
+
+def test_what_the_broker_says_of_itself(client: Jms) -> None:
+    connection = client.connection
+    wait_until(lambda: connection.getBrokerInfo() is not None, 30, "that it has said so")
+    assert connection.getBrokerName()
+    assert connection.getMetaData().getJMSMajorVersion() == 1
+    assert str(connection.getMetaData().getJMSProviderName()) == "ActiveMQ"
+
+
+def test_a_client_id_is_made(client: Jms) -> None:
+    assert str(client.connection.getClientID()).startswith("ID:")
+
+
+def test_a_client_id_is_set_first(connect: Connect, name: str) -> None:
+    client = connect(client_id=name)
+    with refused("IllegalStateException"):
+        client.connection.setClientID("other")
+
+
+def test_what_is_closed_cannot_be_used(connect: Connect, queue: str) -> None:
+    client = connect()
+    consumer = client.consumer(queue)
+    consumer.close()
+    with refused("IllegalStateException"):
+        consumer.receive(1)
+    client.session.close()
+    with refused("IllegalStateException"):
+        client.session.createTextMessage("x")
+    client.connection.close()
+    with refused("ConnectionClosedException"):
+        client.connection.createSession(False, 1)
+    client.connection.close()  # again does nothing
+
+
+def test_many_sessions_and_consumers(client: Jms, queue: str) -> None:
+    sessions = [client.new_session(1) for _ in range(30)]
+    consumers = [
+        session.createConsumer(session.createQueue(f"{queue}.{number}"))
+        for number, session in enumerate(sessions)
+    ]
+    for number in range(30):
+        client.send(f"{queue}.{number}", str(number))
+    assert [str(take(consumer).getText()) for consumer in consumers] == [str(n) for n in range(30)]
+
+
+# Producers
+
+
+def test_asynchronous_sends(connect: Connect, queue: str) -> None:
+    client = connect(jms__useAsyncSend="true")
+    client.send(queue, *MANY)
+    assert client.texts(client.consumer(queue), 100) == MANY
+
+
+def test_a_send_with_a_callback(client: Jms, queue: str) -> None:
+    done = threading.Event()
+
+    @jpype.JImplements(activemq("AsyncCallback"))
+    class Callback:
+        @jpype.JOverride  # type: ignore[untyped-decorator]
+        def onSuccess(self) -> None:  # noqa: N802
+            done.set()
+
+        @jpype.JOverride  # type: ignore[untyped-decorator]
+        def onException(self, exception: Any) -> None: ...  # noqa: N802
+
+    client.session.createProducer(client.destination(queue)).send(client.text("x"), Callback())
+    assert done.wait(30)
+    assert client.browse(queue) == ["x"]
+
+
+@pytest.mark.parametrize("mode", [2, NON_PERSISTENT])
+def test_a_window(connect: Connect, queue: str, mode: int) -> None:
+    """The producer goes on as the broker acknowledges what it has sent."""
+    client = connect(jms__useAsyncSend="true", jms__producerWindowSize=5000)
+    client.send(queue, *("x" * 1000 for _ in range(50)), mode=mode)
+    assert len(client.texts(client.consumer(queue), 50)) == 50
+
+
+def test_a_window_in_the_name(connect: Connect, queue: str) -> None:
+    client = connect(jms__useAsyncSend="true")
+    client.send(f"{queue}?producer.windowSize=3000", *("x" * 1000 for _ in range(20)))
+    assert len(client.texts(client.consumer(queue), 20)) == 20
+
+
+def test_a_window_smaller_than_a_message(connect: Connect, queue: str) -> None:
+    client = connect(jms__useAsyncSend="true", jms__producerWindowSize=100)
+    client.send(queue, *("x" * 1000 for _ in range(5)))
+    assert len(client.texts(client.consumer(queue), 5)) == 5
+
+
+def test_a_producer_without_a_destination(client: Jms, queue: str) -> None:
+    producer = client.session.createProducer(None)
+    for suffix in ("A", "B"):
+        producer.send(client.destination(f"{queue}.{suffix}"), client.text(suffix))
+        assert client.browse(f"{queue}.{suffix}") == [suffix]
+
+
+def test_what_a_producer_is_set_to(client: Jms, queue: str) -> None:
+    producer = client.session.createProducer(client.destination(queue))
+    producer.setDeliveryMode(NON_PERSISTENT)
+    producer.setPriority(8)
+    producer.setTimeToLive(60_000)
+    producer.send(client.text("x"))
+    received = take(client.consumer(queue))
+    assert received.getJMSDeliveryMode() == NON_PERSISTENT
+    assert received.getJMSPriority() == 8
+    assert received.getJMSExpiration() == received.getJMSTimestamp() + 60_000
+
+
+def test_several_producers_at_once(connect: Connect, queue: str) -> None:
+    clients = [connect() for _ in range(4)]
+
+    def produce(number: int) -> None:
+        clients[number].send(queue, *(f"{number}-{count}" for count in range(25)))
+
+    threads = [threading.Thread(target=produce, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    bodies = clients[0].texts(clients[0].consumer(queue), 100)
+    for number in range(4):
+        mine = [body for body in bodies if body.startswith(f"{number}-")]
+        assert mine == [f"{number}-{count}" for count in range(25)]
+    is_left(clients[0], queue)
