@@ -31,6 +31,13 @@ class Analytics(contextlib.AbstractContextManager["Analytics"], ABC):
     def close(self) -> None:
         """Drop the views and close the connections; the views of the store connected before are restored."""
 
+    @abstractmethod
+    def explained(self) -> contextlib.AbstractContextManager[None]:
+        """Translate errors of Spark in the block to one sentence.
+
+        :raises QueryFailed: Spark rejected or failed a query in the block
+        """
+
     @property
     @abstractmethod
     def stored(self) -> Stored:

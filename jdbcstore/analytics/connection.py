@@ -14,6 +14,7 @@ from jdbcstore.analytics.connected import Analytics, bounds_of, exported, one
 from jdbcstore.analytics.decoding import plan_decoding
 from jdbcstore.analytics.pushdown import register_dialect
 from jdbcstore.analytics.queries import journal, mean_size
+from jdbcstore.analytics.questions import explained
 from jdbcstore.analytics.reading import Reading, Stored
 from jdbcstore.analytics.remote import is_remote
 from jdbcstore.analytics.remote_views import RemoteAnalytics
@@ -101,6 +102,9 @@ class LocalAnalytics(Analytics):
     def close(self) -> None:
         self._shown.take(self._live)
         self._session.engine.dispose()
+
+    def explained(self) -> contextlib.AbstractContextManager[None]:
+        return explained()
 
     @property
     def stored(self) -> Stored:

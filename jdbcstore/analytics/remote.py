@@ -2,9 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Any
+import socket
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from jdbcstore.analytics.spark_session import packed
+from jdbcstore.errors import ConfigurationError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PORT = 15002
+"""Spark Connect's own."""
+_ANSWER = 10.0
+"""Seconds; the client itself would try for many minutes."""
+
+
+def remote_session(url: str) -> SparkSession:
+    """A session of the server of Spark Connect at ``sc://HOST:PORT``. No error shows the URL's parameters.
+
+    :raises ConfigurationError: this is no such URL, or the client of Spark Connect is not installed
+    :raises StoreUnavailable: no server answers there
+    """
+    from pyspark.sql import SparkSession
+
+    host, port = place_of(url)
+    try:
+        socket.create_connection((host, port), _ANSWER).close()
+    except OSError as error:
+        raise StoreUnavailable(
+            f"no server of Spark Connect answers at {host}:{port} ({error.strerror or error}); start one with"
+            " Spark's sbin/start-connect-server.sh"
+        ) from error
+    try:
+        session: SparkSession = SparkSession.builder.remote(url).getOrCreate()
+    except ImportError as error:
+        raise ConfigurationError(
+            "the client of Spark Connect is not installed; run: pip install 'jdbcstore[connect]'"
+        ) from error
+    return session
+
+
+def place_of(url: str) -> tuple[str, int]:
+    """The host and port of a server of Spark Connect.
+
+    :raises ConfigurationError: the URL names none
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port or _PORT
+    except ValueError:
+        host = None
+    if host is None or parts.scheme != "sc":
+        # Without the text, whose parameters may be secret.
+        raise ConfigurationError("name a server of Spark Connect by its URL, sc://HOST or sc://HOST:PORT")
+    return host, port
 
 
 def is_remote(spark: Any) -> bool:

@@ -81,6 +81,9 @@ class RemoteAnalytics(Analytics):
     def close(self) -> None:
         self._shown.take(self._live)
 
+    def explained(self) -> contextlib.AbstractContextManager[None]:
+        return explained()
+
     @property
     def stored(self) -> Stored:
         raise ConfigurationError(

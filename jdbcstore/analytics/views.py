@@ -115,8 +115,17 @@ class Shown:
 
     def _show(self, views: Views) -> None:
         for name, frame in views.items():
+            if not self._remote:
+                # Before it is there: a process killed between the two would leave a view of nobody.
+                self._mark(name, frame)
             frame.createOrReplaceTempView(_quoted(name))
-            self._spark.conf.set(_MARK.format(name), str(self._view(name).semanticHash()))
+            if self._remote:
+                self._mark(name, self._view(name))
+
+    def _mark(self, name: str, view: DataFrame) -> None:
+        """Note that this view is ours, beside the one before."""
+        before = self._spark.conf.get(_MARK.format(name), None) or ""
+        self._spark.conf.set(_MARK.format(name), " ".join([*before.split()[-1:], str(view.semanticHash())]))
 
     def _there(self) -> set[str]:
         """Which of the names are those of temporary views."""
@@ -132,8 +141,8 @@ class Shown:
 
     def _is_left_behind(self, name: str) -> bool:
         """Whether the view was left in the JVM by a process of ours that has ended."""
-        mark = self._spark.conf.get(_MARK.format(name), None)
-        return mark == str(self._view(name).semanticHash())
+        marks = self._spark.conf.get(_MARK.format(name), None) or ""
+        return str(self._view(name).semanticHash()) in marks.split()
 
     def _is_same(self, name: str, views: Views) -> bool:
         """Whether the existing view is one of these, and was not replaced."""

@@ -152,6 +152,10 @@ def spark_session(options: SparkOptions = _HERE) -> SparkSession:
     """The Spark session, on the cluster that was chosen, with a progress bar on a terminal."""
     from jdbcstore import analytics
 
+    if options.remote is not None:
+        from jdbcstore.analytics.remote import remote_session
+
+        return remote_session(options.remote)
     root = logging.getLogger()
     if not root.handlers:
         # py4j logs a traceback there for each call that a Ctrl-C interrupts.
@@ -174,7 +178,5 @@ def spark_views(where: str | Configuration, options: SparkOptions = _HERE) -> It
 @contextmanager
 def answer(views: Analytics, query: str) -> Iterator[SparkAnswer]:
     """The result of a query in Spark; its errors become one line each."""
-    from jdbcstore import analytics
-
-    with views.picture(), analytics.explained():
+    with views.picture(), views.explained():
         yield SparkAnswer(views.spark.sql(query))

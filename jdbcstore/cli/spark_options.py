@@ -1,4 +1,4 @@
-"""``--master``, ``--conf`` and ``--packages``: the cluster of the commands that use Spark."""
+"""``--master``, ``--conf``, ``--packages`` and ``--remote``: the cluster of the commands that use Spark."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ class SparkOptions:
     master: str | None = None
     conf: dict[str, str] = field(default_factory=dict, repr=False)
     """May have secrets."""
+    remote: str | None = field(default=None, repr=False)
+    """A server of Spark Connect; its URL may have secrets."""
 
     def __bool__(self) -> bool:
-        return self.master is not None or bool(self.conf)
+        return self.master is not None or bool(self.conf) or self.remote is not None
 
     def refuse(self, reason: str) -> None:
         """Fail if any was given to something that does not use Spark."""
         if self:
-            raise click.UsageError(f"{reason}; omit --master, --conf and --packages")
+            given = "--remote" if self.remote is not None else "--master, --conf and --packages"
+            raise click.UsageError(f"{reason}; omit {given}")
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -54,6 +57,23 @@ _OPTIONS = all_of(
     click.option("--packages", type=Parsed("packages", _packages), metavar="GROUP:ARTIFACT:VERSION",
                  multiple=True, help="A Maven package for Spark, such as a JDBC driver. Repeatable."),
 )  # fmt: skip
+
+
+_REMOTE = click.option("--remote", metavar="sc://HOST:PORT", help="A server of Spark Connect.")
+
+
+def spark_or_remote_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options to a command that Spark Connect can run too, which gets them as ``spark``."""
+
+    @wraps(command)
+    def with_remote(*arguments: Any, remote: str | None, spark: SparkOptions, **more: Any) -> Any:
+        if remote is not None:
+            if spark:
+                raise click.UsageError("--remote has a cluster; omit --master, --conf and --packages")
+            spark = SparkOptions(remote=remote)
+        return command(*arguments, spark=spark, **more)
+
+    return spark_options(_REMOTE(with_remote))
 
 
 def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:

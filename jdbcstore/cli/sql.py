@@ -14,7 +14,7 @@ import click
 from jdbcstore.cli.engines import DIALECTS, SPARK, Answer, Engine, engine_of, spark_views
 from jdbcstore.cli.output import as_text, counted, note, print_json, print_table, write_line
 from jdbcstore.cli.settings import Command, Settings
-from jdbcstore.cli.spark_options import SparkOptions, spark_options
+from jdbcstore.cli.spark_options import SparkOptions, spark_or_remote_options
 from jdbcstore.errors import QueryFailed
 
 Show = Callable[[Answer], None]
@@ -41,7 +41,7 @@ _SYNONYMS = {"help": ".help", "?": ".help", "quit": "\\q", "exit": "\\q", ".quit
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header.")
 @click.option("-o", "--output", metavar="FOLDER.parquet", type=click.Path(path_type=Path),
               help="Write Parquet files instead of printing.")  # fmt: skip
-@spark_options
+@spark_or_remote_options
 @click.pass_obj
 def sql(
     settings: Settings,
@@ -79,6 +79,8 @@ def sql(
         if output is not None:
             from jdbcstore.tools.archive.folders import refuse_url
 
+            if spark.remote is not None:
+                raise click.UsageError("--output is a folder of this machine; with --remote, use --csv")
             if output.suffix != ".parquet":
                 raise click.UsageError(f"{output} must end in .parquet, the format that is written")
             refuse_url(output)
@@ -102,7 +104,7 @@ def _chosen(query: str | None, queries: dict[str, str]) -> str:
 @click.option("-o", "--output", metavar="FILE.html", default="report.html", show_default=True,
               type=click.Path(dir_okay=False, path_type=Path),
               help="File to write; an existing one is replaced.")  # fmt: skip
-@spark_options
+@spark_or_remote_options
 @click.pass_obj
 def report(settings: Settings, output: Path, spark: SparkOptions) -> None:
     """Write an HTML report with plots of the named queries.

@@ -30,7 +30,7 @@ STORED = "SELECT ID FROM ACTIVEMQ_MSGS"
 class Run:
     """A stream of one database, and those who store."""
 
-    def __init__(self, database: Database, server: Server | None, folder: Path, seed: int) -> None:
+    def __init__(self, database: Database, server: Server | None, folder: Path, seed: int, kind: str) -> None:
         jdbcstore.open(database.url, cleanup_period=0.0).close()
         self.kills: Counter[str] = Counter()
         self.starts: list[int] = []
@@ -38,12 +38,16 @@ class Run:
         self._database = database
         self._server = server
         self._folder = folder
+        self._kind = kind
         self._random = random.Random(seed)
         self._checkpoint = Checkpoint(folder)
         self._producers = Producers(database.url, folder, messages=sys.maxsize)
         self._producers.start()
-        self._application = Application(database.url, folder)
+        self._application = self._start()
         self._application.ask("stream")
+
+    def _start(self) -> Application:
+        return Application(self._database.url, self._folder, self._kind)
 
     def kill(self) -> None:
         """One of them at some moment, after the stream has gone on."""
@@ -67,7 +71,7 @@ class Run:
         met = self._application.stop_when(moments[moment], tries=50)
         self._application.kill()
         self.kills[f"Spark {moment if met else 'at any moment'}"] += 1
-        self._application = Application(self._database.url, self._folder)
+        self._application = self._start()
         self._application.ask("stream")
 
     def _kill_pythons(self) -> None:
@@ -87,7 +91,7 @@ class Run:
         self.close()
         # What a killed process has sent may be committed after its death.
         wait_until(lambda: self._database.connections() == 0, LONG, "whether all connections are closed")
-        self._application = Application(self._database.url, self._folder)
+        self._application = self._start()
         seen = Counter(int(text) for text in self._application.ask("finish"))
         stored = {id_ for (id_,) in self._database.rows(STORED)}
         wrong = [f"{id_} is missing" for id_ in sorted(stored - {*seen})]
@@ -106,18 +110,19 @@ class Run:
 @click.option("--kills", default=10, show_default=True, help="On each database.")
 @click.option("--seed", type=int, help="That of an earlier run, to choose the same again.")
 @click.option("--database", "names", type=click.Choice(["postgresql", "sqlite", "mariadb"]), multiple=True)
-def main(kills: int, seed: int | None, names: tuple[str, ...]) -> None:
+@click.option("--connect", is_flag=True, help="Over Spark Connect.")
+def main(kills: int, seed: int | None, names: tuple[str, ...], connect: bool) -> None:
     seed = random.randrange(10**6) if seed is None else seed
     click.echo(f"seed {seed}")
     wrong: list[str] = []
     for backend in BACKENDS:
         if backend.id in (names or ("postgresql", "sqlite")):
-            wrong += _run_on(backend, kills, seed)
+            wrong += _run_on(backend, kills, seed, "connect" if connect else "classic")
     click.echo(f"{len(wrong)} wrong")
     sys.exit(1 if wrong else 0)
 
 
-def _run_on(backend: Backend, kills: int, seed: int) -> list[str]:
+def _run_on(backend: Backend, kills: int, seed: int, kind: str) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="jdbcstore-stream-") as folder:
         server = None if backend.private is None else backend.private()
         try:
@@ -126,7 +131,7 @@ def _run_on(backend: Backend, kills: int, seed: int) -> list[str]:
                 if server is None
                 else backend.database(backend.private_url(server))
             )
-            return _run(backend.id, Run(database, server, Path(folder), seed), kills)
+            return _run(backend.id, Run(database, server, Path(folder), seed, kind), kills)
         finally:
             if server is not None:
                 server.close()

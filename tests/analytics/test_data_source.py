@@ -263,6 +263,10 @@ def test_spark_connect(said: dict[str, Any], stores: dict[str, Database]) -> Non
     assert said["history"] == [["waiting", sum(row.xid is None for row in ROWS)]]
     assert said["still"] == said["plain"] == len(ROWS)
     assert said["lost"][0] in ("StoreUnavailable", "ConfigurationError", "SchemaError")
+    assert said["command"] == [0, f'{{"first": {min(row.id for row in ROWS)}}}\n', ""]
+    code, out, error = said["wrong"]
+    assert (code, out, error.count("\n")) == (1, "", 1), error
+    assert "nothing" in error
     assert "decode_" not in said["plan"].partition("Optimized Logical Plan")[2]
     assert not any(str(stores[name].password) in said["plan"] for name in stores if name != "sqlite")
 

@@ -58,7 +58,7 @@ def producers(database: Database) -> Iterator[Producers]:
 
 @pytest.fixture
 def application(database: Database, spark_home: Path, tmp_path: Path) -> Iterator[Application]:
-    application = Application(database.url, tmp_path, spark_home)
+    application = Application(database.url, tmp_path, spark_home=spark_home)
     yield application
     application.kill()
 

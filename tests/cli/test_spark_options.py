@@ -1,4 +1,4 @@
-"""``--master``, ``--conf`` and ``--packages``, as far as they go without Spark."""
+"""``--master``, ``--conf``, ``--packages`` and ``--remote``, as far as they go without Spark."""
 
 from __future__ import annotations
 
@@ -68,3 +68,24 @@ def test_what_does_not_use_spark_refuses_them(local: CommandLine) -> None:
         result = local.run(command, *COMMANDS[command], "--master", "local[2]")
         assert result.code == 2
         assert "only if the archive is named by a URL; omit --master" in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("SELECT 1", "--remote", "sc://127.0.0.1", "--master", "local[2]"), 2, "omit --master"),
+        (("SELECT 1", "--remote", "sc://127.0.0.1", "--engine", "duckdb"), 2, "omit --remote"),
+        (("SELECT 1", "--remote", "sc://127.0.0.1", "-o", "a.parquet"), 2, "with --remote, use --csv"),
+        (("SELECT 1", "--remote", f"spark://127.0.0.1/;token={SECRET}"), 3, "sc://HOST:PORT"),
+        (("SELECT 1", "--remote", f"sc://127.0.0.1:1/;token={SECRET}"), 4, "answers at 127.0.0.1:1 "),
+    ],
+)
+def test_a_server_of_spark_connect(
+    local: CommandLine, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    pytest.importorskip("pyspark")
+    local("init")
+    result = local.run("sql", *arguments)
+    assert (result.code, result.out) == (code, "")
+    assert said in result.err
+    assert SECRET not in result.err

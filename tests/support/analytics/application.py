@@ -1,5 +1,6 @@
-"""A Spark application in its own process: ``python -m tests.support.analytics.application URL FOLDER``.
+"""A Spark application in its own process: ``python -m tests.support.analytics.application URL FOLDER KIND``.
 
+Its kind is that of its session: ``classic``, or ``connect`` with a server of its own, which dies with it.
 Each line of its standard input is something to do, each line of its standard output what came of it:
 ``stream`` begins a stream into files; ``again`` waits for its failure, and begins others until one has done a
 batch, and says how many; ``finish`` reads what there is to the end, and says the texts of all messages in the
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.support import ROOT
+from tests.support.analytics.connecting import remote_session
 from tests.support.analytics.streams import LONG, Streaming
 from tests.support.jvm import QUICK
 from tests.support.polling import wait_until
@@ -41,12 +43,14 @@ class _Process(NamedTuple):
 class Application:
     """Such an application, as who starts and kills it sees it."""
 
-    def __init__(self, url: str, folder: Path, spark_home: Path | None = None) -> None:
+    def __init__(
+        self, url: str, folder: Path, kind: str = "classic", spark_home: Path | None = None
+    ) -> None:
         environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
         if spark_home:
             environment["SPARK_HOME"] = str(spark_home)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.analytics.application", url, str(folder)],
+            [sys.executable, "-m", "tests.support.analytics.application", url, str(folder), kind],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.PIPE,
@@ -156,10 +160,10 @@ class Checkpoint:
         return max((int(name) for name in names), default=-1)
 
 
-def main(url: str, folder: Path) -> None:
+def main(url: str, folder: Path, kind: str) -> None:
     from jdbcstore import analytics
 
-    spark = analytics.session("local[2]", **SETTINGS)
+    spark = remote_session() if kind == "connect" else analytics.session("local[2]", **SETTINGS)
     streaming = Streaming(spark, url, folder, rows=2000)
     for line in sys.stdin:
         answer: Any = None
@@ -176,6 +180,7 @@ def main(url: str, folder: Path) -> None:
 
 def _begin_again(streaming: Streaming, checkpoint: Checkpoint) -> int:
     from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
 
     failed = streaming.queries[-1]
     wait_until(lambda: failed.exception() is not None, LONG, "whether the stream has failed")
@@ -183,7 +188,7 @@ def _begin_again(streaming: Streaming, checkpoint: Checkpoint) -> int:
     for number in range(1, 21):
         try:
             query = streaming.start()
-        except Py4JJavaError:
+        except (Py4JJavaError, PySparkException):
             continue  # Spark learns that a Python is gone when it asks it for something
         if _gets_behind(before, query, checkpoint):
             return number
@@ -197,4 +202,4 @@ def _gets_behind(batch: int, query: StreamingQuery, checkpoint: Checkpoint) -> b
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,7 @@ SETTINGS = {
     "spark.driver.defaultJavaOptions": " ".join(QUICK),
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
     "spark.sql.shuffle.partitions": "2",
     # Of the wait for a Python to start, on a machine that has much else to do.
     "spark.python.authenticate.socketTimeout": "120s",
@@ -25,15 +27,35 @@ SETTINGS = {
 
 
 def remote_session() -> Any:
-    """A session of Spark Connect, with a server of its own."""
-    from pyspark.sql import SparkSession
+    """A session of Spark Connect, with a server of its own, at :func:`address`."""
+    from pyspark.sql.connect.session import SparkSession
 
     os.environ["JAVA_HOME"] = str(make_shim(find_java()))
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.remote("local[2]")
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    # As builder.remote("local[2]") does it, whose port is always the same.
+    SparkSession._start_connect_server("local[2]", {**SETTINGS})
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    return SparkSession.builder.remote(address()).getOrCreate()
+
+
+def address() -> str:
+    """The URL of this process' server."""
+    from pyspark import SparkContext
+
+    java: Any = SparkContext._jvm
+    service = getattr(java, "org.apache.spark.sql.connect.service.SparkConnectService$")
+    return f"sc://localhost:{getattr(service, 'MODULE$').localPort()}"
+
+
+def commanded(url: str, *arguments: str) -> list[Any]:
+    """The code, the output and the errors of ``jdbcstore sql``, run as a client of this process' server."""
+    done = subprocess.run(
+        [sys.executable, "-m", "jdbcstore", "--url", url, "sql", "--remote", address(), *arguments],
+        env={name: value for name, value in os.environ.items() if not name.startswith("JAVA_")},
+        capture_output=True,
+        text=True,
+    )
+    return [done.returncode, done.stdout, done.stderr]
 
 
 def answers(spark: Any, names: Mapping[str, str]) -> dict[str, Answer]:
@@ -79,6 +101,8 @@ def main(urls: dict[str, str], lost: str) -> None:
         analytics.connect(spark, lost)
     except StoreError as error:
         said["lost"] = [type(error).__name__, str(error)]
+    said["command"] = commanded(urls[other], "--json", "SELECT min(id) AS first FROM messages_decoded")
+    said["wrong"] = commanded(urls[other], "SELECT nothing FROM messages")
     sys.stdout.write(json.dumps(said) + "\n")
     spark.stop()
 
