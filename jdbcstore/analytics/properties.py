@@ -145,27 +145,33 @@ class Entries:
         names = pieces(self._data, self._name_at[sized], self._name_size[sized], every)
         return sized[pc.equal(names, name).to_numpy(zero_copy_only=False)]
 
-    def values(self, places: Any) -> list[Value]:
-        """The values of the entries at these places, as the codec has them; None for damaged strings."""
-        values: list[Value] = [None] * len(places)
+    def values(self, places: Any) -> tuple[Any, list[Value]]:
+        """The number of the value at each of these places, and the values, as the codec has them.
+
+        Values of two types have two numbers, and so have 0.0 and -0.0. Damaged strings are None.
+        """
+        codes, values = np.zeros(len(places), np.int64), list[Value]()
         tags = self.tag[places]
         for tag in np.unique(tags).tolist():
             chosen = np.flatnonzero(tags == tag)
-            for place, value in zip(chosen.tolist(), self._read(tag, places[chosen]), strict=True):
-                values[place] = value
-        return values
+            code, read = self._read(tag, places[chosen])
+            codes[chosen] = code + len(values)
+            values += read
+        return codes, values
 
-    def _read(self, tag: int, places: Any) -> list[Any]:
-        """The values of entries of one type."""
+    def _read(self, tag: int, places: Any) -> tuple[Any, list[Any]]:
+        """The same of entries of one type."""
         at = self._at[places]
         if tag == STRING:
-            raw = pieces(self._data, at, self._size[places], np.ones(len(places), bool))
-            return [_string(each) for each in raw.to_pylist()]
+            raw = pieces(self._data, at, self._size[places], np.ones(len(places), bool)).dictionary_encode()
+            return raw.indices.to_numpy(), [_string(each) for each in raw.dictionary.to_pylist()]
         if tag not in _READ:
-            return [None] * len(places)
+            return 0, [None]
         code, kind = _READ[tag]
-        read = numbers(self._data, at, code).tolist()
-        return read if kind is None else [*map(kind, read)]
+        bits = numbers(self._data, at, f"u{code[1:]}").astype(f"u{code[1:]}")
+        some, codes = np.unique(bits, return_inverse=True)
+        read = some.view(code).tolist()
+        return codes, read if kind is None else [*map(kind, read)]
 
     def _numbers(self, kind: Any, codes: dict[int, str]) -> pa.Array:
         values, missing = np.zeros(len(self.tag), kind), np.ones(len(self.tag), bool)

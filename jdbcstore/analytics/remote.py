@@ -21,7 +21,7 @@ _ANSWER = 10.0
 def remote_session(url: str) -> SparkSession:
     """A session of the server of Spark Connect at ``sc://HOST:PORT``. No error shows the URL's parameters.
 
-    :raises ConfigurationError: this is no such URL, or the client of Spark Connect is not installed
+    :raises ConfigurationError: the URL is not one of these, or the client of Spark Connect is not installed
     :raises StoreUnavailable: no server answers there
     """
     from pyspark.sql import SparkSession

@@ -57,8 +57,11 @@ def producers(database: Database) -> Iterator[Producers]:
 
 
 @pytest.fixture
-def application(database: Database, spark_home: Path, tmp_path: Path) -> Iterator[Application]:
-    application = Application(database.url, tmp_path, spark_home=spark_home)
+def application(
+    database: Database, spark_home: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Application]:
+    kind = getattr(request, "param", "classic")
+    application = Application(database.url, tmp_path, kind, spark_home)
     yield application
     application.kill()
 
@@ -92,4 +95,28 @@ def test_spark_is_killed_within_a_batch(
     streaming.queries[-1].stop()
     streaming.finish()
     assert sorted(streaming.texts()) == sorted(producers.promised)
+    assert checkpoint.offsets(torn) == offsets
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("application", ["connect"], indirect=True)
+@pytest.mark.backends("sqlite")
+def test_spark_connect_is_killed_within_a_batch(
+    producers: Producers, application: Application, database: Database, spark_home: Path, tmp_path: Path
+) -> None:
+    """Its client, its server and the Pythons of that: another client with another server goes on."""
+    pytest.importorskip("grpc")
+    checkpoint = Checkpoint(tmp_path)
+    application.ask("stream")
+    assert application.stop_when(lambda: checkpoint.planned() > 0)
+    torn = checkpoint.planned()
+    offsets = checkpoint.offsets(torn)
+    assert application.kill() > 3
+
+    producers.stop()
+    other = Application(database.url, tmp_path, "connect", spark_home)
+    try:
+        assert sorted(other.ask("finish")) == sorted(producers.promised)
+    finally:
+        other.kill()
     assert checkpoint.offsets(torn) == offsets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from jdbcstore.message.message import NO_PROPERTIES
 from jdbcstore.message.openwire import decode
 from jdbcstore.message.openwire.encoder import encode_utf
 from jdbcstore.message.selector import Selector
-from jdbcstore.message.values import Byte, Char, Long, Short, Value
+from jdbcstore.message.values import Value
 
 _DECODERS = {column.name: column.decode for column in COLUMNS}
 
@@ -81,21 +81,22 @@ class Selecting:
         if self._by_codec:
             return pa.array([self._matches(blob) for blob in rows.stored["msg"].to_pylist()], pa.bool_())
         properties, decodes = values_of(rows.batch, self._properties)
-        columns = [*(make(rows).to_pylist() for make in self._attributes.values()), *properties]
+        columns = [*(_encoded(make(rows)) for make in self._attributes.values()), *properties]
         if not columns:
             return pa.array(decodes & self._holds(()))
-        # Few values are those of many messages; of different types, equal ones may mean something else.
-        repeated = all(_is_exact({*map(type, column)} - {type(None)}) for column in columns)
-        known: dict[tuple[Value, ...], bool] = {}
-        found = []
-        for decoded, values in zip(decodes.tolist(), zip(*columns, strict=True), strict=True):
-            holds = known.get(values) if repeated else None
-            if holds is None:
-                holds = decoded and self._holds(values)
-                if repeated and decoded:
-                    known[values] = holds
-            found.append(holds)
-        return pa.array(np.array(found, bool) & decodes)
+        # Few values are those of many messages. A row that does not decode has values of no message.
+        places = np.flatnonzero(decodes)
+        codes = columns[0].codes[places]
+        for column in columns[1:]:
+            codes = codes * len(column.values) + column.codes[places]
+            codes = np.unique(codes, return_inverse=True)[1]
+        _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+        some = places[first]
+        values = ([column.values[code] for code in column.codes[some].tolist()] for column in columns)
+        found = [self._holds(each) for each in zip(*values, strict=True)]
+        mask = np.zeros(len(rows), bool)
+        mask[places] = np.array(found, bool)[codes]
+        return pa.array(mask)
 
     def _holds(self, values: tuple[Value, ...]) -> bool:
         """Whether a message with these attributes and properties matches."""
@@ -112,28 +113,38 @@ class Selecting:
             return False
 
 
-def _is_exact(types: set[type]) -> bool:
-    """Whether values of these types that are equal are the same; those of two types may not be."""
-    return len(types) <= 1 and types <= {int, bool, str, Byte, Short, Long, Char}
+class Encoded(NamedTuple):
+    """A column of few values: the number of each row's value, and the values; the first of them is None."""
+
+    codes: Any
+    values: list[Value]
 
 
-def values_of(batch: Batch, names: Sequence[str]) -> tuple[list[list[Value]], Any]:
+def _encoded(column: pa.Array) -> Encoded:
+    found = column.dictionary_encode()
+    codes = found.indices.fill_null(-1).to_numpy().astype(np.int64) + 1
+    return Encoded(codes, [None, *found.dictionary.to_pylist()])
+
+
+def values_of(batch: Batch, names: Sequence[str]) -> tuple[list[Encoded], Any]:
     """The values of these properties, None where one is absent, and a mask of the rows that decode."""
     decodes = batch.known.copy()
     decodes[[*batch.others]] = True
-    values: list[list[Value]] = [[None] * len(batch) for _ in names]
+    columns = [Encoded(np.zeros(len(batch), np.int64), [None]) for _ in names]
     if not names:
-        return values, decodes
+        return columns, decodes
     envelopes = batch.envelopes
     entries = Entries(envelopes.data, envelopes.properties, batch.known)
-    for name, column in zip(names, values, strict=True):
+    for name, column in zip(names, columns, strict=True):
         places = entries.named(encode_utf(name))
+        codes, values = entries.values(places)
         # In ascending order: of two entries with one name the codec keeps the last.
-        for row, value in zip(entries.row[places].tolist(), entries.values(places), strict=True):
-            column[row] = value
+        column.codes[entries.row[places]] = codes + len(column.values)
+        column.values.extend(values)
     for row in np.flatnonzero(~entries.walked).tolist():
         found = properties_of(batch, row)
         decodes[row] &= found is not None
-        for name, column in zip(names, values, strict=True):
-            column[row] = (found or NO_PROPERTIES).get(name)
-    return values, decodes
+        for name, column in zip(names, columns, strict=True):
+            column.codes[row] = len(column.values)
+            column.values.append((found or NO_PROPERTIES).get(name))
+    return columns, decodes

@@ -43,9 +43,7 @@ class _Process(NamedTuple):
 class Application:
     """Such an application, as who starts and kills it sees it."""
 
-    def __init__(
-        self, url: str, folder: Path, kind: str = "classic", spark_home: Path | None = None
-    ) -> None:
+    def __init__(self, url: str, folder: Path, kind: str = "classic", spark_home: Path | None = None) -> None:
         environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
         if spark_home:
             environment["SPARK_HOME"] = str(spark_home)
