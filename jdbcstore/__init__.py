@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from jdbcstore.message.destination import Destination, DestinationKind
     from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
     from jdbcstore.message.message import BodyType, Message
+    from jdbcstore.stores.claims import Claims
     from jdbcstore.stores.jdbc.store import JdbcStore
     from jdbcstore.stores.journaled import JournaledStore
     from jdbcstore.stores.memory import MemoryStore
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BodyType",
+    "Claims",
     "Clock",
     "Configuration",
     "Cursor",
@@ -93,6 +95,7 @@ _MODULES = {
     "message.destination": ("Destination", "DestinationKind"),
     "message.ids": ("MessageId", "ProducerId", "XATransactionId"),
     "message.message": ("BodyType", "Message"),
+    "stores.claims": ("Claims",),
     "stores.jdbc.store": ("JdbcStore",),
     "stores.journaled": ("JournaledStore",),
     "stores.memory": ("MemoryStore",),

@@ -89,6 +89,23 @@ class OutcomeUnknown(StoreUnavailable):
         super().__init__(message)
 
 
+class ClaimLost(StoreError):
+    """Claims that this process no longer holds; nothing of the operation took effect.
+
+    ``sequences`` are the IDs of the messages: their lease had expired, or they were acknowledged or returned
+    before. Another process may be working on them.
+    """
+
+    def __init__(self, sequences: tuple[int, ...]) -> None:
+        self.sequences = sequences
+        listed = ", ".join(map(str, sequences[:5])) + (", ..." if len(sequences) > 5 else "")
+        super().__init__(
+            f"{len(sequences)} claims are lost, of the messages {listed}: the lease has expired, or they were"
+            " settled before; nothing was changed: undo what was done for them, or repeat the call with the"
+            " others"
+        )
+
+
 class StoreClosed(StoreError):
     """The store is closed. ``unwritten`` counts the operations that a close with a timeout cancelled."""
 

@@ -211,6 +211,22 @@ class Connection:
         """Have the server close another connection, which may take a while."""
         self._adapter.end_session(self.cursor, session)
 
+    def raise_sequence(self, sequence: str, number: int) -> None:
+        """Let a sequence give no number up to this one."""
+        self._adapter.raise_sequence(self.cursor, sequence, number)
+
+    def listen(self, channel: str) -> None:
+        """Receive what is sent to a channel from now on."""
+        self._adapter.listen(self._raw, channel)
+
+    def received(self, seconds: float) -> list[str]:
+        """What was sent to the channel; waits for it, at most so long."""
+        return self._adapter.received(self._raw, seconds)
+
+    def send(self, channel: str, payload: str) -> None:
+        """Send to all connections that listen to the channel."""
+        self._adapter.send(self._raw, channel, payload)
+
     def wait_replicated(self) -> None:
         """Wait until whatever is visible is as durable as a commit of this connection."""
         self._adapter.wait_replicated(self.cursor)

@@ -37,6 +37,8 @@ LOCK_ROW = 1
 SEQUENCE_ROW = "sequence"
 JOURNAL_ROWS = ("journal", "journal_applied", "journal_written", "journal_referred", "journal_store")
 """The positions of a journal, once there has been one."""
+CLAIMS_ROW = "claims"
+"""Present once messages have been claimed here: then there may be sessions that share the tables."""
 JOURNAL_LEFT = "journal_left_{:016x}"
 """The position at which the journal of this number was abandoned."""
 HEAD = "jdbcstore_3"
@@ -171,6 +173,33 @@ def create_table(engine: Engine, adapter: Adapter, table: Table) -> bool:
             ) from error
         return False
     return True
+
+
+def create_claim_tables(engine: Engine, adapter: Adapter, tables: Tables) -> None:
+    """Create what processes that claim messages share: tables, sequence, index, and the row that says so.
+
+    :raises SchemaError: the database refused
+    """
+    for table in (tables.claims, tables.claim_sessions):
+        create_table(engine, adapter, table)
+    if adapter.series and not inspect(engine).has_sequence(str(tables.claim_ids.name)):
+        try:
+            _run(engine, adapter, lambda connection: tables.claim_ids.create(connection, checkfirst=False))
+        except DBAPIError as error:
+            _pass_outage(adapter, error)
+            if not inspect(engine).has_sequence(str(tables.claim_ids.name)):
+                raise SchemaError(
+                    f"cannot create the sequence {tables.claim_ids.name}: {error.orig}"
+                ) from error
+    index = tables.claim_index
+    if _name(index) not in _index_names(engine, tables.messages):
+        try:
+            _run(engine, adapter, index.create)
+        except DBAPIError as error:
+            _pass_outage(adapter, error)
+            if _name(index) not in _index_names(engine, tables.messages):
+                raise SchemaError(f"cannot create the index {index.name}: {error.orig}") from error
+    _insert_row(engine, tables.state, tables.state.c.name == CLAIMS_ROW, name=CLAIMS_ROW, number=0)
 
 
 def _create_indexes(engine: Engine, adapter: Adapter, table: Table, present: set[str] | None) -> None:

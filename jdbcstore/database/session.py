@@ -20,8 +20,10 @@ from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection, Recorder
 from jdbcstore.database.engine import Database
 from jdbcstore.database.schema import (
+    CLAIMS_ROW,
     check_table,
     check_transactions,
+    create_claim_tables,
     create_given_tables,
     create_table,
     create_tables,
@@ -30,6 +32,7 @@ from jdbcstore.database.schema import (
     widen_acks_key,
 )
 from jdbcstore.database.statements.builder import Statement
+from jdbcstore.database.statements.claims import ClaimStatements
 from jdbcstore.database.statements.given import GivenStatements, check_replacements
 from jdbcstore.database.statements.history import HistoryStatements
 from jdbcstore.database.statements.lock import LockStatements
@@ -116,6 +119,12 @@ class Session(Database):
             self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
         )
 
+    @cached_property
+    def claim_statements(self) -> ClaimStatements:
+        return ClaimStatements(
+            self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
+        )
+
     @property
     def lock_statements(self) -> LockStatements:
         return LockStatements(self.tables, self.adapter, self.engine.dialect, self.given)
@@ -184,6 +193,28 @@ class Session(Database):
                 found="nothing",
                 expected=str(table.name),
             )
+
+    def prepare_claims(self) -> None:
+        """Create what processes that claim messages share, or check that it is there.
+
+        :raises SchemaError: it cannot be created, or is missing and must not be created
+        """
+        if self.has_claims:
+            return
+        if not self.config.create_tables_on_startup:
+            name = self.tables.claims.name
+            raise SchemaError(
+                f"the table {name} is missing in {self.place}; create it with the vendor's claims.sql, or"
+                " open with create_tables_on_startup",
+                found="nothing",
+                expected=str(name),
+            )
+        self.on_engine(lambda engine: create_claim_tables(engine, self.adapter, self.tables))
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether messages have been claimed here: then other processes may share the tables."""
+        return self.has_own_tables and bool(self.fetch(self.statements.find_number, name_=CLAIMS_ROW))
 
     def present_tables(self) -> dict[str, bool]:
         """By table name, whether the database has the table."""

@@ -1,4 +1,4 @@
-"""Definitions of ActiveMQ's three tables, as its brokers create them, and of jdbcstore's own four."""
+"""Definitions of ActiveMQ's three tables, as its brokers create them, and of jdbcstore's own six."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sqlalchemy import (
     Index,
     MetaData,
     PrimaryKeyConstraint,
+    Sequence,
     String,
     Table,
     text,
@@ -23,7 +24,7 @@ from jdbcstore.database.adapters.base import Adapter, Worded
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The tables under their configured names; the last four are jdbcstore's."""
+    """The tables under their configured names; the last six are jdbcstore's."""
 
     messages: Table
     acks: Table
@@ -39,6 +40,14 @@ class Tables:
     """The schema's revision, for ``jdbcstore migrate``. The store never reads it."""
     history: Table
     """Removed messages, for stores that record them; created by the first such store."""
+    claims: Table
+    """What processes that share the tables have claimed, delayed or returned; created by the first."""
+    claim_sessions: Table
+    """The leases of these processes."""
+    claim_ids: Sequence
+    """The IDs of the messages that they add, where the vendor has sequences."""
+    claim_index: Index
+    """The index of ACTIVEMQ_MSGS in the order in which they are claimed, for these processes only."""
 
     @property
     def all(self) -> tuple[Table, ...]:
@@ -69,6 +78,12 @@ def define_tables(adapter: Adapter, config: StoreConfig) -> Tables:
         version=_version(define, prefix + "JDBCSTORE_VERSION"),
         # In a MetaData of its own: migrations neither create it nor miss it.
         history=_history(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_HISTORY"),
+        claims=_claims(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_CLAIMS"),
+        claim_sessions=_claim_sessions(
+            _Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_CLAIM_SESSIONS"
+        ),
+        claim_ids=Sequence(define.name(prefix + "JDBCSTORE_CLAIM_IDS"), metadata=MetaData()),
+        claim_index=_claim_index(_Definer(adapter, MetaData(), config), prefix + config.message_table_name),
     )
 
 
@@ -212,6 +227,42 @@ def _history(define: _Definer, name: str) -> Table:
         define.column("REASON", define.string),
         define.primary_key("removed", "id"),
     )
+
+
+def _claims(define: _Definer, name: str) -> Table:
+    # A message that was never claimed, delayed or returned has no row. TAKEN counts the claims, so that of
+    # two that find a message free at the same time, one is late. No foreign key: ActiveMQ removes messages.
+    return define.table(
+        name,
+        define.column("ID", define.sequence, primary_key=True),
+        define.column("SESSION", define.number),
+        define.column("DUE", define.time, nullable=False),
+        define.column("TAKEN", define.number, nullable=False),
+        define.column("FAILED", define.number, nullable=False),
+        define.index(name, "SIDX", "session"),
+    )
+
+
+def _claim_sessions(define: _Definer, name: str) -> Table:
+    return define.table(
+        name,
+        define.column("ID", define.sequence, primary_key=True),
+        define.column("NAME", define.string, nullable=False),
+        define.column("EXPIRES", define.time, nullable=False),
+    )
+
+
+def _claim_index(define: _Definer, messages: str) -> Index:
+    # On a copy of the table: no store, migration or ActiveMQ misses it.
+    copied = define.table(
+        messages,
+        define.column("ID", define.sequence, primary_key=True),
+        define.column("CONTAINER", define.container, nullable=False),
+        define.column("PRIORITY", define.number),
+        define.index(messages, "QIDX", "container", "priority", "id"),
+    )
+    [index] = copied.indexes
+    return index
 
 
 def container_index(tables: Tables) -> Index:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.connection import Connection
+from jdbcstore.database.schema import CLAIMS_ROW
 from jdbcstore.database.session import Session
 from jdbcstore.database.statements.lock import EPOCH_ROW, FILE_ROW, LockStatements, epoch_ms
 from jdbcstore.errors import NotMaster, StoreError
@@ -39,8 +40,12 @@ class OtherLocks:
     def holder(self, connection: Connection, own: AbstractLocker | None = None) -> str | None:
         """The holder of a lock of another kind than ``own``; None if there is none.
 
-        Driver errors are not translated.
+        Processes that claim messages hold one together. Driver errors are not translated.
         """
+        return claimed_by(self._session, connection) or self.exclusive(connection, own)
+
+    def exclusive(self, connection: Connection, own: AbstractLocker | None = None) -> str | None:
+        """As :meth:`holder`, without processes that claim messages."""
         if own is None or own.holder_in_row is None:
             leased = self._leased(connection)
             if leased is not None:
@@ -101,6 +106,18 @@ class OtherLocks:
             for old, _ in recorded:
                 connection.execute(self._sql.remove_lock_file, name_=old)
             connection.execute(self._sql.add_lock_file, name_=name)
+
+
+def claimed_by(session: Session, connection: Connection) -> str | None:
+    """One of the processes that claim messages now, in words; None if there is none."""
+    find = session.statements.find_number
+    if not session.has_own_tables or not connection.fetch(find, name_=CLAIMS_ROW):
+        return None
+    found = connection.fetch(session.claim_statements.find_sessions)
+    if not found:
+        return None
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"{found[0][1]}{more} (claims)"
 
 
 @dataclass(frozen=True, slots=True)

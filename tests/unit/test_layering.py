@@ -35,7 +35,7 @@ FLOORS = (
     ("journal",),
     ("stores.shared",),
     ("stores.memory",),
-    ("stores.journaled", "stores.filtered", "stores.jdbc"),
+    ("stores.journaled", "stores.filtered", "stores.jdbc", "stores.claims"),
     ("stores.guarded", "stores.opening"),
     ("analytics.envelope",),
     ("analytics.batch",),

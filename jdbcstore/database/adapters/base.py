@@ -166,6 +166,18 @@ class Adapter:
     rows_per_insert: ClassVar[int] = 1
     """Rows of ACTIVEMQ_MSGS in one statement; of a table with more columns fewer."""
     keys_per_delete: ClassVar[int] = 1
+    shares_queues: ClassVar[bool] = False
+    """Whether several processes can claim messages of one queue: locked rows are skipped, or one writes."""
+    chains_writes: ClassVar[bool] = False
+    """Whether one statement can lock rows, write those that it found, and return them."""
+    series: ClassVar[str] = ""
+    """A table of at least 256 rows, for as many numbers of a sequence; empty if there are no sequences."""
+    sequence_grant: ClassVar[str] = ""
+    """The rights that ``{user}`` needs to use a ``{sequence}``."""
+    last_number: ClassVar[str] = ""
+    """The column of a sequence with a number that is not below any that was given."""
+    notifies: ClassVar[bool] = False
+    """Whether the server passes messages between connections."""
     max_blob: ClassVar[int] = 2**31 - 1
     """The largest MSG in bytes, where no setting of the server limits it."""
 
@@ -301,6 +313,22 @@ class Adapter:
 
     def end_session(self, cursor: Any, session: Row) -> None:
         """Ask the server to end a connection; it may take a while, or be refused by a driver's error."""
+
+    def raise_sequence(self, cursor: Any, sequence: str, number: int) -> None:
+        """Let a sequence, by its quoted name, give no number up to this one; called by one at a time."""
+        raise NotImplementedError
+
+    def listen(self, connection: Any, channel: str) -> None:
+        """Receive what is sent to a channel from now on; where the vendor :attr:`notifies`."""
+        raise NotImplementedError
+
+    def received(self, connection: Any, seconds: float) -> list[str]:
+        """What was sent to the channel; waits for it, at most so long."""
+        raise NotImplementedError
+
+    def send(self, connection: Any, channel: str, payload: str) -> None:
+        """Send to all connections that listen to the channel."""
+        raise NotImplementedError
 
     def wait_replicated(self, cursor: Any) -> None:
         """Wait until commits of other connections that are visible here are as durable as one's own.

@@ -251,6 +251,10 @@ class MariadbAdapter(MysqlAdapter):
         "mariadb+pyodbc": ("pyodbc", "odbc"),
     }
     jdbc_subprotocols = ("mariadb",)
+    shares_queues = True
+    series = "seq_1_to_256"
+    sequence_grant = "GRANT SELECT, INSERT ON {sequence} TO {user}"
+    last_number = "next_not_cached_value"
     odbc_driver = "MariaDB Unicode"
     odbc_timeouts = ("READ_TIMEOUT", "WRITE_TIMEOUT")
 
@@ -264,6 +268,10 @@ class MariadbAdapter(MysqlAdapter):
 
     def limit_query(self, connection: Any, seconds: float) -> None:
         connection.cursor().execute(f"SET SESSION max_statement_time = {seconds:f}")
+
+    def raise_sequence(self, cursor: Any, sequence: str, number: int) -> None:
+        cursor.execute(f"SELECT SETVAL({sequence}, {int(number)})")
+        cursor.fetchall()
 
     def limit_silence(self, cursor: Any, seconds: float) -> None:
         cursor.execute(f"SET SESSION idle_transaction_timeout = {max(1, round(seconds))}")

@@ -68,6 +68,12 @@ class PostgresqlAdapter(Adapter):
     drop_acks_key = "DROP CONSTRAINT {name}"
     joins_alterations = True
     takes_arrays = True
+    shares_queues = True
+    chains_writes = True
+    series = "generate_series(1, 256)"
+    sequence_grant = "GRANT USAGE, SELECT, UPDATE ON SEQUENCE {sequence} TO {user}"
+    last_number = "last_value"
+    notifies = True
     can_forbid_null = True
     owner_grants = ("GRANT USAGE, CREATE ON SCHEMA public TO {owner}",)
     transactional_ddl = True
@@ -144,6 +150,19 @@ class PostgresqlAdapter(Adapter):
 
     def end_session(self, cursor: Any, session: Row) -> None:
         cursor.execute("SELECT pg_terminate_backend(CAST(%s AS INTEGER))", session[:1])
+
+    def raise_sequence(self, cursor: Any, sequence: str, number: int) -> None:
+        below = f"SELECT last_value FROM {sequence}"  # noqa: S608
+        cursor.execute(f"SELECT setval('{sequence}', %s) WHERE ({below}) < %s", (number, number))
+
+    def listen(self, connection: Any, channel: str) -> None:
+        connection.execute(f'LISTEN "{channel}"')
+
+    def received(self, connection: Any, seconds: float) -> list[str]:
+        return [found.payload for found in connection.notifies(timeout=seconds, stop_after=1)]
+
+    def send(self, connection: Any, channel: str, payload: str) -> None:
+        connection.execute("SELECT pg_notify(%s, %s)", (channel, payload))
 
     def wait_replicated(self, cursor: Any) -> None:
         # A commit that is cancelled while it waits for a standby becomes visible. A commit that writes waits

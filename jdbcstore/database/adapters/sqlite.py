@@ -37,6 +37,7 @@ class SqliteAdapter(Adapter):
     # No faster with more. executemany would acquire the interpreter's lock for every row.
     rows_per_insert = keys_per_delete = 100
     locks_rows = False
+    shares_queues = True
     now_ms = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
     # Only the exact type INTEGER makes ID the rowid, by which every index is ordered.
     sequence_type: ClassVar[TypeEngine[Any]] = Integer()

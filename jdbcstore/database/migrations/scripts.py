@@ -11,7 +11,7 @@ from typing import Any
 
 from alembic.migration import MigrationContext
 from sqlalchemy import BLOB, Dialect
-from sqlalchemy.schema import CreateIndex, CreateTable, DropTable
+from sqlalchemy.schema import CreateIndex, CreateSequence, CreateTable, DropTable
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.base import Adapter
@@ -26,7 +26,7 @@ from jdbcstore.database.migrations.migration import (
     revisions,
 )
 from jdbcstore.database.migrations.steps import PutRow
-from jdbcstore.database.schema import ACKS_KEY, HEAD, acks_key_statements
+from jdbcstore.database.schema import ACKS_KEY, CLAIMS_ROW, HEAD, acks_key_statements
 from jdbcstore.database.tables import Tables, define_tables
 
 VENDORS = tuple(name for name in BUILT_IN if name not in GENERIC)
@@ -46,6 +46,8 @@ def scripts(vendor: str) -> dict[str, str]:
         "grants.sql": renderer.grants(),
         "history.sql": renderer.history(),
     }
+    if adapter.shares_queues:
+        made["claims.sql"] = renderer.claims()
     # Dropping the key of ACTIVEMQ_ACKS may need its name, which is then unknown.
     nameless = "{name}" in adapter.drop_acks_key and adapter.acks_key_has_priority
     for revision in revisions():
@@ -88,6 +90,20 @@ class _Renderer:
             name = self._dialect.identifier_preparer.format_table(table)
             statements.append(f"GRANT SELECT, INSERT, DELETE ON {name} TO {USER}")
         return self._render(purpose, statements)
+
+    def claims(self) -> str:
+        tables, quote = self._tables, self._dialect.identifier_preparer.format_table
+        made = (tables.claims, tables.claim_sessions)
+        grants = [f"GRANT SELECT, INSERT, UPDATE, DELETE ON {quote(table)} TO {USER}" for table in made]
+        indexes = [index for table in made for index in table.indexes]
+        statements: list[Any] = [*map(CreateTable, made), *map(CreateIndex, [*indexes, tables.claim_index])]
+        if self._adapter.series:
+            statements.append(CreateSequence(tables.claim_ids))
+            name = self._dialect.identifier_preparer.format_sequence(tables.claim_ids)
+            grants.append(self._adapter.sequence_grant.format(sequence=name, user=USER))
+        statements.append(tables.state.insert().values(name=CLAIMS_ROW, number=0))
+        purpose = "What processes that claim messages share, in addition to create.sql."
+        return self._render(purpose, [*statements, *(grants if self._adapter.has_users else ())])
 
     def widen(self) -> str:
         acks = self._tables.acks

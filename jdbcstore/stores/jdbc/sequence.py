@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from jdbcstore.database.adapters.sql import Guard, Row
 from jdbcstore.database.connection import Connection
-from jdbcstore.database.schema import JOURNAL_ROWS, SEQUENCE_ROW
+from jdbcstore.database.schema import CLAIMS_ROW, JOURNAL_ROWS, SEQUENCE_ROW
 from jdbcstore.database.session import Session
 from jdbcstore.database.statements.store import Statements
-from jdbcstore.errors import JournalPending, SchemaError, StoreUnavailable
+from jdbcstore.errors import JournalPending, NotMaster, SchemaError, StoreUnavailable
+from jdbcstore.lockers.inspection import claimed_by
 from jdbcstore.stores.shared.checks import MAX_SEQUENCE, sequences_used_up
 
 BLOCK = 10_000
@@ -57,6 +58,20 @@ def _fetch_locked(connection: Connection, sql: Statements) -> list[Row]:
     if sql.lock_number is not None:
         connection.execute(sql.lock_number, name_=SEQUENCE_ROW)
     return connection.fetch(sql.find_number_for_update, name_=SEQUENCE_ROW)
+
+
+def refuse_claims(session: Session, connection: Connection) -> None:
+    """Check that no process is claiming messages.
+
+    :raises NotMaster: one is
+    """
+    holder = claimed_by(session, connection)
+    if holder is not None:
+        raise NotMaster(
+            f"messages are being claimed by {holder}, and no other store may write to these tables: close the"
+            " claims first, or open the store with read_only",
+            holder=holder,
+        )
 
 
 class SequencesTaken(StoreUnavailable):
@@ -121,6 +136,7 @@ class SequenceAllocator:
             self._refuse_beside_journal(connection)
             highest = max(
                 reserved,
+                self._last_claimed(connection),
                 connection.fetch(sql.find_last_sequence_id_in_msgs)[0][0] or 0,
                 connection.fetch(sql.find_last_sequence_id_in_acks)[0][0] or 0,
             )
@@ -139,6 +155,19 @@ class SequenceAllocator:
         journal = int(numbers.get(JOURNAL_ROWS[0]) or 0)
         if journal:
             raise JournalPending(journal, self._session.place)
+
+    def _last_claimed(self, connection: Connection) -> int:
+        """The last sequence that a process gave which claims messages; 0 if none ever has.
+
+        :raises NotMaster: one is doing so now
+        """
+        session = self._session
+        if not connection.fetch(self._statements.find_number, name_=CLAIMS_ROW):
+            return 0
+        refuse_claims(session, connection)
+        if not session.adapter.series:
+            return 0  # they have moved the row of all sequences
+        return int(connection.fetch(session.claim_statements.last_id)[0][0])
 
     def give_back(self, connection: Connection) -> None:
         """On a clean close, return the rest of the block, unless another one was reserved after it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Self
 
@@ -29,7 +30,7 @@ from jdbcstore.stores.jdbc.checkpoint import (
 from jdbcstore.stores.jdbc.cleanup import clean
 from jdbcstore.stores.jdbc.history import History
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore, StoreContext
-from jdbcstore.stores.jdbc.sequence import last_stored
+from jdbcstore.stores.jdbc.sequence import last_stored, refuse_claims
 from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
 from jdbcstore.stores.jdbc.writer.committer import recovered_audit
 from jdbcstore.stores.jdbc.writer.units import Unit
@@ -75,7 +76,8 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     :raises StoreUnavailable: the database does not answer
     :raises SchemaError: the tables are absent and are not to be created, or are not ActiveMQ's
     :raises JournalPending: a journal has records that are not in the tables yet
-    :raises NotMaster: another process still holds the lock after ``lock_timeout``
+    :raises NotMaster: another process still holds the lock after ``lock_timeout``, or messages are being
+        claimed in these tables
     :raises StoreClosed: the wait for the lock was cancelled
     """
 
@@ -106,6 +108,9 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
                 self._mastership = Mastership(self._session, locker, self._clock)
             if self._mastership is not None and not read_only:
                 self.fence = self._mastership.acquire(lock_timeout, cancel)
+            if self._mastership is None and not read_only and self._session.has_claims:
+                with closing(self._session.connect()) as connection, self._session.translated():
+                    refuse_claims(self._session, connection)
             if not (journaled or read_only):
                 refuse_pending(self._session)
             self._history: History | None = None

@@ -10,6 +10,7 @@ import sqlglot
 from sqlglot import exp
 
 import jdbcstore
+from jdbcstore.config import StoreConfig
 from jdbcstore.database.migrations.scripts import VENDORS, scripts
 from jdbcstore.database.schema import HEAD
 from jdbcstore.errors import StoreError
@@ -165,3 +166,22 @@ def test_an_independent_parser_reads_them(vendor: str, dialect: str, end: str) -
                 unread.add(code)
     assert read > 50
     assert unread == UNREAD[vendor]
+
+
+@clients
+def test_the_script_for_claims(database: Database, tmp_path: Path) -> None:
+    """Without its grants, for which the user would have to exist."""
+    for folder in folders(database):
+        if not (folder / "claims.sql").exists():
+            continue
+        run_script(database, folder / "create.sql")
+        text = (folder / "claims.sql").read_text()
+        without = tmp_path / "claims.sql"
+        without.write_text(re.sub(r"^GRANT .*\n", "", text, flags=re.MULTILINE))
+        run_script(database, without)
+
+        with jdbcstore.Claims(database.url, StoreConfig(create_tables_on_startup=False)) as claims:
+            queue = claims.queue("Q")
+            queue.add(jdbcstore.Message("hello"))
+            queue.acknowledge(*queue.claim())
+            assert queue.count() == (0, 0)

@@ -1,0 +1,308 @@
+"""The statements by which several processes claim messages of one queue.
+
+A claim is a row of JDBCSTORE_CLAIMS with a session, and it is in force while that session's lease is running
+by the database's clock. Without such a row, or with one whose session is missing or has expired, a message is
+free. Messages are never rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from itertools import cycle, islice
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Integer,
+    Select,
+    and_,
+    any_,
+    bindparam,
+    case,
+    column,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    literal_column,
+    not_,
+    null,
+    or_,
+    select,
+    text,
+    true,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert as insert_or_update
+from sqlalchemy.sql import ClauseElement, ColumnElement
+
+from jdbcstore.database.adapters.sql import Sql
+from jdbcstore.database.schema import SEQUENCE_ROW
+from jdbcstore.database.statements.builder import ONE, ZERO, StatementBuilder
+
+LANES = (9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+"""The priorities, in the order in which messages are claimed."""
+LISTED = (1, 16, 256)
+"""The numbers of IDs that one statement takes, where it does not take an array."""
+NUMBERS = 256
+"""The most numbers of the sequence that one statement returns."""
+_DAY_MS = 86_400_000
+
+
+class OfIds:
+    """A statement about some messages, given by their IDs."""
+
+    def __init__(self, compiled: Callable[[int], Sql], *, takes_arrays: bool, singly: bool = False) -> None:
+        self._array = compiled(0) if takes_arrays else None
+        self._lengths = LISTED[:1] if singly else LISTED
+        self._listed = {} if takes_arrays else {count: compiled(count) for count in self._lengths}
+
+    def parts(self, ids: Sequence[int]) -> list[tuple[Sql, dict[str, Any]]]:
+        """The statements to run, each with its parameters for the IDs."""
+        if self._array is not None:
+            return [(self._array, {"ids": [*ids]})]
+        found = []
+        for start in range(0, len(ids), self._lengths[-1]):
+            some = ids[start : start + self._lengths[-1]]
+            length = next(length for length in self._lengths if length >= len(some))
+            filled = {f"id_{number}": id_ for number, id_ in enumerate(islice(cycle(some), length))}
+            found.append((self._listed[length], filled))
+        return found
+
+
+class ClaimStatements(StatementBuilder):
+    """The statements of claims, their sessions and IDs; ``now`` in all of them is the database's clock."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._now: ColumnElement[int] = literal_column(self._adapter.now_ms, BigInteger())
+        self._define_sessions()
+        self._define_claims()
+        self._define_upkeep()
+
+    def _define_sessions(self) -> None:
+        s = self._tables.claim_sessions
+        lease = self._now + bindparam("lease_ms", type_=BigInteger())
+        mine = s.c.id == bindparam("session", type_=BigInteger())
+        self.add_session = self._compile(
+            lambda: insert(s).values(id=bindparam("session"), name=bindparam("name_"), expires=lease)
+        )
+        self.renew_session = self._compile(
+            lambda: update(s).where(mine, s.c.expires >= self._now).values(expires=lease)
+        )
+        self.remove_session = self._compile(lambda: delete(s).where(mine))
+        self.find_sessions = self._compile(
+            lambda: select(s.c.id, s.c.name, s.c.expires - self._now).where(s.c.expires >= self._now)
+        )
+        self.remove_old_sessions = self._compile(
+            lambda: delete(s).where(s.c.expires < self._now - literal_column(str(_DAY_MS)))
+        )
+
+    def _is_alive(self, session: ColumnElement[Any]) -> ColumnElement[bool]:
+        s = self._tables.claim_sessions
+        return exists(select(ONE).select_from(s).where(s.c.id == session, s.c.expires >= self._now))
+
+    def _of_claim(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        """A value of the message's row of claims; 0 if it has none. A scalar subquery is never a join."""
+        c, t = self._tables.claims, self._tables.messages
+        return func.coalesce(select(value).where(c.c.id == t.c.id).correlate(t).scalar_subquery(), ZERO)
+
+    def _is_free(self) -> ColumnElement[bool]:
+        c = self._tables.claims
+        held = or_(c.c.due > self._now, self._is_alive(c.c.session))
+        return self._of_claim(case((held, ONE), else_=ZERO)) == ZERO
+
+    def _is_current(self) -> ColumnElement[bool]:
+        t = self._tables.messages
+        return or_(t.c.expiration.is_(None), t.c.expiration <= ZERO, t.c.expiration >= self._now)
+
+    def _free(self, lane: ColumnElement[int], mark: ColumnElement[int]) -> Select[Any]:
+        """Free messages of one priority in order, locked; with the number of their next claim."""
+        t, c = self._tables.messages, self._tables.claims
+        died = case((c.c.session.is_not(None), ONE), else_=ZERO)
+        columns = (
+            t.c.id,
+            t.c.msg,
+            (self._of_claim(c.c.taken) + ONE).label("taken"),
+            self._of_claim(c.c.failed + died).label("failed"),
+        )
+        query = (
+            select(*columns)
+            .where(self._committed_here(), t.c.priority == lane, t.c.id >= mark)
+            .where(self._is_current(), self._is_free())
+            .order_by(t.c.id)
+            .limit(bindparam("limit", type_=Integer()))
+        )
+        if not self._adapter.locks_rows:
+            return query
+        return query.with_for_update(skip_locked=True, of=t)
+
+    def _define_claims(self) -> None:
+        t, c = self._tables.messages, self._tables.claims
+        lane, mark = bindparam("lane", type_=BigInteger()), bindparam("mark", type_=BigInteger())
+        me = bindparam("session", type_=BigInteger())
+
+        def first_free() -> Select[Any]:
+            query = self._free(lane, mark)
+            if self._adapter.index_hint:
+                # Else the planner sorts, and InnoDB locks all that it sorts.
+                hint = self._adapter.index_hint.format(index=self._tables.claim_index.name)
+                return query.with_hint(t, hint)
+            return query
+
+        def has_lane(priority: int) -> ColumnElement[Any]:
+            begins = t.c.id >= bindparam(f"mark_{priority}", type_=BigInteger())
+            here = and_(self._committed_here(), t.c.priority == literal_column(str(priority)), begins)
+            return select(ONE).select_from(t).where(here).limit(ONE).scalar_subquery()
+
+        self.find_lanes = self._compile(lambda: select(*map(has_lane, LANES)))
+        self.find_free = self._compile(first_free)
+        self.claim = self._compile(self._claim)
+        """All in one statement, where the vendor chains writes."""
+        self.find_claims = self._of_ids(c, lambda these: select(c.c.id, c.c.taken).where(these))
+        self.add_claim = self._insert(c)
+        self.take_claim = self._compile(
+            lambda: (
+                update(c)
+                .where(c.c.id == bindparam("id_"), c.c.taken == bindparam("taken") - ONE)
+                .values(session=me, due=ZERO, taken=bindparam("taken"), failed=bindparam("failed"))
+            )
+        )
+
+        def mine(these: ColumnElement[bool]) -> Select[Any]:
+            query = select(c.c.id).where(these, c.c.session == me, self._is_alive(me)).order_by(c.c.id)
+            return query.with_for_update() if self._adapter.locks_rows else query
+
+        self.find_mine = self._of_ids(c, mine, locks=True)
+        self.remove_claims = self._of_ids(c, lambda these: delete(c).where(these), locks=True)
+        delay = bindparam("delay_ms", type_=BigInteger())
+        self.return_claims = self._of_ids(
+            c,
+            lambda these: (
+                update(c)
+                .where(these)
+                .values(
+                    session=null(),
+                    due=case((delay > ZERO, self._now + delay), else_=ZERO),
+                    failed=c.c.failed + bindparam("failures", type_=BigInteger()),
+                )
+            ),
+            locks=True,
+        )
+        self.find_all = self._compile(lambda: select(c.c.id).where(c.c.session == me))
+        self.return_all = self._compile(
+            lambda: update(c).where(c.c.session == me).values(session=null(), due=ZERO)
+        )
+        self.delay_message = self._compile(
+            lambda: insert(c).values(
+                id=bindparam("id_"), session=null(), due=self._now + delay, taken=ONE, failed=ZERO
+            )
+        )
+        self.acknowledge = self._compile(self._acknowledge)
+        """All in one statement, where the vendor chains writes."""
+
+    @property
+    def settles_singly(self) -> bool:
+        """Whether messages are locked one by one: for a list InnoDB may scan, and wait for any row."""
+        return self._adapter.locks_rows and not self._adapter.takes_arrays
+
+    def _of_ids(
+        self, table: Any, made: Callable[[ColumnElement[bool]], ClauseElement], *, locks: bool = False
+    ) -> OfIds:
+        def compiled(count: int) -> Sql:
+            return self._compile(partial(_about, table, made, count))
+
+        singly = locks and self.settles_singly
+        return OfIds(compiled, takes_arrays=self._adapter.takes_arrays, singly=singly)
+
+    def _claim(self) -> Select[Any]:
+        c, limit = self._tables.claims, bindparam("limit", type_=Integer())
+        numbers = ARRAY(BigInteger())
+        lanes = (
+            func.unnest(bindparam("lanes", type_=numbers), bindparam("marks", type_=numbers))
+            .table_valued(column("lane", BigInteger()), column("mark", BigInteger()), name="lanes")
+            .render_derived()
+        )
+        free = self._free(lanes.c.lane, lanes.c.mark).lateral("free")
+        found = select(lanes.c.lane, *free.c).select_from(lanes.join(free, true())).limit(limit).cte("found")
+        me = bindparam("session", type_=BigInteger())
+        taking = insert_or_update(c).from_select(
+            ["id", "session", "due", "taken", "failed"],
+            select(found.c.id, me, ZERO, found.c.taken, found.c.failed),
+        )
+        new = taking.excluded
+        taken = (
+            taking.on_conflict_do_update(
+                index_elements=[c.c.id],
+                set_={"session": new.session, "due": ZERO, "taken": new.taken, "failed": new.failed},
+                where=c.c.taken == new.taken - ONE,
+            )
+            .returning(c.c.id)
+            .cte("taken")
+        )
+        columns = (found.c.lane, found.c.id, found.c.msg, found.c.failed)
+        return select(*columns).select_from(found.join(taken, taken.c.id == found.c.id))
+
+    def _acknowledge(self) -> Select[Any]:
+        t, c = self._tables.messages, self._tables.claims
+        ids, me = bindparam("ids", type_=ARRAY(BigInteger())), bindparam("session", type_=BigInteger())
+        query = select(c.c.id).where(c.c.id == any_(ids), c.c.session == me, self._is_alive(me))
+        mine = query.order_by(c.c.id).with_for_update().cte("mine")
+        count = select(func.count()).select_from(mine).scalar_subquery()
+        every = count == bindparam("count", type_=BigInteger())
+        settled = delete(c).where(c.c.id.in_(select(mine.c.id)), every).cte("settled")
+        gone = delete(t).where(t.c.id.in_(select(mine.c.id)), every).cte("gone")
+        return select(mine.c.id).add_cte(settled, gone)
+
+    def _define_upkeep(self) -> None:
+        t, c = self._tables.messages, self._tables.claims
+
+        def unclaimed(these: ColumnElement[bool]) -> Select[Any]:
+            held = self._of_claim(case((self._is_alive(c.c.session), ONE), else_=ZERO))
+            query = select(t.c.id).where(these, held == ZERO)
+            return query.with_for_update(skip_locked=True) if self._adapter.locks_rows else query
+
+        self.lock_unclaimed = self._of_ids(t, unclaimed)
+        self.count = self._compile(
+            lambda: select(
+                func.count(), func.coalesce(func.sum(case((self._is_free(), ONE), else_=ZERO)), ZERO)
+            ).where(self._committed_here())
+        )
+        self.remove_stale = self._compile(
+            lambda: delete(c).where(not_(exists(select(ONE).select_from(t).where(t.c.id == c.c.id))))
+        )
+
+    @cached_property
+    def ids_name(self) -> str:
+        """The quoted name of the sequence."""
+        return self._dialect.identifier_preparer.format_sequence(self._tables.claim_ids)
+
+    @cached_property
+    def take_ids(self) -> Sql:
+        """Take ``count`` numbers after the highest sequence, where there is no sequence of the vendor's."""
+        state = self._tables.state
+        number = state.c.number + bindparam("count", type_=BigInteger())
+        of_all = state.c.name == literal(SEQUENCE_ROW)
+        return self._compile(lambda: update(state).where(of_all).values(number=number))
+
+    @cached_property
+    def next_ids(self) -> Sql:
+        """The next ``limit`` numbers of the sequence, :data:`NUMBERS` at most."""
+        query = select(self._tables.claim_ids.next_value()).limit(bindparam("limit", type_=Integer()))
+        return self._compile(lambda: query.select_from(text(self._adapter.series)))
+
+    @cached_property
+    def last_id(self) -> Sql:
+        """A number that is not below any that the sequence has given."""
+        return self._compile(
+            lambda: select(literal_column(self._adapter.last_number)).select_from(text(self.ids_name))
+        )
+
+
+def _about(table: Any, made: Callable[[ColumnElement[bool]], ClauseElement], count: int) -> ClauseElement:
+    if not count:
+        return made(table.c.id == any_(bindparam("ids", type_=ARRAY(BigInteger()))))
+    return made(table.c.id.in_([bindparam(f"id_{number}") for number in range(count)]))

@@ -1,0 +1,303 @@
+"""Claims: the queues of a database, shared by any number of processes without a master."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from jdbcstore.config import StoreConfig
+from jdbcstore.database.adapters.base import Adapter, Failure
+from jdbcstore.database.adapters.sql import Row, Sql
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.engine import Database
+from jdbcstore.database.schema import SEQUENCE_ROW
+from jdbcstore.database.session import Session
+from jdbcstore.database.statements.builder import Fetch
+from jdbcstore.database.statements.claims import NUMBERS
+from jdbcstore.errors import ConfigurationError, OutcomeUnknown, StoreClosed, StoreUnavailable
+from jdbcstore.message.destination import Destination, DestinationKind
+from jdbcstore.message.message import Message
+from jdbcstore.stores.claims.joined import Execute, JoinedTransaction
+from jdbcstore.stores.claims.lease import Lease
+from jdbcstore.stores.claims.queue import ClaimQueue, Limits
+from jdbcstore.stores.claims.wakeups import Wakeups
+from jdbcstore.stores.jdbc.history import History
+from jdbcstore.stores.shared.checks import destination_named
+from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder
+from jdbcstore.util.backoff import Backoff
+from jdbcstore.util.clock import Clock, SystemClock
+
+T = TypeVar("T")
+
+_CONFLICTS = 10.0
+"""Seconds for which work is tried again that other processes were in the way of."""
+_IDLE = 4
+"""Idle connections that are kept."""
+
+
+class Claims:
+    """The queues of a database, shared by any number of processes, of which none is the master.
+
+    ``lease`` is the time in seconds after which the claims of a process that has ended without closing are
+    free; while it runs, they are renewed in the background, whatever the work takes. ``name`` identifies the
+    process in ``jdbcstore status``, and nothing depends on it. A message that was rejected, or claimed by a
+    process that died, more than ``max_redeliveries`` times is moved to the queue ``dead_letters``, or removed
+    if that is None; -1 is without limit. Thread-safe. A process that forks opens them afterwards.
+
+    :raises ConfigurationError: the URL or an option cannot work, or this database cannot be shared so
+    :raises StoreUnavailable: the database does not answer
+    :raises SchemaError: the tables are missing and must not be created, or are not ActiveMQ's
+    :raises JournalPending: a journal has records that are not in the tables yet
+    :raises NotMaster: a broker or a store with a locker serves the same tables
+    """
+
+    def __init__(
+        self,
+        url: str,
+        config: StoreConfig | None = None,
+        *,
+        user: str | None = None,
+        password: str | None = None,
+        name: str | None = None,
+        lease: float = 30.0,
+        max_redeliveries: int = 6,
+        dead_letters: str | Destination | None = "ActiveMQ.DLQ",
+        clock: Clock | None = None,
+    ) -> None:
+        self.config = config or StoreConfig()
+        """The options."""
+        self._lengths = self.config.name_lengths
+        self.clock = clock or SystemClock()
+        """The clock of timestamps and marks; leases and delays go by the database's."""
+        if lease <= 0:
+            raise ConfigurationError(f"lease={lease} must be more than 0 seconds", option="lease")
+        target = None if dead_letters is None else self._destination(dead_letters)
+        self.limits = Limits(max_redeliveries, target)
+        """What becomes of messages that nobody can process."""
+        self._check_supported(Database(url, self.config).adapter)
+        self.session = Session(url, self.config, user=user, password=password)
+        """The database."""
+        self._queues: dict[Destination, ClaimQueue] = {}
+        self._idle: deque[Connection] = deque()
+        self._lock = threading.Lock()
+        self._turn = threading.Condition()
+        self._taking = 0
+        self._answer_lost = False
+        self._closed = False
+        try:
+            self.session.prepare_claims()
+            if self.config.history_retention:
+                self.session.recorder = History(self.session, self.clock)
+            length = self._lengths.message_id
+            self._encoder = MessageEncoder(
+                self.clock, self.session.max_message_size, length, self.session.adapter.sent_size
+            )
+            self._sql = self.session.claim_statements
+            name = name or f"{socket.gethostname()}-{os.getpid()}"
+            self.lease = Lease(self.session, self.clock, name[: self._lengths.string_id], lease)
+            """The lease of this process."""
+            self.wakeups = Wakeups(self.session)
+            """The wake-ups of processes that wait."""
+        except BaseException:
+            self.session.close()
+            raise
+
+    def _check_supported(self, adapter: Adapter) -> None:
+        if not adapter.shares_queues:
+            raise ConfigurationError(
+                f"messages cannot be claimed on {adapter.name}: use PostgreSQL, MariaDB 10.6 or"
+                " later (with a URL that begins with mariadb) or SQLite; or a broker, on any database",
+                option="url",
+            )
+        if self.config.statements:
+            raise ConfigurationError(
+                "claims run their own statements: leave out the option statements", option="statements"
+            )
+
+    def queue(self, name: str | Destination) -> ClaimQueue:
+        """The queue of a name, the same object each time.
+
+        :raises InvalidDestination: it is not the name of a queue
+        """
+        destination = self._destination(name)
+        with self._lock:
+            if destination not in self._queues:
+                self._queues[destination] = ClaimQueue(self, destination)
+            return self._queues[destination]
+
+    def _destination(self, name: str | Destination) -> Destination:
+        return destination_named(name, DestinationKind.QUEUE, self._lengths)
+
+    def join(self, connection: Any) -> JoinedTransaction:
+        """Add messages in the transaction that is open on a connection of the application's.
+
+        That is a connection or ORM session of SQLAlchemy, or a connection of the driver, to the same
+        database.
+
+        :raises ConfigurationError: it cannot be joined
+        """
+        return JoinedTransaction(self, connection, self.session.engine.dialect.driver)
+
+    def encode(self, destination: Destination, message: Message) -> EncodedMessage:
+        """The row of a message, all but its ID.
+
+        :raises InvalidMessage: it does not fit the columns
+        """
+        return self._encoder.encode(message, destination, prioritized=True)
+
+    def checked(self, name: str | Destination, message: Message) -> EncodedMessage:
+        """The row of a message in this queue, if the lease is running.
+
+        :raises InvalidMessage: it does not fit the columns
+        :raises NotMaster: the lease has expired, and a broker or store serves the tables now
+        """
+        self.lease.check()
+        return self.encode(self._destination(name), message)
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Do the work on a connection; from the start again while another process is in the way.
+
+        :raises StoreUnavailable: the database does not answer, or others are in the way for too long
+        :raises OutcomeUnknown: the connection was lost meanwhile
+        """
+        backoff = Backoff(0.5, first=0.005, timeout=_CONFLICTS)
+        while True:
+            connection = self._checkout()
+            try:
+                done = work(connection)
+            except self.session.failures as error:
+                connection.close()
+                failure = self.session.classify(error)
+                if failure is Failure.DISCONNECTED:
+                    self._forget_idle()
+                    raise OutcomeUnknown from error
+                if failure is not Failure.TRANSIENT or backoff.is_over():
+                    raise self.session.translate(error) from error
+                time.sleep(backoff.pause())
+            except StoreUnavailable:
+                connection.close()
+                raise
+            except BaseException:
+                # Rolled back, if it was in a transaction.
+                self._give_back(connection)
+                raise
+            else:
+                self._give_back(connection)
+                return done
+
+    def _checkout(self) -> Connection:
+        with self._lock:
+            if self._closed:
+                raise StoreClosed("the claims are closed; open them again")
+            if self._idle:
+                return self._idle.pop()
+        return self.session.connect()
+
+    def _forget_idle(self) -> None:
+        """Close the idle connections: a restart of the server has ended all."""
+        with self._lock:
+            idle = [*self._idle]
+            self._idle.clear()
+        for connection in idle:
+            connection.close()
+
+    def _give_back(self, connection: Connection) -> None:
+        with self._lock:
+            if not self._closed and len(self._idle) < _IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def add_rows(
+        self, connection: Connection, encoded: Sequence[EncodedMessage], delay: float = 0.0
+    ) -> list[int]:
+        """Add messages, and return their IDs; in the caller's transaction if it needs several statements."""
+        ids = self._numbers(connection.fetch, len(encoded))
+        connection.add_messages([one.row(id_) for one, id_ in zip(encoded, ids, strict=True)])
+        if delay > 0:
+            for id_ in ids:
+                connection.execute(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))
+        return ids
+
+    def add_by(self, execute: Execute, encoded: Sequence[EncodedMessage], delay: float) -> list[int]:
+        """Add messages by statements that ``execute`` runs, and return their IDs."""
+
+        def fetch(sql: Sql, **values: Any) -> list[Row]:
+            return [*execute(sql, sql.row(**values))]
+
+        ids = self._numbers(fetch, len(encoded))
+        add = self.session.statements.add_message
+        for one, id_ in zip(encoded, ids, strict=True):
+            execute(add, one.row(id_))
+            if delay > 0:
+                fetch(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))
+        return ids
+
+    def _numbers(self, fetch: Fetch, count: int) -> list[int]:
+        """IDs for so many messages, each the next that any process gets."""
+        if not self.session.adapter.series:
+            fetch(self._sql.take_ids, count=count)
+            [(last,)] = fetch(self.session.statements.find_number, name_=SEQUENCE_ROW)
+            return [*range(last - count + 1, last + 1)]
+        ids: list[int] = []
+        while len(ids) < count:
+            ids += [row[0] for row in fetch(self._sql.next_ids, limit=min(NUMBERS, count - len(ids)))]
+        return ids
+
+    @contextlib.contextmanager
+    def taking(self) -> Iterator[None]:
+        """Around a query that claims messages, and the note of those that it has claimed.
+
+        If its answer is lost, its claims are returned before the next such query.
+        """
+        with self._turn:
+            if self._answer_lost:
+                self._turn.wait_for(lambda: not self._taking)
+                if self._answer_lost:
+                    self.run(self._return_unknown)
+                    self._answer_lost = False
+            self._taking += 1
+        try:
+            yield
+        except OutcomeUnknown:
+            self._answer_lost = True
+            raise
+        finally:
+            with self._turn:
+                self._taking -= 1
+                self._turn.notify_all()
+
+    def _return_unknown(self, connection: Connection) -> None:
+        session = self.lease.number
+        with self._lock:
+            held = {id_ for queue in self._queues.values() for id_ in queue.held.copy()}
+        with connection.transaction():
+            unknown = {row[0] for row in connection.fetch(self._sql.find_all, session=session)} - held
+            for sql, some in self._sql.return_claims.parts(sorted(unknown)):
+                connection.execute(sql, **some, delay_ms=0, failures=0)
+
+    def close(self) -> None:
+        """Return the claims of this process to their places, and close its connections."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self.wakeups.close()
+        self.lease.close()
+        self._forget_idle()
+        self.session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,152 @@
+"""The lease of one process: a row that it renews, without which its claims are free.
+
+The database's clock decides. A lease that has expired is never renewed: its claims are lost, and a new one
+begins. A process that adds messages judges by its own monotonic clock, from before the last renewal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import threading
+import time
+
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.schema import SEQUENCE_ROW
+from jdbcstore.database.session import Session
+from jdbcstore.errors import NotMaster, StoreClosed, StoreError
+from jdbcstore.lockers.inspection import OtherLocks
+from jdbcstore.stores.jdbc.checkpoint import refuse_pending
+from jdbcstore.stores.jdbc.sequence import fetch_reserved
+from jdbcstore.util.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_BELIEVED = 0.9
+"""The part of a lease for which it is believed to be running."""
+_RENEWALS = 3
+"""Renewals in the time of one lease."""
+_LOCK_WAIT = 1.0
+
+
+class Lease:
+    """The lease of one process, renewed by a thread until :meth:`close`.
+
+    :raises NotMaster: a broker or a store with a locker serves the same tables
+    """
+
+    def __init__(self, session: Session, clock: Clock, name: str, seconds: float) -> None:
+        self._session = session
+        self._sql = session.claim_statements
+        self._clock = clock
+        self._name = name
+        self._seconds = seconds
+        self._believed_until = float("-inf")
+        self.number = 0
+        """The number of the session, in the rows of its claims; new after an expiry."""
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._begin()
+        self._thread = threading.Thread(target=self._renew, name="jdbcstore-claims", daemon=True)
+        self._thread.start()
+
+    def check(self) -> int:
+        """The number of the session, if its lease is believed to be running; begins a new one if need be.
+
+        :raises NotMaster: the lease has expired, and a broker or store has taken over
+        :raises StoreUnavailable: the database does not answer
+        """
+        if self._stop.is_set():
+            raise StoreClosed("the claims are closed; open them again")
+        if time.monotonic() >= self._believed_until:
+            self._keep()
+        return self.number
+
+    def renew(self) -> None:
+        """Renew the lease now, or begin a new one if it has expired.
+
+        :raises NotMaster: the lease has expired, and a broker or store has taken over
+        :raises StoreUnavailable: the database does not answer
+        """
+        self._keep()
+
+    def close(self) -> None:
+        """Return all claims to their places, and end the lease; a failure leaves it to expire."""
+        self._stop.set()
+        self._thread.join()
+        with (
+            contextlib.suppress(StoreError),
+            contextlib.closing(self._session.connect()) as connection,
+            self._session.translated(),
+        ):
+            connection.execute(self._sql.return_all, session=self.number)
+            connection.execute(self._sql.remove_session, session=self.number)
+
+    def _renew(self) -> None:
+        while not self._stop.wait(self._seconds / _RENEWALS):
+            try:
+                self._keep()
+            except StoreError as error:
+                log.warning("the lease of %s is not renewed: %s", self._name, error)
+
+    def _keep(self) -> None:
+        """Renew the lease, or begin a new one if it has expired."""
+        with self._lock:
+            asked = time.monotonic()
+            with contextlib.closing(self._session.connect()) as connection, self._session.translated():
+                renewed = connection.change(self._sql.renew_session, session=self.number, **self._lease())
+                # Some drivers count only rows that have changed, not one renewed twice in a millisecond.
+                if renewed or self.number in (row[0] for row in connection.fetch(self._sql.find_sessions)):
+                    self._believed_until = asked + _BELIEVED * self._seconds
+                    return
+            log.error("the lease of %s has expired: its claims are lost", self._name)
+            self._begin()
+
+    def _lease(self) -> dict[str, int]:
+        return {"lease_ms": round(self._seconds * 1000)}
+
+    def _begin(self) -> None:
+        asked, number = time.monotonic(), secrets.randbits(62)
+        with contextlib.closing(self._session.connect()) as connection, self._session.translated():
+            # The lease first, then a look for a lock: a master does it the other way round, and so at least
+            # one of the two sees the other.
+            connection.execute(self._sql.add_session, session=number, name_=self._name, **self._lease())
+            try:
+                self._refuse_exclusive()
+                self._prepare(connection, number)
+            except BaseException:
+                connection.rollback()
+                connection.execute(self._sql.remove_session, session=number)
+                raise
+        self.number, self._believed_until = number, asked + _BELIEVED * self._seconds
+
+    def _refuse_exclusive(self) -> None:
+        refuse_pending(self._session)
+        with contextlib.closing(self._session.connect()) as connection:
+            connection.limit_lock_wait(_LOCK_WAIT)
+            holder = OtherLocks(self._session, self._clock).exclusive(connection)
+        if holder is not None:
+            raise NotMaster(
+                f"{holder} serves these tables alone: stop it before messages are claimed, or consume"
+                " from it",
+                holder=holder,
+            )
+
+    def _prepare(self, connection: Connection, number: int) -> None:
+        """Begin above every ID that was given, and let a store without a locker give none any more."""
+        sql, own = self._session.statements, self._sql
+        with connection.transaction():
+            reserved = fetch_reserved(connection, sql)
+            highest = max(
+                reserved,
+                connection.fetch(sql.find_last_sequence_id_in_msgs)[0][0] or 0,
+                connection.fetch(sql.find_last_sequence_id_in_acks)[0][0] or 0,
+            )
+            others = [row for row in connection.fetch(own.find_sessions) if row[0] != number]
+            if not others:
+                connection.execute(sql.update_number, name_=SEQUENCE_ROW, new=highest + 1)
+                connection.execute(own.remove_old_sessions)
+                connection.execute(own.remove_stale)
+            if self._session.adapter.series:
+                connection.raise_sequence(own.ids_name, highest + 1)

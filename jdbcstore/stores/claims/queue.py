@@ -1,0 +1,437 @@
+"""A queue whose messages are claimed: looking for them, and settling the claims."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.connection import Connection, Outcome
+from jdbcstore.database.session import Session
+from jdbcstore.database.statements.claims import LANES, OfIds
+from jdbcstore.errors import BodyInJournal, ClaimLost, CorruptMessage
+from jdbcstore.message import openwire
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import MessageId
+from jdbcstore.message.message import Message
+from jdbcstore.stores.claims.lease import Lease
+from jdbcstore.stores.claims.marks import Marks
+from jdbcstore.stores.claims.wakeups import Wakeups
+from jdbcstore.stores.shared.encoding import EncodedMessage
+from jdbcstore.util.clock import Clock
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+CAUSE = "dlqDeliveryFailureCause"
+"""The property of dead letters that says why, as a broker sets it."""
+_SHORTEST_PAUSE = 0.05
+_LONGEST_PAUSE = 1.0
+_PAGE = 256
+_LARGE = 64 * 1024**2
+"""Bytes that one statement can certainly hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A message that this process has claimed, until it settles the claim or its lease expires."""
+
+    message: Message
+    """As stored, except for its ``redelivery_counter``."""
+    sequence: int
+    """The ID of its row."""
+    redeliveries: int
+    """How often the message was rejected, or claimed by a process that did not survive."""
+    session: int = field(repr=False)
+    """The number of the session that holds it."""
+
+
+class Limits(NamedTuple):
+    """What becomes of messages that nobody can process."""
+
+    max_redeliveries: int
+    """Deliveries after the first; -1 is without limit."""
+    dead_letters: Destination | None
+    """None: they are removed."""
+
+
+class Owner(Protocol):
+    """What a queue needs of the claims that it belongs to."""
+
+    session: Session
+    lease: Lease
+    wakeups: Wakeups
+    clock: Clock
+    limits: Limits
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Do the work on a connection; again after a conflict, from the start."""
+
+    def taking(self) -> AbstractContextManager[None]:
+        """Around a query that claims messages, and the note of those that it has claimed."""
+
+    def encode(self, destination: Destination, message: Message) -> EncodedMessage:
+        """The row of a message."""
+
+    def add_rows(
+        self, connection: Connection, encoded: Sequence[EncodedMessage], delay: float = 0.0
+    ) -> list[int]:
+        """Add messages, and return their IDs; in a transaction if ``delay`` is not 0."""
+
+
+class ClaimQueue:
+    """A queue of :class:`~jdbcstore.stores.claims.Claims`. Thread-safe."""
+
+    def __init__(self, owner: Owner, destination: Destination) -> None:
+        self.destination = destination
+        """The queue."""
+        self._owner = owner
+        self._sql = owner.session.claim_statements
+        self._container = destination.qualified_name
+        self._marks = Marks(owner.clock)
+        self.held: set[int] = set()
+        """The IDs of claims that were not settled yet, and may be lost."""
+        self._returned = 0
+        self._lock = threading.Lock()
+
+    def add(self, *messages: Message, delay: float = 0.0) -> list[int]:
+        """Add messages, all or none; their IDs. They are durable when it returns.
+
+        Nobody can claim them before ``delay`` seconds have passed.
+
+        :raises InvalidMessage: one does not fit the columns
+        :raises NotMaster: the lease has expired, and a broker or store serves the tables now
+        :raises StoreUnavailable: the database does not answer
+        """
+        owner = self._owner
+        encoded = [owner.encode(self.destination, message) for message in messages]
+        owner.lease.check()
+
+        def add(connection: Connection) -> list[int]:
+            if delay <= 0 and self._is_one_statement(encoded):
+                return owner.add_rows(connection, encoded)
+            with connection.transaction():
+                return owner.add_rows(connection, encoded, delay)
+
+        ids = owner.run(add) if encoded else []
+        if delay > 0:
+            with self._lock:
+                self._marks.look_again(delay)
+        elif ids:
+            self.wake()
+        return ids
+
+    def _is_one_statement(self, encoded: Sequence[EncodedMessage]) -> bool:
+        """Whether the rows are inserted by one statement, after their IDs were given."""
+        adapter = self._owner.session.adapter
+        few = len(encoded) == 1 or (adapter.chains_writes and sum(len(one.blob) for one in encoded) < _LARGE)
+        return few and bool(adapter.series)
+
+    def wake(self) -> None:
+        """Wake processes that wait for messages: after the commit of a joined transaction, for example."""
+        self._owner.wakeups.wake(self._container)
+
+    def claim(self, limit: int = 1, *, wait: float = 0.0) -> list[Claim]:
+        """Claim up to ``limit`` messages that are free: higher priorities first, then in their order.
+
+        Without any, waits for one up to ``wait`` seconds. Expired messages are not claimed. Those that were
+        rejected, or claimed by processes that died, more than ``max_redeliveries`` times become dead letters
+        instead.
+
+        :raises NotMaster: the lease has expired, and a broker or store serves the tables now
+        :raises StoreUnavailable: the database does not answer
+        """
+        deadline, pause = time.monotonic() + wait, _SHORTEST_PAUSE
+        wakeups = self._owner.wakeups
+        while True:
+            count, returns = wakeups.count(self._container)
+            found = self._claim_now(limit, returns)
+            left = deadline - time.monotonic()
+            if found or left <= 0:
+                return found
+            with self._lock:
+                looks_in = self._marks.looks_in or pause
+            wakeups.wait(self._container, count, min(pause, left, looks_in))
+            pause = min(2 * pause, _LONGEST_PAUSE) if wakeups.count(self._container)[0] == count else pause
+
+    def _claim_now(self, limit: int, returns: int) -> list[Claim]:
+        while True:
+            session = self._owner.lease.check()
+            with self._lock:
+                if returns != self._returned:
+                    self._returned = returns
+                    self._marks.look_again()
+                marks, from_start = self._marks.begin()
+            if from_start:
+                self._remove_expired()
+            with self._owner.taking():
+                rows = self._owner.run(partial(self._take, session=session, marks=marks, limit=limit))
+                with self._lock:
+                    self.held.update(row[1] for row in rows)
+            rows.sort(key=lambda row: (-row[0], row[1]))
+            with self._lock:
+                self._marks.found([(lane, id_) for lane, id_, _, _ in rows], from_start=from_start)
+            claims, dead = self._sorted_out(rows, session)
+            if dead:
+                self._bury(dead, "delivered too often")
+            if claims or not rows:
+                return claims
+
+    def _sorted_out(self, rows: list[Row], session: int) -> tuple[list[Claim], list[Claim]]:
+        """Claims to deliver, and those that were delivered too often."""
+        claims: list[Claim] = []
+        dead: list[Claim] = []
+        most = self._owner.limits.max_redeliveries
+        for _, id_, blob, failed in rows:
+            try:
+                message = openwire.decode(blob, sequence=id_, container=self._container)
+            except (CorruptMessage, BodyInJournal) as error:
+                log.error("a message is not delivered, and stays claimed until this process ends: %s", error)
+                continue
+            if failed:
+                message = message.replace(redelivery_counter=failed)
+            (dead if 0 <= most < failed else claims).append(Claim(message, id_, failed, session))
+        return claims, dead
+
+    def _take(self, connection: Connection, session: int, marks: list[int], limit: int) -> list[Row]:
+        if self._owner.session.adapter.chains_writes:
+            values = {"lanes": [*LANES], "marks": marks, "session": session, "limit": limit}
+            return connection.fetch(self._sql.claim, container=self._container, **values)
+        # Looked at without a lock first: an idle process writes nothing.
+        begins = {f"mark_{lane}": mark for lane, mark in zip(LANES, marks, strict=True)}
+        [some] = connection.fetch(self._sql.find_lanes, container=self._container, **begins)
+        lanes = [(lane, mark) for lane, mark, there in zip(LANES, marks, some, strict=True) if there]
+        if not lanes:
+            return []
+        with connection.transaction():
+            return self._take_from(connection, session, lanes, limit)
+
+    def _take_from(
+        self, connection: Connection, session: int, lanes: list[tuple[int, int]], limit: int
+    ) -> list[Row]:
+        taken: list[Row] = []
+        for lane, mark in lanes:
+            values = {"lane": lane, "mark": mark, "limit": limit - len(taken), "container": self._container}
+            found = connection.fetch(self._sql.find_free, **values)
+            if found and self._owner.session.adapter.locks_rows:
+                # Their claims as they are now that the messages are locked, not as when the query began.
+                claimed: dict[int, int] = dict(
+                    fetch(connection, self._sql.find_claims, [row[0] for row in found])
+                )
+                found = [row for row in found if claimed.get(row[0], 0) == row[2] - 1]
+            new = [(id_, session, 0, number, failed) for id_, _, number, failed in found if number == 1]
+            connection.insert_rows(self._sql.add_claim, new)
+            for id_, _, number, failed in found:
+                if number > 1:
+                    values = {"id_": id_, "taken": number, "failed": failed, "session": session}
+                    if connection.change(self._sql.take_claim, **values) != 1:
+                        # A delayed message has a row that was never taken.
+                        raise AssertionError(f"the claim of message {id_} changed while it was locked")
+            taken += [(lane, id_, blob, failed) for id_, blob, _, failed in found]
+            if len(taken) >= limit:
+                break
+        return taken
+
+    def acknowledge(self, *claims: Claim) -> None:
+        """Remove messages that were processed; all or none.
+
+        :raises ClaimLost: some are no longer this process's; nothing was removed
+        :raises StoreUnavailable: the database does not answer; acknowledge again
+        """
+        if not claims:
+            return
+        owner = self._owner
+        ids, session = _of(claims)
+        if not owner.session.adapter.chains_writes or owner.session.recorder is not None:
+            self._settle(claims, lambda connection: self._remove(connection, ids))
+            self._forget(ids)
+            return
+        values = {"ids": ids, "session": session, "count": len(ids)}
+        mine = owner.run(lambda connection: connection.fetch(self._sql.acknowledge, **values))
+        _check(ids, mine)
+        self._forget(ids)
+
+    def _forget(self, ids: Iterable[int]) -> None:
+        with self._lock:
+            self.held.difference_update(ids)
+
+    def _remove(
+        self, connection: Connection, ids: list[int], outcome: Outcome = Outcome.ACKNOWLEDGED
+    ) -> None:
+        execute(connection, self._sql.remove_claims, ids)
+        at_once = 1 if self._sql.settles_singly else len(ids)
+        for start in range(0, len(ids), at_once):
+            some = ids[start : start + at_once]
+            connection.remove_messages([(self._container, id_) for id_ in some], outcome)
+
+    def release(self, *claims: Claim) -> None:
+        """Return messages to their places at once, as if they had not been claimed; all or none.
+
+        :raises ClaimLost: some are no longer this process's; nothing was changed
+        :raises StoreUnavailable: the database does not answer
+        """
+        self._return(claims, delay=0.0, failures=0)
+
+    def reject(self, *claims: Claim, delay: float = 0.0) -> None:
+        """Return messages that could not be processed; all or none. Each counts as a redelivery.
+
+        Nobody can claim them before ``delay`` seconds have passed. Those that were delivered too often
+        become dead letters instead.
+
+        :raises ClaimLost: some are no longer this process's; nothing was changed
+        :raises StoreUnavailable: the database does not answer
+        """
+        most = self._owner.limits.max_redeliveries
+        dead = [claim for claim in claims if 0 <= most <= claim.redeliveries]
+        self._return([claim for claim in claims if claim not in dead], delay, failures=1, dead=dead)
+
+    def _return(
+        self, claims: Sequence[Claim], delay: float, failures: int, dead: Sequence[Claim] = ()
+    ) -> None:
+        every = [*claims, *dead]
+        if not every:
+            return
+        values = {"delay_ms": round(delay * 1000), "failures": failures}
+        letters = self._letters(dead, "rejected too often")
+
+        def settle(connection: Connection) -> None:
+            if claims:
+                execute(connection, self._sql.return_claims, _of(claims)[0], **values)
+            if dead:
+                self._move(connection, dead, letters)
+
+        self._settle(every, settle)
+        with self._lock:
+            self.held.difference_update(claim.sequence for claim in every)
+            self._marks.look_again(delay)
+        if delay <= 0:
+            self._owner.wakeups.wake(self._container, returned=True)
+
+    def extend(self, *claims: Claim) -> None:
+        """Make sure that the claims are still this process's, for another lease.
+
+        The lease is renewed in the background anyway, whatever the work takes; this is for work that must not
+        begin on claims that are lost.
+
+        :raises ClaimLost: some are no longer this process's
+        :raises StoreUnavailable: the database does not answer
+        """
+        self._owner.lease.renew()
+        self._settle(claims, lambda _: None)
+
+    def _settle(self, claims: Iterable[Claim], work: Callable[[Connection], None]) -> None:
+        ids, session = _of(claims)
+
+        def settle(connection: Connection) -> None:
+            with connection.transaction():
+                _check(ids, fetch(connection, self._sql.find_mine, ids, session=session))
+                work(connection)
+
+        if ids:
+            self._owner.run(settle)
+
+    def _bury(self, dead: list[Claim], reason: str) -> None:
+        letters = self._letters(dead, reason)
+        try:
+            self._settle(dead, lambda connection: self._move(connection, dead, letters))
+        except ClaimLost as error:
+            log.warning("dead letters are left to another process: %s", error)
+        self._forget(claim.sequence for claim in dead)
+
+    def _letters(self, dead: Sequence[Claim], reason: str) -> list[EncodedMessage]:
+        target = self._owner.limits.dead_letters
+        if target is None or target == self.destination:
+            return []
+        return [self._owner.encode(target, self._letter(claim.message, reason)) for claim in dead]
+
+    def _letter(self, message: Message, reason: str) -> Message:
+        properties: dict[str, Any] = {**message.properties, CAUSE: reason}
+        id_ = message.message_id
+        return message.replace(
+            properties=properties,
+            expiration_ms=0,
+            redelivery_counter=0,
+            # The same id in other columns, which no store's audit drops as a duplicate.
+            message_id=None if id_ is None else MessageId(None, 0, 0, str(id_)),
+        )
+
+    def _move(self, connection: Connection, dead: Sequence[Claim], letters: Sequence[EncodedMessage]) -> None:
+        if letters:
+            self._owner.add_rows(connection, letters)
+        log.warning("%d messages of %s were delivered too often", len(dead), self.destination)
+        self._remove(connection, _of(dead)[0], Outcome.DEAD)
+
+    def count(self) -> tuple[int, int]:
+        """The numbers of messages, and of those that can be claimed now. Reads the whole queue."""
+        [(every, free)] = self._owner.session.fetch(self._sql.count, container=self._container)
+        return int(every), int(free)
+
+    def purge(self) -> int:
+        """Remove all messages that nobody has claimed, delayed ones too; their number."""
+        find = self._owner.session.statements.find_ids
+        return self._remove_unclaimed(find, Outcome.PURGED)
+
+    def _remove_expired(self) -> int:
+        find = self._owner.session.statements.find_expired_ids
+        return self._remove_unclaimed(find, Outcome.EXPIRED, now_ms=self._owner.clock.now_ms())
+
+    def _remove_unclaimed(self, find: Any, outcome: Outcome, **values: Any) -> int:
+        removed, after = 0, 0
+        while True:
+            page = {"container": self._container, "after": after, "limit": _PAGE, **values}
+            ids = [row[0] for row in self._owner.run(partial(Connection.fetch, sql=find, **page))]
+            if not ids:
+                return removed
+            removed += self._owner.run(partial(self._remove_free, ids=ids, outcome=outcome))
+            after = ids[-1]
+
+    def _remove_free(self, connection: Connection, ids: list[int], outcome: Outcome) -> int:
+        with connection.transaction():
+            free = [row[0] for row in fetch(connection, self._sql.lock_unclaimed, ids)]
+            if free and self._owner.session.adapter.locks_rows:
+                # Looked at again now that they are locked.
+                free = [row[0] for row in fetch(connection, self._sql.lock_unclaimed, free)]
+            if free:
+                self._remove(connection, free, outcome)
+        return len(free)
+
+    def __repr__(self) -> str:
+        return f"<ClaimQueue {self.destination}>"
+
+
+def fetch(connection: Connection, of_ids: OfIds, ids: Sequence[int], **values: Any) -> list[Row]:
+    """The rows of a statement about these messages."""
+    return [row for sql, some in of_ids.parts(ids) for row in connection.fetch(sql, **some, **values)]
+
+
+def execute(connection: Connection, of_ids: OfIds, ids: Sequence[int], **values: Any) -> None:
+    """Run a statement about these messages."""
+    for sql, some in of_ids.parts(ids):
+        connection.execute(sql, **some, **values)
+
+
+def _of(claims: Iterable[Claim]) -> tuple[list[int], int]:
+    """The IDs in order, each once; and the session that all of them have.
+
+    :raises ClaimLost: they are of several sessions, of which all but the last have expired
+    """
+    every = [*claims]
+    sessions = {claim.session for claim in every}
+    if len(sessions) > 1:
+        # The older ones expired with their session.
+        newest = every[-1].session
+        raise ClaimLost(tuple(sorted(claim.sequence for claim in every if claim.session != newest)))
+    return sorted({claim.sequence for claim in every}), next(iter(sessions), 0)
+
+
+def _check(ids: list[int], mine: Iterable[Row]) -> None:
+    held = {row[0] for row in mine}
+    if len(held) != len(ids):
+        raise ClaimLost(tuple(id_ for id_ in ids if id_ not in held))

@@ -1,0 +1,131 @@
+"""Wake-ups of processes that wait for messages: events in this process, and notifications between processes.
+
+A notification takes a lock of the whole server in the commit that sends it. So it is sent after the commit,
+on a connection of its own, and at most twenty times a second for each queue. It may be lost: waiting
+processes ask the database at intervals anyway.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import threading
+import time
+from collections import Counter
+
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.session import Session
+from jdbcstore.errors import StoreError
+from jdbcstore.util.backoff import Backoff
+
+log = logging.getLogger(__name__)
+
+INTERVAL = 0.05
+"""Seconds between two notifications about one queue."""
+_LISTEN = 0.5
+"""Seconds for which the listener waits at a time; a close waits for it."""
+_RETURNED, _ADDED = "<", "+"
+_LONGEST = 7000
+"""Bytes of a payload; PostgreSQL takes 8000."""
+
+
+class Wakeups:
+    """The wake-ups of one process, with threads that start when they are first needed."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        messages = session.tables.messages.name
+        digest = hashlib.sha256(f"{session.engine.url.database}/{messages}".encode())
+        self._channel = f"jdbcstore_{digest.hexdigest()[:16]}"
+        self._changed = threading.Condition()
+        self._counts: Counter[str] = Counter()
+        self._returns: Counter[str] = Counter()
+        self._pending: dict[str, None] = {}
+        self._threads: dict[str, threading.Thread] = {}
+        self._closed = False
+
+    def count(self, container: str) -> tuple[int, int]:
+        """How often there was something to wake for in this queue, and how often something was returned."""
+        with self._changed:
+            return self._counts[container], self._returns[container]
+
+    def wait(self, container: str, count: int, seconds: float) -> None:
+        """Wait until there is more to wake for than ``count``, at most so long."""
+        self._start("listen")
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._counts[container] != count, seconds)
+
+    def wake(self, container: str, *, returned: bool = False) -> None:
+        """Wake those that wait for messages of this queue: one was added, or ``returned`` to its place."""
+        self._wake(container, returned)
+        if not self._session.adapter.notifies:
+            return
+        payload = (_RETURNED if returned else _ADDED) + container
+        if len(payload.encode()) > _LONGEST:
+            return
+        with self._changed:
+            self._pending[payload] = None
+            self._changed.notify_all()
+        self._start("notify")
+
+    def close(self) -> None:
+        """Stop the threads, after what is pending was sent."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for thread in self._threads.values():
+            thread.join()
+
+    def _wake(self, container: str, returned: bool) -> None:
+        with self._changed:
+            self._counts[container] += 1
+            self._returns[container] += returned
+            self._changed.notify_all()
+
+    def _start(self, what: str) -> None:
+        if what in self._threads or not self._session.adapter.notifies:
+            return
+        with self._changed:
+            if what in self._threads or self._closed:
+                return
+            work = {"listen": self._listen, "notify": self._notify}[what]
+            thread = threading.Thread(target=self._run, args=(work,), name=f"jdbcstore-{what}", daemon=True)
+            self._threads[what] = thread
+            thread.start()
+
+    def _run(self, work: object) -> None:
+        backoff = Backoff(5.0)
+        while not self._closed:
+            try:
+                with contextlib.closing(self._session.connect()) as connection, self._session.translated():
+                    work(connection)  # type: ignore[operator]
+                    return
+            except StoreError as error:
+                log.info("no wake-ups until the database answers again: %s", error)
+                with self._changed:
+                    self._changed.wait_for(lambda: self._closed, backoff.pause())
+
+    def _listen(self, connection: Connection) -> None:
+        connection.listen(self._channel)
+        while not self._closed:
+            for payload in connection.received(_LISTEN):
+                self._wake(payload[1:], payload.startswith(_RETURNED))
+
+    def _notify(self, connection: Connection) -> None:
+        sent: dict[str, float] = {}
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._pending)
+                if self._closed and not self._pending:
+                    return
+                now = time.monotonic()
+                due = [one for one in self._pending if self._closed or sent.get(one, 0.0) + INTERVAL <= now]
+                if not due:
+                    self._changed.wait_for(lambda: self._closed, INTERVAL)
+                    continue
+            for payload in due:
+                connection.send(self._channel, payload)
+                sent[payload] = time.monotonic()
+                with self._changed:
+                    self._pending.pop(payload, None)

@@ -1,0 +1,39 @@
+"""Claims on this test's database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, Protocol
+
+import pytest
+
+from jdbcstore.stores.claims import ClaimQueue, Claims
+from tests.support.databases import Database
+from tests.support.polling import wait_until
+
+
+class OpenClaims(Protocol):
+    def __call__(self, **options: Any) -> Claims: ...
+
+
+@pytest.fixture
+def open_claims(database: Database) -> Iterator[OpenClaims]:
+    """Opens claims at each call; all are closed at the end, and then no connection may be left."""
+    with ExitStack() as opened:
+
+        def open_claims(**options: Any) -> Claims:
+            return opened.enter_context(Claims(database.url, **options))
+
+        yield open_claims
+    wait_until(lambda: database.connections() == 0, 60.0, "that close() left no connection")
+
+
+@pytest.fixture
+def claims(open_claims: OpenClaims) -> Claims:
+    return open_claims()
+
+
+@pytest.fixture
+def queue(claims: Claims) -> ClaimQueue:
+    return claims.queue("ORDERS")

@@ -1,0 +1,324 @@
+"""Claims of one process: order, priorities, delays, returns, dead letters."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+import jdbcstore
+from jdbcstore import Message, MessageId
+from jdbcstore.errors import ClaimLost, ConfigurationError, InvalidDestination, StoreClosed
+from jdbcstore.stores.claims import Claim, ClaimQueue, Claims
+from tests.stores.claims.conftest import OpenClaims
+from tests.support.clock import FakeClock
+from tests.support.databases import Database
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+
+
+def bodies(claims: Iterable[Claim]) -> list[object]:
+    return [claim.message.body for claim in claims]
+
+
+def numbered(count: int) -> list[Message]:
+    return [Message(str(number)) for number in range(count)]
+
+
+def drained(queues: Iterable[ClaimQueue]) -> Counter[object]:
+    """What threads claim and acknowledge, one for each of the queues."""
+    found: Counter[object] = Counter()
+    errors: list[BaseException] = []
+
+    def drain(queue: ClaimQueue) -> None:
+        try:
+            while some := queue.claim(7, wait=0.2):
+                found.update(bodies(some))
+                queue.acknowledge(*some)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=drain, args=(queue,)) for queue in queues]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    return found
+
+
+def test_messages_are_claimed_in_order_and_once(queue: ClaimQueue) -> None:
+    queue.add(*numbered(5))
+
+    assert bodies(queue.claim(3)) == ["0", "1", "2"]
+    assert bodies(queue.claim(3)) == ["3", "4"]
+    assert queue.claim(3) == []
+    assert queue.count() == (5, 0)
+
+
+def test_a_message_is_as_it_was_added(queue: ClaimQueue) -> None:
+    queue.add(Message(b"\0\xff", properties={"table": 7}, correlation_id="c", priority=2))
+
+    [claim] = queue.claim()
+
+    assert (claim.message.body, claim.message.properties["table"]) == (b"\0\xff", 7)
+    assert (claim.message.correlation_id, claim.message.priority) == ("c", 2)
+    assert claim.message.sequence == claim.sequence
+    assert claim.message.destination == queue.destination
+
+
+def test_higher_priorities_first(queue: ClaimQueue) -> None:
+    queue.add(*(Message(str(priority), priority=priority) for priority in (4, 0, 9, 4, 5)))
+
+    assert bodies(queue.claim(2)) == ["9", "5"]
+    assert bodies(queue.claim(9)) == ["4", "4", "0"]
+
+
+def test_queues_are_apart(claims: Claims, queue: ClaimQueue) -> None:
+    other = claims.queue("orders")
+    queue.add(Message("upper"))
+    other.add(Message("lower"))
+
+    assert bodies(other.claim(2)) == ["lower"]
+    assert bodies(queue.claim(2)) == ["upper"]
+    assert claims.queue("ORDERS") is queue
+
+
+def test_acknowledged_messages_are_gone(queue: ClaimQueue, database: Database) -> None:
+    queue.add(*numbered(3))
+    first, second, third = queue.claim(3)
+
+    queue.acknowledge(third, first)
+
+    assert queue.count() == (1, 0)
+    assert database.rows("SELECT ID FROM JDBCSTORE_CLAIMS") == [(second.sequence,)]
+
+
+def test_one_lost_claim_changes_nothing(queue: ClaimQueue) -> None:
+    queue.add(*numbered(3))
+    first, second, third = queue.claim(3)
+    queue.acknowledge(second)
+
+    for settle in (queue.acknowledge, queue.release, queue.reject, queue.extend):
+        with pytest.raises(ClaimLost) as lost:
+            settle(first, second, third)
+        assert lost.value.sequences == (second.sequence,)
+    assert queue.count() == (2, 0)
+    queue.acknowledge(first, third)
+    assert queue.count() == (0, 0)
+
+
+def test_many_are_settled_at_once(queue: ClaimQueue) -> None:
+    queue.add(*numbered(600))
+    claims = queue.claim(600)
+
+    queue.extend(*claims)
+    queue.release(*claims)
+    again = queue.claim(600)
+    queue.acknowledge(*again)
+
+    assert bodies(again) == bodies(claims)
+    assert queue.count() == (0, 0)
+
+
+def test_a_released_message_is_in_its_place_and_not_redelivered(queue: ClaimQueue) -> None:
+    queue.add(*numbered(4))
+    first, second = queue.claim(2)
+
+    queue.release(second)
+
+    assert [(claim.message.body, claim.redeliveries) for claim in queue.claim(2)] == [("1", 0), ("2", 0)]
+    queue.acknowledge(first)
+
+
+def test_another_process_sees_a_return_in_its_place(open_claims: OpenClaims) -> None:
+    one, other = open_claims().queue("ORDERS"), open_claims().queue("ORDERS")
+    one.add(*numbered(3))
+    first = one.claim(1)
+    assert bodies(other.claim(1)) == ["1"]
+
+    one.release(*first)
+
+    # At its next look from the start, or the first wake-up, whichever comes first.
+    found = bodies(other.claim(1))
+    found += bodies(other.claim(1, wait=30.0))
+    assert sorted(map(str, found)) == ["0", "2"]
+
+
+def test_a_rejected_message_counts_its_redeliveries(queue: ClaimQueue) -> None:
+    queue.add(Message("x"))
+    for redeliveries in range(3):
+        [claim] = queue.claim()
+        assert (claim.redeliveries, claim.message.redelivery_counter) == (redeliveries, redeliveries)
+        queue.reject(claim)
+
+
+def test_rejected_too_often_is_a_dead_letter(open_claims: OpenClaims) -> None:
+    claims = open_claims(max_redeliveries=2, dead_letters="DEAD")
+    queue, dead = claims.queue("ORDERS"), claims.queue("DEAD")
+    queue.add(Message("poison", properties={"table": 7}, message_id=MessageId.parse("ID:host-1:1:1:1:1")))
+    for _ in range(3):
+        queue.reject(*queue.claim())
+
+    assert queue.count() == (0, 0)
+    [letter] = dead.claim()
+    assert (letter.message.body, letter.message.properties["table"]) == ("poison", 7)
+    assert letter.message.original_destination == queue.destination
+    assert "too often" in str(letter.message.properties["dlqDeliveryFailureCause"])
+    assert str(letter.message.message_id) == "ID:host-1:1:1:1:1"
+
+
+def test_without_a_queue_for_dead_letters_they_are_removed(open_claims: OpenClaims) -> None:
+    queue = open_claims(max_redeliveries=0, dead_letters=None).queue("ORDERS")
+    queue.add(Message("poison"))
+
+    queue.reject(*queue.claim())
+
+    assert queue.count() == (0, 0)
+
+
+def test_a_rejection_with_a_delay(queue: ClaimQueue, database: Database) -> None:
+    queue.add(Message("later"), Message("now"))
+    [later] = queue.claim()
+
+    queue.reject(later, delay=3600.0)
+
+    assert bodies(queue.claim()) == ["now"]
+    assert queue.claim() == []
+    database.execute("UPDATE JDBCSTORE_CLAIMS SET DUE = 1 WHERE DUE > 0")
+    assert bodies(queue.claim(wait=30.0)) == ["later"]
+
+
+def test_a_delayed_message_is_held_by_nobody(queue: ClaimQueue, database: Database) -> None:
+    queue.add(Message("later"), delay=3600.0)
+    queue.add(Message("now"))
+
+    assert queue.count() == (2, 1)
+    assert bodies(queue.claim(2)) == ["now"]
+    database.execute("UPDATE JDBCSTORE_CLAIMS SET DUE = 1 WHERE DUE > 0")
+    [later] = queue.claim(wait=30.0)
+    assert (later.message.body, later.redeliveries) == ("later", 0)
+    queue.acknowledge(later)
+    assert len(database.rows("SELECT ID FROM JDBCSTORE_CLAIMS")) == 1
+
+
+def test_many_that_become_due_are_not_left_behind(
+    open_claims: OpenClaims, database: Database, clock: FakeClock
+) -> None:
+    queue = open_claims(clock=clock).queue("ORDERS")
+    queue.add(*numbered(50), delay=3600.0)
+    queue.add(Message("now"))
+    [now] = queue.claim()
+    queue.acknowledge(now)
+    database.execute("UPDATE JDBCSTORE_CLAIMS SET DUE = 1")
+    clock.advance(2.0)
+
+    found: list[object] = []
+    while some := queue.claim(7):
+        found += bodies(some)
+
+    assert found == [str(number) for number in range(50)]
+
+
+def test_expired_messages_are_removed(open_claims: OpenClaims) -> None:
+    queue = open_claims().queue("ORDERS")
+    queue.add(Message("old", expiration_ms=1), Message("new"))
+
+    assert bodies(queue.claim(2)) == ["new"]
+    assert queue.count() == (1, 0)
+
+
+def test_purge_leaves_what_is_claimed(queue: ClaimQueue) -> None:
+    queue.add(*numbered(300))
+    queue.add(Message("later"), delay=60.0)
+    claimed = queue.claim(2)
+
+    assert queue.purge() == 299
+    assert queue.count() == (2, 0)
+    queue.acknowledge(*claimed)
+
+
+def test_a_delay_ends(queue: ClaimQueue) -> None:
+    queue.add(Message("later"), delay=0.2)
+
+    assert bodies(queue.claim(wait=30.0)) == ["later"]
+
+
+def test_waiting_ends_when_a_message_is_added(queue: ClaimQueue) -> None:
+    found: list[object] = []
+    waiting = threading.Thread(target=lambda: found.extend(bodies(queue.claim(wait=30.0))))
+    waiting.start()
+
+    queue.add(Message("x"))
+
+    waiting.join()
+    assert found == ["x"]
+
+
+def test_waiting_ends_when_another_process_adds(open_claims: OpenClaims) -> None:
+    one, other = open_claims().queue("ORDERS"), open_claims().queue("ORDERS")
+    found: list[object] = []
+    waiting = threading.Thread(target=lambda: found.extend(bodies(one.claim(wait=30.0))))
+    waiting.start()
+
+    other.add(Message("x"))
+
+    waiting.join()
+    assert found == ["x"]
+
+
+def test_threads_of_several_processes_claim_each_once(open_claims: OpenClaims) -> None:
+    queues = [open_claims().queue("ORDERS") for _ in range(3)]
+    queues[0].add(*numbered(300))
+
+    assert drained(queues * 2) == Counter(str(number) for number in range(300))
+
+
+@pytest.mark.backends("mariadb")
+def test_with_snapshot_isolation_each_is_claimed_once(server: Server, database: Database) -> None:
+    """A change of a row that another transaction has changed is error 1020 then, and tried again."""
+    server.execute_as_administrator("SET GLOBAL innodb_snapshot_isolation = ON")
+    with Claims(database.url) as one, Claims(database.url) as other:
+        queues = [one.queue("ORDERS"), other.queue("ORDERS")]
+        queues[0].add(*numbered(200))
+
+        assert drained(queues * 2) == Counter(str(number) for number in range(200))
+
+
+def test_closing_returns_the_claims(open_claims: OpenClaims, queue: ClaimQueue) -> None:
+    queue.add(*numbered(2))
+    ended = open_claims()
+    ended.queue("ORDERS").claim(2)
+
+    ended.close()
+
+    assert [(claim.message.body, claim.redeliveries) for claim in queue.claim(2)] == [("0", 0), ("1", 0)]
+    with pytest.raises(StoreClosed):
+        ended.queue("ORDERS").claim()
+    with pytest.raises(StoreClosed):
+        ended.queue("ORDERS").add(Message("x"))
+
+
+def test_a_store_reads_what_was_added(open_claims: OpenClaims, database: Database) -> None:
+    claims = open_claims()
+    claims.queue("ORDERS").add(*numbered(2))
+    claims.close()
+
+    with jdbcstore.open(database.url) as store:
+        page = store.queue("ORDERS").recover(limit=5)
+        assert [message.body for message in page] == ["0", "1"]
+
+
+def test_names_and_options_are_checked(claims: Claims, open_claims: OpenClaims) -> None:
+    with pytest.raises(InvalidDestination):
+        claims.queue("topic://NEWS")
+    with pytest.raises(ConfigurationError, match="lease"):
+        open_claims(lease=0)
+
+
+def test_a_database_that_cannot_be_shared_says_so() -> None:
+    with pytest.raises(ConfigurationError, match="PostgreSQL, MariaDB"):
+        Claims("mysql://127.0.0.1:1/x")

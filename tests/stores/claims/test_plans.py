@@ -1,0 +1,60 @@
+"""What one claim reads, behind messages that were removed while an old snapshot is open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jdbcstore import Message
+from jdbcstore.database.statements.claims import LANES
+from jdbcstore.stores.claims import ClaimQueue, Claims
+from tests.stores.claims.conftest import OpenClaims
+from tests.support.clock import FakeClock
+from tests.support.databases import Database
+
+pytestmark = [pytest.mark.backends("postgresql"), pytest.mark.slow]
+
+REMOVED = 20_000
+
+
+def buffers(database: Database, claims: Claims, queue: ClaimQueue) -> int:
+    """The pages that a claim of ten reads, from where this process would begin to look."""
+    sql = claims.session.claim_statements.claim
+    marks, _ = queue._marks.begin()
+    values = {"lanes": [*LANES], "marks": marks, "session": 1, "limit": 10}
+    row = sql.row(container=queue.destination.qualified_name, **values)
+    with database.engine.connect() as connection:
+        # Runs it; the claims are rolled back.
+        raw: Any = connection.connection.dbapi_connection
+        raw.autocommit = False
+        cursor = raw.cursor()
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.text}", row)
+        [[[plan]]] = cursor.fetchall()
+        raw.rollback()
+        raw.autocommit = True
+    return int(plan["Plan"]["Shared Hit Blocks"]) + int(plan["Plan"]["Shared Read Blocks"])
+
+
+def test_a_claim_reads_little_behind_removed_messages(
+    open_claims: OpenClaims, database: Database, clock: FakeClock
+) -> None:
+    claims = open_claims(clock=clock)
+    queue = claims.queue("ORDERS")
+    queue.claim()
+    queue.add(*(Message("fresh") for _ in range(10)))
+    fresh = buffers(database, claims, queue)
+    with database.engine.connect() as snapshot:
+        # The marks of this process advance; the old snapshot keeps every removed row.
+        snapshot.exec_driver_sql("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        snapshot.exec_driver_sql("SELECT COUNT(*) FROM activemq_msgs")
+        for _ in range(REMOVED // 2000):
+            queue.add(*(Message("x") for _ in range(2000)))
+            queue.acknowledge(*queue.claim(2000))
+            clock.advance(0.3)
+        queue.add(*(Message("x") for _ in range(10)))
+        clock.advance(0.3)
+        assert queue.claim(1)
+        clock.advance(0.3)
+
+        assert buffers(database, claims, queue) <= 3 * fresh
