@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from jdbcstore import Message, MessageReference, Store, SubscriptionInfo
 from jdbcstore.errors import MessageNotFound
 from tests.conftest import OpenStore
+from tests.support.cli.zygote import run_program
 from tests.support.contract.messages import content, fill, message_id
 from tests.support.contract.without import NO_WAITING, ONE_STORE, TOPICS_ELSEWHERE
 from tests.support.databases import Database
@@ -133,10 +131,8 @@ def test_sequences_go_on_behind_a_killed_process(open_store: OpenStore, url: str
     last = 0
     expected: list[object] = []
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED, url, end], stdout=subprocess.PIPE, text=True, timeout=120
-        )
-        assert done.returncode == -9
+        done = run_program(KILLED, url, end)
+        assert done.returncode == -9, done.stderr
         assert int(done.stdout) >= last + 7
         last = int(done.stdout)
         expected += map(str, range(7))
@@ -160,13 +156,8 @@ def test_another_process_sees_what_is_committed(store: Store, url: str) -> None:
         "    queue.add_message(jdbcstore.Message('c'))\n"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", code, url],
-        capture_output=True,
-        check=True,
-        text=True,
-        timeout=120,
-    )
+    done = run_program(code, url)
+    assert done.returncode == 0, done.stderr
 
     assert done.stdout.strip() == "['a', 'b']"
     assert content(store.queue("ORDERS")) == ["b", "c"]

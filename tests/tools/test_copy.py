@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,7 @@ from jdbcstore import Message
 from jdbcstore.config import load_file
 from jdbcstore.errors import InvalidMessage, NotMaster, StoresDiffer
 from jdbcstore.tools import transfer
-from tests.support import ROOT
+from tests.support.cli.zygote import run_program
 from tests.tools.conftest import NewDatabase, fill_as_activemq, fill_as_jdbcstore, place, rows
 
 
@@ -106,12 +103,8 @@ def test_a_killed_copy_is_taken_up(new: NewDatabase, where: str) -> None:
     fill_as_activemq(source)
     fill_as_jdbcstore(source)
 
-    child = subprocess.run(
-        [sys.executable, "-c", KILLED, where, source.url, target.url],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        timeout=120,
-    )
-    assert child.returncode == -signal.SIGKILL
+    child = run_program(KILLED, where, source.url, target.url)
+    assert child.returncode == -signal.SIGKILL, child.stderr
     half = rows(target)
     assert 0 < len(half["ACTIVEMQ_MSGS"]) <= len(rows(source)["ACTIVEMQ_MSGS"])
     if where != "before it is verified":

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +13,7 @@ from jdbcstore.errors import CorruptJournal, StoresDiffer
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.tools.journal_history import JournalHistory
 from jdbcstore.tools.replay import MARKS, replay
-from tests.support import ROOT
+from tests.support.cli.zygote import run_program
 from tests.support.tools.journals import LONG_AGO, file_of, flip, history, open_store, send
 from tests.support.tools.replayed import AGAIN, ORDERS, consumed
 
@@ -159,13 +156,8 @@ def test_killed_again_and_again_each_message_is_delivered_once(tmp_path: Path) -
         consumed(store, ORDERS)
     delivered: list[object] = []
     for when, at in (("behind", "3"), ("before", "3")):
-        died = subprocess.run(
-            [sys.executable, "-c", CHILD, when, at, str(tmp_path)],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            timeout=120,
-        )
-        assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+        died = run_program(CHILD, when, at, str(tmp_path))
+        assert died.returncode == -signal.SIGKILL, died.stderr
         with open_store(tmp_path) as store:
             delivered += [message.body for message in consumed(store)]
     with open_store(tmp_path) as store:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -16,7 +13,7 @@ from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.selector import Selector
 from jdbcstore.message.values import Long
 from jdbcstore.tools.replay import MARKS, replay
-from tests.support import ROOT
+from tests.support.cli.zygote import run_program
 from tests.support.databases import Database
 from tests.support.tools.replayed import AGAIN, ORDERS, Past, consumed, past
 
@@ -144,13 +141,8 @@ replay(past(100), jdbcstore.open(url, cleanup_period=0.0), AGAIN)
 def test_killed_again_and_again_each_message_is_delivered_once(database: Database) -> None:
     bodies: list[object] = []
     for when, at in (("behind", "3"), ("before", "3")):
-        died = subprocess.run(
-            [sys.executable, "-c", CHILD, when, at, database.url],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            timeout=120,
-        )
-        assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+        died = run_program(CHILD, when, at, database.url)
+        assert died.returncode == -signal.SIGKILL, died.stderr
         if when == "behind":
             with jdbcstore.open(database.url) as store:
                 bodies += [message.body for message in consumed(store)]

@@ -54,14 +54,8 @@ class CommandLine:
             "import json, sys; from jdbcstore.cli import main;"
             " sys.exit(any(map(main, json.loads(sys.argv[1]))))"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", code, json.dumps(commands)],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            timeout=120,
-        )
-        result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+        ran, out, err = zygote().run((json.dumps(commands),), self.folder, self.environment, b"", code)
+        result = Result(ran, out.decode(), err.decode())
         assert result.code == 0, result.err
         return result
 

@@ -1,7 +1,7 @@
 """A process that has ``jdbcstore`` imported, and forks one for each command line, for importing takes long.
 
 ``python -m tests.support.cli.zygote NUMBER`` takes the descriptor of a socket. Each packet on it has a
-command line, with the three files of its standard streams; the answer is the exit code.
+command line or a program, with the three files of its standard streams; the answer is the exit code.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def serve(line: socket.socket) -> None:
         line.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def _run(streams: list[int], arguments: list[str], folder: str, environment: dict[str, str]) -> int:
+def _run(
+    streams: list[int], arguments: list[str], folder: str, environment: dict[str, str], program: str | None
+) -> int:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
@@ -67,6 +69,10 @@ def _run(streams: list[int], arguments: list[str], folder: str, environment: dic
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
+    if program is not None:
+        sys.argv = ["-c", *arguments]
+        exec(compile(program, "<program>", "exec"), {"__name__": "__main__"})  # noqa: S102 - a test's own
+        return 0
     sys.argv = ["jdbcstore", *arguments]
     return main(arguments)
 
@@ -88,10 +94,23 @@ class Zygote:
         self._line.settimeout(WAIT)
 
     def run(
-        self, arguments: tuple[str, ...], folder: Path, environment: dict[str, str], stdin: bytes
+        self,
+        arguments: tuple[str, ...],
+        folder: Path,
+        environment: dict[str, str],
+        stdin: bytes,
+        program: str | None = None,
     ) -> tuple[int, bytes, bytes]:
-        """Run a command line to its end: its exit code, and what it wrote on both streams."""
-        request = {"arguments": arguments, "folder": str(folder), "environment": environment}
+        """Run a command line to its end, or a program: its exit code, and what it wrote on both streams.
+
+        If a signal killed it, the exit code is the negative number of that.
+        """
+        request = {
+            "arguments": arguments,
+            "folder": str(folder),
+            "environment": environment,
+            "program": program,
+        }
         with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
             given.write(stdin)
             given.seek(0)
@@ -105,6 +124,12 @@ class Zygote:
     def close(self) -> None:
         self._line.close()
         self._process.wait()
+
+
+def run_program(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """As a Python would run it with ``-c``, to its end; that would import everything anew."""
+    code, out, err = zygote().run(arguments, ROOT, {**os.environ}, b"", program)
+    return subprocess.CompletedProcess([program, *arguments], code, out.decode(), err.decode())
 
 
 def _read(file: int) -> bytes:
