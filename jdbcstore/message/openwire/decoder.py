@@ -368,45 +368,62 @@ _names_head, _destination_head = Struct(">i?3sH").unpack_from, Struct(">BBBH").u
 _u16, _two = Struct(">H").unpack_from, _two_i64.unpack_from
 _headers_layout, _tail_layout = Struct(">BBiB?qbBqB"), Struct(">BB?iBqB??Bqq?")
 _PRODUCER_ID = b"\1\x7b\1"
-_MESSAGE_ID = b"\0\0\1\x6e\0"  # no transaction, no original destination, and an id without text view
+_LOCAL_TRANSACTION = b"\1\x6f\1\x78\1"  # around its number: one follows, and a connection's id with a name
+_MESSAGE_ID = b"\0\1\x6e\0"  # no original destination, and an id without text view
 
 
 def _read_usual_names(reader: Reader, fields: MessageFields) -> bool:
-    """Read the names of a message outside transactions, sent by the producer that named it."""
+    """Read the names of a message from the producer that named it, in a local transaction or none."""
     data, at = reader.data, reader.at
     try:
         fields.command_id, fields.response_required, present, length = _names_head(data, at)
         if present != _PRODUCER_ID or reader.version != VERSION:
             return False
         name_length_at = at + 29 + length
-        end = name_length_at + 28 + length + (data[name_length_at] << 8 | data[name_length_at + 1])
-        producer_id, fields.destination = _producer_and_destination(data[at + 5 : end])
+        transaction_at = name_length_at + 2 + (data[name_length_at] << 8 | data[name_length_at + 1])
+        end = transaction_at + 26 + length
+        if data[transaction_at]:
+            end += 14 + (data[transaction_at + 13] << 8 | data[transaction_at + 14])
+        names = _usual_names(data[at + 5 : end])
         producer_sequence, broker_sequence = _two(data, end)
     except (StructError, IndexError, Malformed):
         return False
     reader.at = end + 16
     sequence = fields.sequence
+    producer_id, fields.destination, fields.transaction_id = names
     fields.producer_id = producer_id
     fields.message_id = MessageId(
         producer_id, producer_sequence, broker_sequence if sequence is None else sequence
     )
-    fields.transaction_id = fields.original_destination = None
+    fields.original_destination = None
     return True
 
 
 @lru_cache(maxsize=256)
-def _producer_and_destination(section: bytes) -> tuple[ProducerId, Destination]:
-    """The beginning of one producer's messages, the same in each: its id, the destination, its id again."""
+def _usual_names(section: bytes) -> tuple[ProducerId, Destination, LocalTransactionId | None]:
+    """The beginning of one producer's messages, the same in each, or in each of a transaction.
+
+    It is the producer's id, the destination, the transaction, and the producer's id again.
+    """
     producer_end = 5 + _u16(section, 3)[0] + 16
     producer = section[:producer_end]
     present, number, named, length = _destination_head(section, producer_end)
     name_end = producer_end + 5 + length
-    if present != 1 or named != 1 or section[name_end:] != _MESSAGE_ID + producer:
+    transaction_id, rest = None, name_end + 1
+    if section[name_end]:
+        connection_at = name_end + 15
+        rest = connection_at + _u16(section, name_end + 13)[0]
+        if section[name_end : name_end + 2] + section[name_end + 10 : name_end + 13] != _LOCAL_TRANSACTION:
+            raise Malformed("these are not the usual names")
+        connection_id = ConnectionId(decode_utf(section[connection_at:rest]))
+        transaction_id = LocalTransactionId(connection_id, _i64.unpack_from(section, name_end + 2)[0])
+    if present != 1 or named != 1 or section[rest:] != _MESSAGE_ID + producer:
         raise Malformed("these are not the usual names")
     value, session_id = _two(producer, producer_end - 16)
     return (
         ProducerId(decode_utf(producer[5:-16]), session_id, value),
         make_destination(number, decode_utf(section[name_end - length : name_end])),
+        transaction_id,
     )
 
 

@@ -60,6 +60,9 @@ def _run(harness: PairHarness, kills: int) -> int:
         f"{found.unmarked_by_java} came again from ActiveMQ without a mark; {found.in_doubt} in doubt;"
         f" {found.dead} dead letters; {len(found.wrong)} wrong"
     )
+    click.echo(f"{len(found.skipped_by_java)} skipped by ActiveMQ's last acknowledged number")
+    for one in found.skipped_by_java[:5]:
+        click.echo(f"SKIPPED: {one}")
     for one in found.wrong[:30]:
         click.echo(f"WRONG: {one}")
     return len(found.wrong)

@@ -63,7 +63,10 @@ class PairClient(threading.Thread):
     def end_of(self, client: Jms, error: Any) -> End:
         if "in doubt" in str(error):
             return End.IN_DOUBT
-        if not isinstance(error, java("javax.jms.TransactionRolledBackException")):
+        if not (
+            isinstance(error, java("javax.jms.TransactionRolledBackException"))
+            or "marked rollback only" in str(error)  # as ActiveMQ says of one that a failover has cut in two
+        ):
             self.history.problem(f"{self.name}: {error}")
         try:
             client.session.rollback()

@@ -11,6 +11,7 @@ from typing import Protocol
 import jdbcstore
 from jdbcstore import Configuration, JdbcStore
 from jdbcstore.config.data_source import DataSourceConfig
+from jdbcstore.message.openwire import decode
 from tests.support.broker.openwire import jms
 from tests.support.broker.programs import BrokerProcess, free_port
 from tests.support.databases import Database
@@ -20,6 +21,7 @@ from tests.support.jms_pair.history import QUEUE, SUBSCRIBERS, TOPIC, Findings, 
 from tests.support.polling import wait_until
 
 PATIENCE = 300.0
+_DRAINED = 90.0
 ACQUIRE_MS = 100
 _ROW_LOCK = f"""
 [locker]
@@ -114,6 +116,7 @@ class PairHarness:
     def start(self) -> None:
         self._start("java")
         self._members["java"].serving()
+        self.history.master = "java 0"
         self._start("ours")
         for client in self._consumers:
             client.start()
@@ -130,7 +133,9 @@ class PairHarness:
         is_kill = self._chance.random() < 0.6
         (master.kill if is_kill else master.stop)()
         self.ends.append((self._master, "killed" if is_kill else "stopped"))
+        self.history.skip(self._master, self._acknowledged())
         ended, self._master = self._master, "ours" if self._master == "java" else "java"
+        self.history.master = f"{self._master} {len(self.ends)}"
         self._members[self._master].serving()
         self._start(ended)
 
@@ -138,7 +143,7 @@ class PairHarness:
         """Let all be consumed, and stop."""
         self._stop(self._producers)
         with suppress(AssertionError):  # the history says what is missing
-            wait_until(lambda: not any(self.history.missing(self._dead()).values()), PATIENCE, "all consumed")
+            wait_until(lambda: not any(self.history.missing(self._dead()).values()), _DRAINED, "all consumed")
         self._stop(self._consumers)
         dead = self._dead()
         self.close()
@@ -153,6 +158,20 @@ class PairHarness:
         members, self._members = self._members, {}
         for member in members.values():
             member.kill()
+
+    def _acknowledged(self) -> list[tuple[str, str]]:
+        """What the tables say of the topic's messages: subscriber and body of each acknowledged one."""
+        topic = f"topic://{TOPIC}"
+        last: dict[str, int] = {}
+        for name, number in self._database.rows(
+            "SELECT SUB_NAME, LAST_ACKED_ID FROM ACTIVEMQ_ACKS WHERE CONTAINER = :topic", topic=topic
+        ):
+            last[name] = max(int(number or 0), last.get(name, 0))
+        rows = self._database.rows("SELECT ID, MSG FROM ACTIVEMQ_MSGS WHERE CONTAINER = :topic", topic=topic)
+        bodies = {int(number): str(decode(blob).body) for number, blob in rows}
+        return [
+            (name, body) for name in SUBSCRIBERS for number, body in bodies.items() if number <= last[name]
+        ]
 
     def _start(self, name: str) -> None:
         port = next(port for port, whose in self._ports.items() if whose == name)

@@ -45,6 +45,9 @@ class Findings:
     """The result of a run."""
 
     wrong: list[str]
+    skipped_by_java: list[str]
+    """Messages that were acknowledged in the tables when ActiveMQ ended, for a subscriber that never
+    consumed them. ActiveMQ keeps one number for each subscription, that of its last acknowledgement."""
     unmarked_by_java: int
     """Duplicates that ActiveMQ did not mark: it forgets what an earlier broker delivered."""
     in_doubt: int
@@ -63,23 +66,44 @@ class History:
         self.consumed: defaultdict[str, dict[str, End]] = defaultdict(dict)
         """By reader and body, the best end of its consumption."""
         self.problems: list[str] = []
+        self.master = ""
+        """Which broker serves, and since how many ends of others; for what is printed."""
+        self._skipped: dict[tuple[str, str], str] = {}
+        """Readers and messages that were acknowledged in the tables and not consumed, when a broker ended."""
+        self._events: defaultdict[str, list[str]] = defaultdict(list)
+        """By body, all that happened to the message."""
 
     def send(self, messages: Collection[tuple[str, str]], end: End) -> None:
         with self._changed:
             self.sent.append(Sent(tuple(messages), end))
+            for _, body in messages:
+                self._events[body].append(f"sent, {end.value} ({self.master})")
             self._count(end)
 
     def deliver(self, delivery: Delivery) -> None:
         with self._changed:
             self.deliveries.append(delivery)
+            mark = " again" if delivery.redelivered else ""
+            self._events[delivery.body].append(
+                f"to {delivery.reader}{mark} by {delivery.broker} ({self.master})"
+            )
 
     def consume(self, reader: str, bodies: Collection[str], end: End) -> None:
         with self._changed:
             consumed = self.consumed[reader]
             for body in bodies:
+                self._events[body].append(f"by {reader}, {end.value} ({self.master})")
                 if consumed.get(body) is not End.DONE and end is not End.ROLLED_BACK:
                     consumed[body] = end
             self._count(end)
+
+    def skip(self, broker: str, acknowledged: Collection[tuple[str, str]]) -> None:
+        """Note what an ended broker's tables say is acknowledged, by reader and body."""
+        with self._changed:
+            for reader, body in acknowledged:
+                if body not in self.consumed[reader] and (reader, body) not in self._skipped:
+                    self._skipped[reader, body] = broker
+                    self._events[body].append(f"acknowledged for {reader} in the tables of {self.master}")
 
     def _count(self, end: End) -> None:
         if end is End.DONE:
@@ -113,8 +137,11 @@ class History:
     def check(self, dead: Collection[str]) -> Findings:
         """After all clients have ended."""
         wrong = [*self.problems]
+        skipped: list[str] = []
         for reader, bodies in self.missing(dead).items():
-            wrong += [f"{body} was confirmed, and {reader} has not got it" for body in sorted(bodies)]
+            for body in sorted(bodies):
+                text = f"{body} was confirmed, and {reader} has not got it: {self._events[body]}"
+                (skipped if self._skipped.get((reader, body)) == "java" else wrong).append(text)
         got: defaultdict[str, set[str]] = defaultdict(set)
         unmarked: Counter[str] = Counter()
         for delivery in self.deliveries:
@@ -122,14 +149,15 @@ class History:
             if delivery.body in bodies and not delivery.redelivered:
                 unmarked[delivery.broker] += 1
                 if delivery.broker != "java":
-                    wrong.append(f"{delivery.body} came to {delivery.reader} again without a mark")
+                    events = self._events[delivery.body]
+                    wrong.append(f"{delivery.body} came to {delivery.reader} again without a mark: {events}")
             bodies.add(delivery.body)
         for sent in self.sent:
             wrong += self._check_batch(sent, got, dead)
         in_doubt = sum(sent.end is End.IN_DOUBT for sent in self.sent) + sum(
             end is End.IN_DOUBT for ends in self.consumed.values() for end in ends.values()
         )
-        return Findings(wrong, unmarked["java"], in_doubt, len(dead))
+        return Findings(wrong, skipped, unmarked["java"], in_doubt, len(dead))
 
     def _check_batch(self, sent: Sent, got: dict[str, set[str]], dead: Collection[str]) -> list[str]:
         if sent.end is End.DONE:
