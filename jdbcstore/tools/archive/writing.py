@@ -147,15 +147,24 @@ def _batches(stored: Stored, archive: Archive, window: Window, batch: int | None
     each = -(-(batch or stored.count()) // cores)
     if not batch:
         each = max(_FEWEST, min(each, _MOST, _TASK_BYTES // stored.mean_size()))
-    ranges = stored.ranges(-1, stored.last_id(), each)
-    while some := [*islice(ranges, cores)]:
-        if _known(stored, archive, some) is None:
-            yield some
+    parts = stored.ranges(-1, stored.last_id(), max(each, _MOST))
+    while many := [*islice(parts, cores)]:
+        if (bounds := _bounds_of_new(stored, archive, window, many)) is None:
             continue
-        # What is archived already is recognised by its name, without its bytes.
-        names = _new(stored, archive, window, some).agg(F.min("id"), F.max("id")).first()
-        if names is not None and names[0] is not None:
-            yield [*stored.ranges(names[0] - 1, names[1], each)]
+        ranges = stored.ranges(*bounds, each)
+        while some := [*islice(ranges, cores)]:
+            if (bounds := _bounds_of_new(stored, archive, window, some)) is not None:
+                yield [*stored.ranges(*bounds, each)]
+
+
+def _bounds_of_new(
+    stored: Stored, archive: Archive, window: Window, ranges: _Ranges
+) -> tuple[int, int] | None:
+    """The range of IDs in which messages may be new; what is archived is recognised without its bytes."""
+    if _known(stored, archive, ranges) is None:
+        return ranges[0][0], ranges[-1][1]
+    names = _new(stored, archive, window, ranges).agg(F.min("id"), F.max("id")).first()
+    return None if names is None or names[0] is None else (names[0] - 1, names[1])
 
 
 def _batch(frame: DataFrame, window: Window) -> DataFrame:
