@@ -9,8 +9,14 @@ from collections.abc import Iterable
 import pytest
 
 import jdbcstore
-from jdbcstore import Message, MessageId
-from jdbcstore.errors import ClaimLost, ConfigurationError, InvalidDestination, StoreClosed
+from jdbcstore import Message, MessageId, StoreConfig
+from jdbcstore.errors import (
+    ClaimLost,
+    ConfigurationError,
+    InvalidDestination,
+    OutcomeUnknown,
+    StoreClosed,
+)
 from jdbcstore.stores.claims import Claim, ClaimQueue, Claims
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.clock import FakeClock
@@ -286,6 +292,38 @@ def test_with_snapshot_isolation_each_is_claimed_once(server: Server, database: 
         queues[0].add(*numbered(200))
 
         assert drained(queues * 2) == Counter(str(number) for number in range(200))
+
+
+def test_a_history_has_what_was_acknowledged(open_claims: OpenClaims, database: Database) -> None:
+    queue = open_claims(config=StoreConfig(history_retention=3600.0)).queue("ORDERS")
+    queue.add(Message("x"), Message("y"))
+
+    queue.acknowledge(*queue.claim())
+
+    assert database.rows("SELECT OUTCOME FROM JDBCSTORE_HISTORY") == [("acknowledged",)]
+    assert queue.count() == (1, 1)
+
+
+@pytest.mark.backends("postgresql")
+def test_claims_whose_answer_was_lost_are_returned(claims: Claims, database: Database) -> None:
+    queue = claims.queue("ORDERS")
+    queue.add(*numbered(3))
+    [held] = queue.claim()
+    # As by a claim of this process whose connection was lost before the answer.
+    database.execute(
+        "INSERT INTO JDBCSTORE_CLAIMS (ID, SESSION, DUE, TAKEN, FAILED) VALUES (:id, :session, 0, 1, 0)",
+        id=held.sequence + 1,
+        session=claims.lease.number,
+    )
+    database.rows(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE pid <> pg_backend_pid() AND datname = current_database()"
+    )
+    with pytest.raises(OutcomeUnknown):
+        queue.claim()
+
+    assert bodies(queue.claim(3)) == ["1", "2"]
+    queue.acknowledge(held)
 
 
 def test_closing_returns_the_claims(open_claims: OpenClaims, queue: ClaimQueue) -> None:
