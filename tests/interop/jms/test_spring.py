@@ -11,7 +11,7 @@ import jpype
 import pytest
 
 from tests.interop.jms.conftest import RunningBroker
-from tests.support.broker.openwire.jms import Jms, activemq, is_left, java
+from tests.support.broker.openwire.jms import Jms, activemq, elements, is_left, java
 from tests.support.polling import wait_until
 from tests.support.require import unavailable
 
@@ -127,4 +127,5 @@ def test_a_template(broker: RunningBroker, client: Jms, queue: str) -> None:
     template.convertAndSend(queue, jpype.JClass("java.util.HashMap")({"k": "v"}))
     assert str(template.receiveAndConvert(queue)) == "text"
     assert str(template.receiveAndConvert(queue).get("k")) == "v"
-    is_left(client, queue)
+    browser = client.session.createBrowser(client.destination(queue))
+    wait_until(lambda: not [*elements(browser.getEnumeration())], 30, "that nothing is left")

@@ -35,7 +35,7 @@ def test_the_transaction_is_read(transaction_id: object, version: int) -> None:
     read = decode(blob, version=version)
     assert (read.transaction_id, read.producer_id, read.message_id) == (
         transaction_id,
-        message.producer_id,
+        PRODUCER,
         message.message_id,
     )
     assert (read.destination, read.body, read.command_id) == (message.destination, "text", 5)
