@@ -17,6 +17,7 @@ from jdbcstore.broker.openwire.frames import begins_openwire, wire_format_info
 from jdbcstore.broker.stomp.frames import Version
 from tests.support.broker.certificates import make_certificate
 from tests.support.broker.openwire.client import Client as OpenWire
+from tests.support.broker.programs import BrokerProcess
 from tests.support.broker.stomp.serving import PATIENCE, Client, Served
 from tests.support.polling import wait_until
 
@@ -143,6 +144,19 @@ def test_a_connector_ends_with_clients_that_are_not_known(store: Store) -> None:
         wait_until(lambda: served.connector.connections == 1, PATIENCE)
     assert client.ends()
     client.socket.close()
+
+
+@pytest.mark.slow
+def test_the_option_of_the_command(tmp_path: Path) -> None:
+    options = ("--url", f"sqlite:///{tmp_path / 'mq.db'}", "--auto", "127.0.0.1:0", "--ws", "127.0.0.1:0")
+    with BrokerProcess(tmp_path, *options) as broker:
+        addresses = dict(part.split("=") for part in broker.line().split()[1:])
+        assert list(addresses) == ["stomp", "auto", "ws", "master"]
+        port = int(addresses["auto"].rpartition(":")[2])
+        with Client(port) as stomp, OpenWire(port, speaks_first=True) as openwire:
+            stomp.send("/queue/Q", "by the command")
+            openwire.consume(Q)
+            assert openwire.dispatched()[0].body == "by the command"
 
 
 def test_tls(store: Store, tmp_path: Path) -> None:
