@@ -146,11 +146,8 @@ class WebSocketSession(Session):
         origins, hosts = request.headers.get_all("Origin"), request.headers.get_all("Host")
         for origin in origins:
             if not is_allowed(origin, hosts[0] if hosts else "", self._config.allowed_origins):
-                short, text = (
-                    origin[:100],
-                    "is refused: %r is not among allowed_origins, the pages that may connect",
-                )
-                self._log(self._service.refusals, logging.WARNING, text, short)
+                text = "is refused: %r is not among allowed_origins, the pages that may connect"
+                self._log(self._service.refusals, logging.WARNING, text, origin[:100])
                 return self._socket.reject(
                     HTTPStatus.FORBIDDEN, "Pages of this origin may not connect; see allowed_origins.\n"
                 )

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from tests.support.interop.behaviours.brokers import BROKERS
+from tests.support.interop.behaviours.brokers import BROKERS, websocket
 from tests.support.interop.behaviours.clients import LIBRARIES
 from tests.support.interop.behaviours.conversation import Conversation
 from tests.support.interop.stomp import Wire
@@ -38,8 +38,30 @@ class OpenWire(Protocol):
     def __call__(self, version: str = "1.2", *, connected: bool = True) -> Wire: ...
 
 
-@pytest.fixture(scope="package", params=BROKERS)
+WEBSOCKET = "jdbcstore-websocket"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Over WebSocket one library is enough, and a message ends by itself."""
+    removed = [item for item in items if _is_left_out(item)]
+    items[:] = [item for item in items if not _is_left_out(item)]
+    config.hook.pytest_deselected(items=removed)
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    callspec = getattr(item, "callspec", None)
+    parameters = {} if callspec is None else callspec.params
+    if parameters.get("broker") != WEBSOCKET:
+        return False
+    return parameters.get("connect", "socket") != "socket" or "ends_with_a_line" in item.name
+
+
+@pytest.fixture(scope="package", params=[*BROKERS, WEBSOCKET])
 def broker(request: pytest.FixtureRequest) -> Iterator[RunningBroker]:
+    if request.param == WEBSOCKET:
+        with websocket(request) as addresses:
+            yield RunningBroker("jdbcstore", addresses.stomp_port)
+        return
     with BROKERS[request.param](request) as addresses:
         yield RunningBroker(request.param, addresses.stomp_port)
 

@@ -11,6 +11,7 @@ import pytest
 from tests.support.backends import BACKENDS
 from tests.support.broker.programs import BrokerProcess
 from tests.support.interop.activemq import Peer, PeerMissing
+from tests.support.interop.behaviours.tunnel import tunnel
 from tests.support.pool import ServerPool
 from tests.support.require import unavailable
 
@@ -113,15 +114,29 @@ def _activemq(request: pytest.FixtureRequest, *, advisories: bool = False) -> It
 
 @contextmanager
 def _jdbcstore(request: pytest.FixtureRequest, *, advisories: bool = False) -> Iterator[Addresses]:  # noqa: ARG001
-    """A process, on SQLite."""
+    with _process(request) as process:
+        yield Addresses(process.ready(), process.openwire_url)
+
+
+@contextmanager
+def websocket(request: pytest.FixtureRequest) -> Iterator[Addresses]:
+    """Ours; the STOMP port leads to its WebSocket."""
+    with _process(request, "--ws", "127.0.0.1:0") as process:
+        addresses = dict(part.split("=") for part in process.line().split()[1:])
+        with tunnel(int(addresses["ws"].rpartition(":")[2])) as port:
+            yield Addresses(port, f"tcp://{addresses['tcp']}")
+
+
+@contextmanager
+def _process(request: pytest.FixtureRequest, *options: str) -> Iterator[BrokerProcess]:
+    """Ours, on SQLite."""
     paths: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
     directory = paths.mktemp("behaviours")
     configuration = directory / "jdbcstore.toml"
     configuration.write_text(_CONFIGURATION)
     arguments = "--url", f"sqlite:///{directory / 'mq.db'}", "--config", str(configuration)
-    with BrokerProcess(directory, *arguments, "--openwire", "127.0.0.1:0") as process:
-        port = process.ready()
-        yield Addresses(port, process.openwire_url)
+    with BrokerProcess(directory, *arguments, "--openwire", "127.0.0.1:0", *options) as process:
+        yield process
 
 
 BROKERS: dict[str, Start] = {"activemq": _activemq, "jdbcstore": _jdbcstore}
