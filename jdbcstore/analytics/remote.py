@@ -6,7 +6,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from jdbcstore.analytics.spark_session import packed
+from jdbcstore.analytics.spark_session import errors_once, packed
 from jdbcstore.errors import ConfigurationError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def remote_session(url: str) -> SparkSession:
     """
     from pyspark.sql import SparkSession
 
+    errors_once()
     host, port = place_of(url)
     try:
         socket.create_connection((host, port), _ANSWER).close()

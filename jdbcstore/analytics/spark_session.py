@@ -47,8 +47,7 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    for logger in _LOGGERS:
-        logging.getLogger(logger).disabled = True
+    errors_once()
     check_settings(settings)
     master = chosen_master(master, settings)
     running = SparkSession.getActiveSession()
@@ -78,6 +77,12 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
         raise ConfigurationError(
             f"Spark did not start with {origin}, see stderr for the reason; set JAVA_HOME to use another Java"
         ) from error
+
+
+def errors_once() -> None:
+    """Have PySpark raise its errors without printing them too."""
+    for logger in _LOGGERS:
+        logging.getLogger(logger).disabled = True
 
 
 def _submitted() -> dict[str, str]:
