@@ -9,6 +9,7 @@ import re
 import zlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from operator import attrgetter
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception class
 from typing import Any
@@ -42,6 +43,9 @@ _delivery, _redelivery = Struct(">?qb").pack, Struct(">?i").pack
 # Each x is the zero of an absent header.
 _usual_headers = Struct(">xxix?qbxqx").pack
 _usual_tail = Struct(">xx?ixqx??xqq?").pack
+_usual_numbers = Struct(">qq7x?qbxqx").pack
+_NO_TAIL = _usual_tail(False, 0, 0, False, False, 0, 0, False)
+_present = Struct(">Bi").pack
 
 
 def encode(
@@ -126,12 +130,72 @@ def _encode(
     if message.timestamp_ms is not None:
         timestamp_ms = message.timestamp_ms
     try:
-        return _encode_fields(message, source, destination, message_id, timestamp_ms or 0, version)
+        if source is None and version == VERSION and _get_rare(message) == _NOTHING_RARE:
+            blob = _encode_usual(message, destination, message_id, timestamp_ms or 0)
+            if blob is not None:
+                return blob
+        return encode_fields(message, source, destination, message_id, timestamp_ms or 0, version)
     except StructError as error:
         raise InvalidMessage(f"a number in the message is out of range: {error}") from error
 
 
-def _encode_fields(
+_RARE = {
+    None: (
+        "transaction_id", "original_destination", "producer_id", "original_transaction_id", "group_id",
+        "correlation_id", "reply_to", "jms_type", "data_structure", "target_consumer_id", "broker_path",
+        "user_id", "cluster",
+    ),
+    0: (
+        "command_id", "response_required", "group_sequence", "compressed", "redelivery_counter", "arrival_ms",
+        "received_by_df_bridge", "droppable", "broker_in_time_ms", "broker_out_time_ms", "first_for_consumer",
+    ),
+}  # fmt: skip
+"""The headers that most new messages do not have, by the value that they have then."""
+_get_rare = attrgetter(*_RARE[None], *_RARE[0])
+_NOTHING_RARE = (None,) * len(_RARE[None]) + (0,) * len(_RARE[0])
+
+
+def _encode_usual(
+    message: Message, destination: Destination | None, message_id: MessageId | None, timestamp_ms: int
+) -> tuple[bytes, int] | None:
+    """As :func:`encode_fields`, for a new message without rare headers, in the fewest steps.
+
+    None if there is more to it.
+    """
+    kind = message.body_type
+    if destination is None or message_id is None or message_id.text_view is not None or kind is _BLOB:
+        return None
+    producer_id = message_id.producer_id
+    if producer_id is None:
+        return None
+    names = _usual_names(
+        MESSAGE_TYPES[kind],
+        producer_id._openwire or _encode_producer_id(producer_id),
+        destination._openwire or _encode_destination(destination),
+    )
+    numbers = _usual_numbers(
+        message_id.producer_sequence, message_id.broker_sequence,
+        message.persistent, message.expiration_ms, message.priority, timestamp_ms,
+    )  # fmt: skip
+    content, properties = encode_body(message.body, kind, False), message.properties
+    marshalled = _encode_bytes(encode_map(properties)) if properties else b"\0"
+    size = len(names) + len(numbers) + len(marshalled) + len(_NO_TAIL) + 1
+    if content is None:
+        return b"".join((_i32(size), names, numbers, b"\0", marshalled, _NO_TAIL)), len(names) + 12
+    size += 4 + len(content)
+    if size > MAX_SIZE:
+        return None
+    length = _present(1, len(content))
+    return b"".join((_i32(size), names, numbers, length, content, marshalled, _NO_TAIL)), len(names) + 12
+
+
+@lru_cache(maxsize=4096)
+def _usual_names(kind: int, producer_id: bytes, destination: bytes) -> bytes:
+    """The fields from the type to the message id, without its two numbers."""
+    return b"".join((_head(kind, 0, False), producer_id, destination, b"\0\0\1\x6e\0", producer_id))
+
+
+def encode_fields(
     message: Message,
     source: StoredBytes | None,
     destination: Destination | None,
@@ -139,7 +203,7 @@ def _encode_fields(
     timestamp_ms: int,
     version: int,
 ) -> tuple[bytes, int]:
-    """The fields in their order; an absent one is a single 0."""
+    """The fields of any message in their order; an absent one is a single 0."""
     producer_id = message.producer_id
     if producer_id is None and message_id is not None:
         producer_id = message_id.producer_id

@@ -24,6 +24,7 @@ from jdbcstore.message.openwire import (
     decoder,
     encode,
     encode_for_store,
+    encoder,
     parts_with_broker_out_time,
     set_broker_in_time,
     set_broker_sequence,
@@ -128,6 +129,55 @@ def test_each_rare_header_alone(header: dict[str, Any], version: int) -> None:
     blob = encode(message, version=version)
     assert decode(blob) == message
     assert encode(rebuilt(decode(blob)), version=version) == blob
+
+
+RARE_NUMBERS: list[dict[str, Any]] = [
+    {name: True if name in ("compressed", "droppable") else 3}
+    for name in (
+        *("command_id", "group_sequence", "redelivery_counter", "arrival_ms", "compressed", "droppable"),
+        *("broker_in_time_ms", "broker_out_time_ms"),
+    )
+] + [{name: True} for name in ("response_required", "received_by_df_bridge", "first_for_consumer")]
+NEW: list[dict[str, Any]] = [
+    {},
+    {"body": b""},
+    {"body": b"\0" * 300},
+    {"body": "zażółć 🚀"},
+    {"body": ""},
+    {"body": {"a": 1, "b": [1.5, None]}},
+    {"body": {}},
+    {"body": [1, "two"]},
+    {"body_type": "object", "body": b"serialised"},
+    {"body": "x", "properties": {"table": 7}},
+    {"body": "x", "priority": 9, "expiration_ms": 1 << 40, "persistent": False},
+    {"body": "x", "producer_id": PRODUCER},
+]
+
+
+@pytest.mark.parametrize("header", [*NEW, *EACH_ALONE, *RARE_NUMBERS], ids=str)
+@pytest.mark.parametrize("version", [OLD_VERSION, VERSION])
+def test_a_whole_new_message_is_encoded_as_field_by_field(header: dict[str, Any], version: int) -> None:
+    for message_id in (
+        MessageId(PRODUCER, 4, 5),
+        MessageId(PRODUCER, 4, 0, "text"),
+        MessageId(None, 0, 0, "t"),
+    ):
+        message = Message(destination=ORDERS, message_id=message_id, timestamp_ms=5, **header)
+        found = encoder.encode_for_wire(message, version)
+        assert found == encoder.encode_fields(message, None, ORDERS, message_id, 5, version)
+
+
+@pytest.mark.parametrize("header", NEW[:-1], ids=str)
+def test_a_new_message_is_encoded_as_a_whole(header: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder, "encode_fields", None)
+    message = Message(**header)
+    blob, slot = encode_for_store(
+        message, destination=ORDERS, message_id=MessageId(PRODUCER, 4), timestamp_ms=5
+    )
+    stored = decode(set_broker_sequence(blob, slot, 17), sequence=17)
+    assert stored.message_id is not None
+    assert stored.message_id.broker_sequence == 17
+    assert (stored.body, stored.properties, stored.timestamp_ms) == (message.body, message.properties, 5)
 
 
 def compare_ways(blob: bytes, message: Message) -> None:
