@@ -215,6 +215,10 @@ class Connection:
         """Let a sequence give no number up to this one."""
         self._adapter.raise_sequence(self.cursor, sequence, number)
 
+    def read_in_order(self) -> None:
+        """Have the planner use indexes in the order of a query."""
+        self._adapter.read_in_order(self.cursor)
+
     def listen(self, channel: str) -> None:
         """Receive what is sent to a channel from now on."""
         self._adapter.listen(self._raw, channel)

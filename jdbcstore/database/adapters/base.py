@@ -318,6 +318,9 @@ class Adapter:
         """Let a sequence, by its quoted name, give no number up to this one; called by one at a time."""
         raise NotImplementedError
 
+    def read_in_order(self, cursor: Any) -> None:
+        """Have the planner use indexes in the order of a query, where no hint in the query can."""
+
     def listen(self, connection: Any, channel: str) -> None:
         """Receive what is sent to a channel from now on; where the vendor :attr:`notifies`."""
         raise NotImplementedError

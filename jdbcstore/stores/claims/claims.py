@@ -198,7 +198,10 @@ class Claims:
                 raise StoreClosed("the claims are closed; open them again")
             if self._idle:
                 return self._idle.pop()
-        return self.session.connect()
+        connection = self.session.connect()
+        with self.session.translated():
+            connection.read_in_order()
+        return connection
 
     def _forget_idle(self) -> None:
         """Close the idle connections: a restart of the server has ended all."""
