@@ -86,6 +86,8 @@ class WireFormat:
     version: int
     inactivity_ms: int
     """Milliseconds without a byte after which either side closes the connection; 0 is unlimited."""
+    first_delay_ms: int
+    """Milliseconds before either side sends its first keep-alive."""
     max_frame_size: int
     """The most bytes of a frame for the client."""
     provider: str
@@ -141,11 +143,13 @@ def agree(frame: bytes, max_frame_size: int, inactivity_ms: int) -> WireFormat:
             fatal=True,
         )
     theirs = _number(properties, "MaxInactivityDuration")
+    delay = _number(properties, "MaxInactivityDurationInitalDelay")
     frame_size = _number(properties, "MaxFrameSize") or max_frame_size
     name, number = (str(properties.get(f"Provider{part}") or "?") for part in ("Name", "Version"))
     return WireFormat(
         min(version, NEWEST),
         min(theirs, inactivity_ms) if theirs > 0 else 0,
+        min(max(delay, 0), _FIRST_DELAY_MS),
         min(frame_size, max_frame_size),
         f"{name} {number}",
     )

@@ -209,7 +209,7 @@ class Session(ClientConnection):
         if command["manageable"]:
             self.write(write_command(Type.CONNECTION_CONTROL, self._version))
         seconds = agreed.inactivity_ms / 1000
-        self._start_heart_beats(seconds / 2, seconds / 3)
+        self._start_heart_beats(seconds / 2, seconds / 3, agreed.first_delay_ms / 1000)
         text = "is logged in as %r, OpenWire %s with %s, client id %r"
         values = (principal.name, agreed.version, agreed.provider[:LONGEST_NAME], client_id)
         self._log(self._service.logins, logging.INFO, text, *values, user=principal.name)

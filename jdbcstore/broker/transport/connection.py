@@ -602,10 +602,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         seconds = self._config.connect_attempt_timeout
         self.fail(ProtocolError(f"the client did not log in within {seconds:g} seconds", fatal=True))
 
-    def _start_heart_beats(self, from_client: float, from_broker: float) -> None:
-        """Expect heart-beats of the client, and send some, at these intervals in seconds; 0 is none."""
+    def _start_heart_beats(self, from_client: float, from_broker: float, delay: float = 0.0) -> None:
+        """Expect heart-beats of the client, and send some, at these intervals in seconds; 0 is none.
+
+        The client sends its first one up to ``delay`` seconds later.
+        """
         if from_client:
-            self._check_heart_beat(from_client * _TOLERANCE)
+            allowed = from_client * _TOLERANCE
+            self._call_later(delay + allowed, self._check_heart_beat, allowed)
         if from_broker:
             self._send_heart_beat(from_broker * _PUNCTUALITY)
 

@@ -188,12 +188,26 @@ def test_keep_alive(client: Client) -> None:
 
 
 def test_a_client_that_is_silent_is_disconnected_and_is_sent_keep_alive(served: Served) -> None:
+    offer = wire_format_info(1 << 20, 300, "")
+    at_once = offer.replace(struct.pack(">q", 10_000), struct.pack(">q", 0))
+    assert at_once != offer
     with Client(served.openwire_port, login=False) as client:
-        client.socket.sendall(wire_format_info(1 << 20, 300, ""))
+        client.socket.sendall(at_once)
         client.expect(Type.BROKER_INFO)
         client.connect()
         client.expect(Type.KEEP_ALIVE_INFO)
         assert client.ends()
+
+
+def test_a_client_need_not_send_keep_alive_before_its_first_delay_is_over(served: Served) -> None:
+    """ActiveMQ's own clients do not, however short their maxInactivityDuration is."""
+    with Client(served.openwire_port, login=False) as client:
+        client.socket.sendall(wire_format_info(1 << 20, 300, ""))
+        client.expect(Type.BROKER_INFO)
+        client.connect()
+        for _ in range(10):  # the broker sends one each 100 ms
+            client.expect(Type.KEEP_ALIVE_INFO)
+        client.request(Type.SHUTDOWN_INFO)
 
 
 def test_a_shutdown_ends_the_connection(client: Client) -> None:
