@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
@@ -94,12 +95,12 @@ class Wakeups:
             self._threads[what] = thread
             thread.start()
 
-    def _run(self, work: object) -> None:
+    def _run(self, work: Callable[[Connection], None]) -> None:
         backoff = Backoff(5.0)
         while not self._closed:
             try:
                 with contextlib.closing(self._session.connect()) as connection, self._session.translated():
-                    work(connection)  # type: ignore[operator]
+                    work(connection)
                     return
             except StoreError as error:
                 log.info("no wake-ups until the database answers again: %s", error)
