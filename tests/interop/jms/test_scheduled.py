@@ -152,7 +152,7 @@ def test_headers_of_a_scheduled_message(client: Jms, queue: str) -> None:
 
 
 def test_a_time_to_live_that_begins_later(client: Jms, queue: str) -> None:
-    client.send(queue, client.text("x", AMQ_SCHEDULED_DELAY=700), ttl=500)
+    client.send(queue, client.text("x", AMQ_SCHEDULED_DELAY=3_000), ttl=2_500)
     assert client.texts(client.consumer(queue), 1) == ["x"]
 
 
