@@ -56,7 +56,7 @@ def test_a_delay(client: Jms, queue: str, mode: int) -> None:
     client.send(queue, client.text("later", AMQ_SCHEDULED_DELAY=500, kept="yes"), "now", mode=mode)
     assert client.texts(consumer, 1) == ["now"]
     message = take(consumer)
-    assert time.monotonic() - begin >= 0.5
+    assert time.monotonic() - begin >= 0.49  # its clock has milliseconds
     assert str(message.getText()) == "later"
     assert sorted(map(str, elements(message.getPropertyNames()))) == ["kept", "scheduledJobId"]
     assert job(message).startswith("ID:")
