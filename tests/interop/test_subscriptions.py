@@ -8,6 +8,7 @@ from jdbcstore.errors import SubscriptionExists, SubscriptionNotFound
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from tests.interop.conftest import OpenStore, StartBroker
+from tests.support.broker.openwire import jms
 from tests.support.databases import Database
 from tests.support.interop.activemq import PeerError
 from tests.support.interop.subscriptions import (
@@ -115,6 +116,25 @@ def test_acknowledgements_out_of_order_survive_a_turn_of_activemq(
 
     with activemq() as broker:
         assert everything_left(broker) == ["f", "g"]
+
+
+def test_activemq_skips_what_is_before_an_acknowledged_message(
+    activemq: StartBroker, open_jdbcstore: OpenStore
+) -> None:
+    with activemq() as broker:
+        broker.subscribe(TOPIC, CLIENT, NAME)
+        send(broker, *"abcdef")
+        with jms.Jms(broker.openwire_url, jms.INDIVIDUAL, client_id=CLIENT) as client:
+            topic = client.session.createTopic(TOPIC.removeprefix("topic://"))
+            subscriber = client.session.createDurableSubscriber(topic, NAME)
+            messages = [jms.take(subscriber) for _ in range(4)]
+            messages[3].acknowledge()
+
+    # It stores the number of d, without a trace of a, b and c.
+    with open_jdbcstore() as store:
+        assert pending(subscription(store)) == ["e", "f"]
+    with activemq() as broker:
+        assert everything_left(broker) == ["e", "f"]
 
 
 def test_ids_that_activemq_gives_anew_are_not_taken_for_acknowledged_ones(

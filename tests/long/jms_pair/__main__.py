@@ -3,6 +3,7 @@
 An ActiveMQ 5.17.2 and a ``jdbcstore broker`` share a database. The one that serves is killed or stopped, so
 many times, under transacted and plain producers, transacted and acknowledging consumers, and durable
 subscribers on ``failover:``. What must not be is printed, and the exit code says whether there was any.
+``--brokers java,java`` and ``--brokers ours,ours`` are for comparison.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ import click
 from tests.support.backends import BACKENDS
 from tests.support.jms_pair.harness import PairHarness
 
+PAIRS = {"java,ours": ("java", "ours"), "java,java": ("java", "java"), "ours,ours": ("ours", "ours")}
+"""Pairs of brokers, of which the first serves first."""
+
 
 @click.command(help=__doc__)
 @click.option("--kills", default=50, show_default=True)
 @click.option("--seed", type=int, help="That of an earlier run, to choose the same again.")
 @click.option("--database", type=click.Choice(["postgresql", "mariadb"]), default="postgresql")
-def main(kills: int, seed: int | None, database: str) -> None:
+@click.option("--brokers", type=click.Choice(list(PAIRS)), default="java,ours", show_default=True)
+def main(kills: int, seed: int | None, database: str, brokers: str) -> None:
     seed = random.randrange(10**6) if seed is None else seed
     click.echo(f"seed {seed}")
     backend = next(one for one in BACKENDS if one.id == database)
@@ -32,7 +37,8 @@ def main(kills: int, seed: int | None, database: str) -> None:
     server = backend.private()
     try:
         with tempfile.TemporaryDirectory(prefix="jdbcstore-pair-") as folder:
-            harness = PairHarness(backend.database(backend.private_url(server)), Path(folder), seed)
+            tables = backend.database(backend.private_url(server))
+            harness = PairHarness(tables, Path(folder), seed, PAIRS[brokers])
             wrong = _run(harness, kills)
     finally:
         server.close()

@@ -1,4 +1,4 @@
-"""A real ActiveMQ and ``jdbcstore broker`` on one database, of which the master is killed or stopped."""
+"""An ActiveMQ and ours, or two of a kind, on one database; the master is killed or stopped."""
 
 from __future__ import annotations
 
@@ -66,6 +66,7 @@ class Ours:
     """A ``jdbcstore broker``."""
 
     def __init__(self, database: Database, port: int, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
         (folder / "broker.toml").write_text(_ROW_LOCK)
         options = ("--url", database.url, "--config", str(folder / "broker.toml"))
         self._process = BrokerProcess(folder, *options, "--openwire", f"127.0.0.1:{port}")
@@ -87,7 +88,9 @@ _threads = ThreadPoolExecutor(thread_name_prefix="java")
 class PairHarness:
     """One run on one empty database. What is chosen is chosen by the seed."""
 
-    def __init__(self, database: Database, folder: Path, seed: int) -> None:
+    def __init__(
+        self, database: Database, folder: Path, seed: int, brokers: tuple[str, str] = ("java", "ours")
+    ) -> None:
         jms.activemq("ActiveMQConnectionFactory")  # or it is not there
         self.history = History()
         self.ends: list[tuple[str, str]] = []
@@ -95,10 +98,11 @@ class PairHarness:
         self._database = database
         self._folder = folder
         self._chance = random.Random(seed)
-        self._ports = {free_port(): "java", free_port(): "ours"}
+        self._ports = {free_port(): kind for kind in brokers}
         self._logs: list[Path] = []
-        self._members: dict[str, Member] = {}
-        self._master = "java"
+        self._members: dict[int, Member] = {}
+        """By port."""
+        self._master, self._waiting = self._ports
         jdbcstore.open(database.url, cleanup_period=0.0).close()
         addresses = ",".join(f"tcp://127.0.0.1:{port}" for port in self._ports)
         common = (self.history, f"failover:({addresses})", self._ports)
@@ -114,10 +118,10 @@ class PairHarness:
         ]
 
     def start(self) -> None:
-        self._start("java")
-        self._members["java"].serving()
-        self.history.master = "java 0"
-        self._start("ours")
+        self._start(self._master)
+        self._members[self._master].serving()
+        self.history.master = f"{self._ports[self._master]} 0"
+        self._start(self._waiting)
         for client in self._consumers:
             client.start()
         wait_until(lambda: all(client.ready.is_set() for client in self._consumers), PATIENCE, "subscribed")
@@ -127,17 +131,18 @@ class PairHarness:
     def end_master(self) -> None:
         """Let all work for a while, and kill or stop the master; the other takes over."""
         beyond = self.history.number + self._chance.choice((5, 30, 100))
+        kind = self._ports[self._master]
         if not self.history.wait_beyond(beyond, PATIENCE):
-            self.history.problem(f"{self._master} did not do enough in {PATIENCE:g} s after {self.ends[-1:]}")
+            self.history.problem(f"{kind} did not do enough in {PATIENCE:g} s after {self.ends[-1:]}")
         master = self._members[self._master]
         is_kill = self._chance.random() < 0.6
         (master.kill if is_kill else master.stop)()
-        self.ends.append((self._master, "killed" if is_kill else "stopped"))
-        self.history.skip(self._master, self._acknowledged())
-        ended, self._master = self._master, "ours" if self._master == "java" else "java"
-        self.history.master = f"{self._master} {len(self.ends)}"
+        self.ends.append((kind, "killed" if is_kill else "stopped"))
+        self.history.skip(kind, self._acknowledged())
+        self._master, self._waiting = self._waiting, self._master
+        self.history.master = f"{self._ports[self._master]} {len(self.ends)}"
         self._members[self._master].serving()
-        self._start(ended)
+        self._start(self._waiting)
 
     def finish(self) -> Findings:
         """Let all be consumed, and stop."""
@@ -159,8 +164,8 @@ class PairHarness:
         for member in members.values():
             member.kill()
 
-    def _acknowledged(self) -> list[tuple[str, str]]:
-        """What the tables say of the topic's messages: subscriber and body of each acknowledged one."""
+    def _acknowledged(self) -> list[tuple[str, str, str]]:
+        """The topic's acknowledged messages in the tables: subscriber, body, and both numbers."""
         topic = f"topic://{TOPIC}"
         last: dict[str, int] = {}
         for name, number in self._database.rows(
@@ -170,15 +175,17 @@ class PairHarness:
         rows = self._database.rows("SELECT ID, MSG FROM ACTIVEMQ_MSGS WHERE CONTAINER = :topic", topic=topic)
         bodies = {int(number): str(decode(blob).body) for number, blob in rows}
         return [
-            (name, body) for name in SUBSCRIBERS for number, body in bodies.items() if number <= last[name]
+            (name, body, f"{number} <= {last[name]}")
+            for name in SUBSCRIBERS
+            for number, body in bodies.items()
+            if number <= last[name]
         ]
 
-    def _start(self, name: str) -> None:
-        port = next(port for port, whose in self._ports.items() if whose == name)
-        if name == "java":
-            self._members[name] = Java(self._database, port)
+    def _start(self, port: int) -> None:
+        if self._ports[port] == "java":
+            self._members[port] = Java(self._database, port)
             return
-        ours = self._members[name] = Ours(self._database, port, self._folder)
+        ours = self._members[port] = Ours(self._database, port, self._folder / str(port))
         self._logs.append(ours.log)
 
     def _stop(self, clients: list[PairClient]) -> None:

@@ -47,7 +47,8 @@ class Findings:
     wrong: list[str]
     skipped_by_java: list[str]
     """Messages that were acknowledged in the tables when ActiveMQ ended, for a subscriber that never
-    consumed them. ActiveMQ keeps one number for each subscription, that of its last acknowledgement."""
+    consumed them. ActiveMQ keeps one number for each subscription, that of its last acknowledgement, and
+    with two of it there are such messages, too."""
     unmarked_by_java: int
     """Duplicates that ActiveMQ did not mark: it forgets what an earlier broker delivered."""
     in_doubt: int
@@ -97,13 +98,13 @@ class History:
                     consumed[body] = end
             self._count(end)
 
-    def skip(self, broker: str, acknowledged: Collection[tuple[str, str]]) -> None:
-        """Note what an ended broker's tables say is acknowledged, by reader and body."""
+    def skip(self, broker: str, acknowledged: Collection[tuple[str, str, str]]) -> None:
+        """Note what an ended broker's tables say is acknowledged: reader, body, and why."""
         with self._changed:
-            for reader, body in acknowledged:
+            for reader, body, why in acknowledged:
                 if body not in self.consumed[reader] and (reader, body) not in self._skipped:
                     self._skipped[reader, body] = broker
-                    self._events[body].append(f"acknowledged for {reader} in the tables of {self.master}")
+                    self._events[body].append(f"acknowledged for {reader} by {self.master}: {why}")
 
     def _count(self, end: End) -> None:
         if end is End.DONE:
