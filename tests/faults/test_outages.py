@@ -43,6 +43,9 @@ class MessageStore:
     def acknowledge_async(self) -> None:
         self.messages.acknowledge_async(self.first, self.second).result(WAIT)
 
+    def add_each_async(self) -> None:
+        self.messages.add_each_async([Message("n"), Message("o")]).result(WAIT)
+
     def add_message(self) -> None:
         self.messages.add_message(Message("n"))
 
@@ -51,6 +54,9 @@ class MessageStore:
 
     def add_messages(self) -> None:
         self.messages.add_messages([Message("n"), Message("o")])
+
+    def add_messages_async(self) -> None:
+        self.messages.add_messages_async([Message("n"), Message("o")]).result(WAIT)
 
     def get_message(self) -> None:
         self.messages.get_message(self.first.sequence)
