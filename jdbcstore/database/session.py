@@ -36,6 +36,7 @@ from jdbcstore.database.statements.claims import ClaimStatements
 from jdbcstore.database.statements.given import GivenStatements, check_replacements
 from jdbcstore.database.statements.history import HistoryStatements
 from jdbcstore.database.statements.lock import LockStatements
+from jdbcstore.database.statements.routing import RoutingStatements
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.database.statements.xa import XaStatements
 from jdbcstore.database.tables import container_index
@@ -125,6 +126,12 @@ class Session(Database):
             self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
         )
 
+    @cached_property
+    def routing_statements(self) -> RoutingStatements:
+        return RoutingStatements(
+            self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
+        )
+
     @property
     def lock_statements(self) -> LockStatements:
         return LockStatements(self.tables, self.adapter, self.engine.dialect, self.given)
@@ -210,6 +217,27 @@ class Session(Database):
                 expected=str(name),
             )
         self.on_engine(lambda engine: create_claim_tables(engine, self.adapter, self.tables))
+
+    def prepare_routing(self) -> None:
+        """Create the tables of queues, exchanges and bindings, or check them.
+
+        :raises SchemaError: one cannot be created, or is missing and must not be created
+        """
+        tables = self.tables.routing
+        present = self.on_engine(lambda engine: look(engine, tables))
+        for table, columns in present.columns.items():
+            check_table(table, columns)
+        missing = present.missing(tables)
+        if missing and not self.config.create_tables_on_startup:
+            names = ", ".join(str(table.name) for table in missing)
+            raise SchemaError(
+                f"the tables {names} are missing in {self.place}; create them with the vendor's routing.sql,"
+                " or open with create_tables_on_startup",
+                found="nothing",
+                expected=names,
+            )
+        for table in missing:
+            self.on_engine(lambda engine, table=table: create_table(engine, self.adapter, table))
 
     @property
     def has_claims(self) -> bool:

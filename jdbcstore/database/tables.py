@@ -1,4 +1,4 @@
-"""Definitions of ActiveMQ's three tables, as its brokers create them, and of jdbcstore's own six."""
+"""Definitions of ActiveMQ's three tables, as its brokers create them, and of jdbcstore's own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jdbcstore.database.adapters.base import Adapter, Worded
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The tables under their configured names; the last six are jdbcstore's."""
+    """The tables under their configured names; the last are jdbcstore's."""
 
     messages: Table
     acks: Table
@@ -48,6 +48,10 @@ class Tables:
     """The IDs of the messages that they add, where the vendor has sequences."""
     claim_index: Index
     """The index of ACTIVEMQ_MSGS in the order in which they are claimed, for these processes only."""
+    queues: Table
+    """Declared queues, for processes that route messages by exchanges; created by the first."""
+    exchanges: Table
+    bindings: Table
 
     @property
     def all(self) -> tuple[Table, ...]:
@@ -58,6 +62,11 @@ class Tables:
     def known(self) -> tuple[Table, ...]:
         """The tables that migrations create."""
         return (*self.all, self.version)
+
+    @property
+    def routing(self) -> tuple[Table, ...]:
+        """Queues, exchanges and bindings."""
+        return (self.queues, self.exchanges, self.bindings)
 
     @property
     def ours(self) -> tuple[Table, ...]:
@@ -84,6 +93,9 @@ def define_tables(adapter: Adapter, config: StoreConfig) -> Tables:
         ),
         claim_ids=Sequence(define.name(prefix + "JDBCSTORE_CLAIM_IDS"), metadata=MetaData()),
         claim_index=_claim_index(_Definer(adapter, MetaData(), config), prefix + config.message_table_name),
+        queues=_queues(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_QUEUES"),
+        exchanges=_exchanges(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_EXCHANGES"),
+        bindings=_bindings(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_BINDINGS"),
     )
 
 
@@ -263,6 +275,35 @@ def _claim_index(define: _Definer, messages: str) -> Index:
     )
     [index] = copied.indexes
     return index
+
+
+def _queues(define: _Definer, name: str) -> Table:
+    return define.table(
+        name,
+        define.column("NAME", define.own(define.container), primary_key=True),
+        define.column("MESSAGE_TTL", define.time),
+        define.column("EXPIRES", define.time),
+        define.column("UNUSED_UNTIL", define.time),
+    )
+
+
+def _exchanges(define: _Definer, name: str) -> Table:
+    return define.table(
+        name,
+        define.column("NAME", define.own(define.container), primary_key=True),
+        define.column("KIND", define.own(define.string), nullable=False),
+    )
+
+
+def _bindings(define: _Definer, name: str) -> Table:
+    return define.table(
+        name,
+        define.column("EXCHANGE", define.own(define.container), nullable=False),
+        define.column("QUEUE", define.own(define.container), nullable=False),
+        define.column("ROUTING_KEY", define.own(define.container), nullable=False),
+        define.primary_key("exchange", "queue", "routing_key"),
+        define.index(name, "QIDX", "queue"),
+    )
 
 
 def container_index(tables: Tables) -> Index:

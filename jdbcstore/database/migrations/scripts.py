@@ -48,6 +48,7 @@ def scripts(vendor: str) -> dict[str, str]:
     }
     if adapter.shares_queues:
         made["claims.sql"] = renderer.claims()
+        made["routing.sql"] = renderer.routing()
     # Dropping the key of ACTIVEMQ_ACKS may need its name, which is then unknown.
     nameless = "{name}" in adapter.drop_acks_key and adapter.acks_key_has_priority
     for revision in revisions():
@@ -104,6 +105,16 @@ class _Renderer:
         statements.append(tables.state.insert().values(name=CLAIMS_ROW, number=0))
         purpose = "What processes that claim messages share, in addition to create.sql."
         return self._render(purpose, [*statements, *(grants if self._adapter.has_users else ())])
+
+    def routing(self) -> str:
+        tables, quote = self._tables.routing, self._dialect.identifier_preparer.format_table
+        statements: list[Any] = [*map(CreateTable, tables)]
+        statements += [CreateIndex(index) for table in tables for index in table.indexes]
+        if self._adapter.has_users:
+            rights = "GRANT SELECT, INSERT, UPDATE, DELETE ON"
+            statements += [f"{rights} {quote(table)} TO {USER}" for table in tables]
+        purpose = "Queues, exchanges and bindings of Celery and kombu, in addition to claims.sql."
+        return self._render(purpose, statements)
 
     def widen(self) -> str:
         acks = self._tables.acks

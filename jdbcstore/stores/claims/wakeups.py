@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
@@ -56,6 +56,19 @@ class Wakeups:
         self._start("listen")
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._counts[container] != count, seconds)
+
+    def wait_any(self, counts: Mapping[str, int], seconds: float) -> bool:
+        """As :meth:`wait` for several queues; whether there is more to wake for in one of them."""
+        self._start("listen")
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self._closed or any(self._counts[one] != count for one, count in counts.items()),
+                seconds,
+            )
+
+    def nudge(self, name: str) -> None:
+        """Wake those of this process that wait for this name, of a queue or not."""
+        self._wake(name, False)
 
     def wake(self, container: str, *, returned: bool = False) -> None:
         """Wake those that wait for messages of this queue: one was added, or ``returned`` to its place."""

@@ -1,0 +1,686 @@
+"""A transport for kombu, and so for Celery, on claims; see docs/guide/celery.md.
+
+``import jdbcstore.plugins.kombu`` makes kombu know URLs like ``jdbcstore+postgresql://user@host/database``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from queue import Empty
+from typing import Any
+
+from amqp.protocol import queue_declare_ok_t
+from kombu.exceptions import ChannelError
+from kombu.transport import TRANSPORT_ALIASES, virtual
+from kombu.transport.base import RecoverableConnectionError, to_rabbitmq_queue_arguments
+from kombu.utils.json import dumps, loads
+from kombu.utils.uuid import uuid
+
+import jdbcstore
+from jdbcstore import Claims, Destination, Message, StoreConfig
+from jdbcstore.errors import (
+    ClaimLost,
+    InvalidDestination,
+    InvalidMessage,
+    NotMaster,
+    StoreClosed,
+    StoreError,
+    StoreUnavailable,
+)
+from jdbcstore.stores.claims import Claim, ClaimQueue
+from jdbcstore.stores.claims.routing import Exchange, Routing
+
+log = logging.getLogger(__name__)
+
+_BATCH = 10
+"""The most messages that are claimed at once."""
+_SHORTEST_PAUSE = 0.05
+_LONGEST_NAME = 250
+_AUTO_DELETE_MS = 300_000
+"""After how long without a consumer an auto-delete queue is deleted, unless it says so itself."""
+_TYPE = "kombu"
+"""The JMSType of messages that kombu has sent."""
+_ROOM = ""
+"""What connections are woken by whose prefetch count may be exhausted."""
+_SETTLED = "-"
+"""The beginning of delivery tags of messages that were removed before they were delivered."""
+
+
+class SharedClaims:
+    """The claims of one process on one database, which its connections share.
+
+    While a connection consumes, a thread says so of queues that would expire, and deletes those that have.
+    """
+
+    def __init__(self, url: str, lease: float, redeliveries: int, letters: str | None, prefix: str) -> None:
+        self.users = 0
+        config = StoreConfig(table_prefix=prefix)
+        self.claims = Claims(url, config, lease=lease, max_redeliveries=redeliveries, dead_letters=letters)
+        try:
+            self.routing = Routing(self.claims, grace=lease)
+            self.routing.remove_unused_queues()
+        except BaseException:
+            self.claims.close()
+            raise
+        self._interval = lease / 3
+        self._lock = threading.Lock()
+        self._used: dict[str, int] = {}
+        self._lost: set[str] = set()
+        self._unreleased: list[tuple[ClaimQueue, list[Claim]]] = []
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def queue(self, name: str) -> ClaimQueue:
+        """The queue of a name, which need not be declared."""
+        return self.claims.queue(Destination.queue(name))
+
+    def use(self, name: str, expires_ms: int | None) -> None:
+        """Keep a queue from expiring from now on."""
+        with self._lock:
+            if expires_ms is not None:
+                self._used[name] = expires_ms
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="jdbcstore-kombu", daemon=True)
+                self._thread.start()
+
+    def disuse(self, name: str) -> None:
+        """Undo :meth:`use`."""
+        with self._lock:
+            self._used.pop(name, None)
+            self._lost.discard(name)
+
+    def check(self) -> None:
+        """Check that the queues that are in use are still there.
+
+        :raises RecoverableConnectionError: this process was stopped for so long that one has expired
+        """
+        if self._lost:
+            raise RecoverableConnectionError(f"the queues {', '.join(sorted(self._lost))} have expired")
+
+    def release(self, queue: ClaimQueue, claims: Iterable[Claim]) -> None:
+        """Return claims to their places; if the database does not answer, later."""
+        left = [*claims]
+        try:
+            _release(queue, left)
+        except StoreError as error:
+            log.warning("%d messages of %s cannot be returned yet: %s", len(left), queue.destination, error)
+            with self._lock:
+                self._unreleased.append((queue, left))
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval):
+            try:
+                self._keep()
+            except StoreError as error:
+                log.warning("queues are not kept from expiring: %s", error)
+
+    def _keep(self) -> None:
+        with self._lock:
+            used = {**self._used}
+            unreleased, self._unreleased = self._unreleased, []
+        for name, expires_ms in used.items():
+            if not self.routing.use_queue(name, expires_ms):
+                with self._lock:
+                    if name in self._used:
+                        self._lost.add(name)
+        for queue, claims in unreleased:
+            self.release(queue, claims)
+        self.routing.remove_unused_queues()
+
+    def close(self) -> None:
+        """Return what is claimed to its place, and close the claims."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.claims.close()
+
+
+def _release(queue: ClaimQueue, claims: list[Claim]) -> None:
+    """Return those of the claims that are not lost; the list has those that were not returned."""
+    while claims:
+        try:
+            queue.release(*claims)
+        except ClaimLost as lost:
+            claims[:] = [claim for claim in claims if claim.sequence not in lost.sequences]
+        else:
+            claims.clear()
+
+
+class _Open:
+    """The shared claims of this process, by what they were opened with."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._shared: dict[tuple[Any, ...], SharedClaims] = {}
+        self._inherited: list[Any] = []
+
+    def acquire(self, *key: Any) -> SharedClaims:
+        with self._lock:
+            shared = self._shared.get(key)
+            if shared is None:
+                shared = self._shared[key] = SharedClaims(*key)
+            else:
+                shared.claims.lease.renew()  # else a lost database would be noticed late
+            shared.users += 1
+            return shared
+
+    def release(self, shared: SharedClaims) -> None:
+        with self._lock:
+            shared.users -= 1
+            if shared.users:
+                return
+            self._shared = {key: one for key, one in self._shared.items() if one is not shared}
+        shared.close()
+
+    def forget(self) -> None:
+        """In a child process: the parent's connections must be neither used nor closed."""
+        self._lock = threading.Lock()
+        self._inherited.append(self._shared)
+        self._shared = {}
+
+
+    def close(self) -> None:
+        """At the end of the process: return what is claimed."""
+        with self._lock:
+            shared, self._shared = self._shared, {}
+        for one in shared.values():
+            one.close()
+
+
+_open = _Open()
+os.register_at_fork(after_in_child=_open.forget)
+atexit.register(_open.close)
+
+
+class QoS(virtual.QoS):  # type: ignore[misc]
+    """The messages that a channel has delivered, each of which is a claim."""
+
+    def ack(self, delivery_tag: str) -> None:
+        """Remove a message. Any thread may do so.
+
+        :raises ClaimLost: another process may have it by now
+        """
+        self.channel.settle(delivery_tag, ClaimQueue.acknowledge)
+        super().ack(delivery_tag)
+
+    def reject(self, delivery_tag: str, requeue: bool = False) -> None:
+        """Remove a message, or return it to its place, which counts as a redelivery.
+
+        :raises ClaimLost: another process may have it by now
+        """
+        self.channel.settle(delivery_tag, ClaimQueue.reject if requeue else ClaimQueue.acknowledge)
+        super().ack(delivery_tag)
+
+    def restore_unacked(self) -> list[Any]:
+        """Return all messages to their places, which does not count as a redelivery."""
+        self._flush()
+        self._delivered.clear()
+        self.channel.release_claims()
+        return []
+
+
+class Channel(virtual.Channel):  # type: ignore[misc]
+    """A channel: queues, exchanges and bindings as AMQP has them, in the database."""
+
+    QoS = QoS
+    supports_fanout = True
+
+    def __init__(self, connection: Transport, **options: Any) -> None:
+        super().__init__(connection, **options)
+        self._shared = connection.shared
+        self._claims: dict[str, tuple[ClaimQueue, Claim]] = {}
+        self._numbers = itertools.count(1)
+        self._without_ack: set[str] = set()
+
+    @property
+    def routing(self) -> Routing:
+        """The queues, exchanges and bindings."""
+        return self._shared.routing
+
+    # Exchanges
+
+    def exchange_declare(
+        self,
+        exchange: str | None = None,
+        type: str = "direct",  # noqa: A002
+        durable: bool = False,  # noqa: ARG002
+        auto_delete: bool = False,  # noqa: ARG002
+        arguments: Any = None,  # noqa: ARG002
+        nowait: bool = False,  # noqa: ARG002
+        passive: bool = False,
+    ) -> None:
+        """Declare an exchange. All are durable, and none is deleted by itself.
+
+        :raises ChannelError: ``passive``, and it does not exist; or it is of another type
+        """
+        type = type or "direct"  # noqa: A001
+        exchange = exchange or f"amq.{type}"
+        if passive:
+            self._exchange(exchange, "exchange_declare")
+            return
+        if type not in self.exchange_types:
+            raise _error(f"NOT_IMPLEMENTED - no exchanges of the type {type!r}", 540, "exchange_declare")
+        _check_length(exchange)
+        kind = self.routing.declare_exchange(exchange, type)
+        if kind != type:
+            raise _error(
+                f"PRECONDITION_FAILED - the exchange {exchange!r} is of the type {kind!r}, not {type!r}",
+                406,
+                "exchange_declare",
+            )
+
+    def _exchange(self, name: str, method: str) -> Exchange:
+        found = self.routing.find_exchange(name)
+        if found is None:
+            raise _error(f"NOT_FOUND - no exchange {name!r}", 404, method)
+        return found
+
+    def exchange_delete(self, exchange: str, if_unused: bool = False, nowait: bool = False) -> None:  # noqa: ARG002
+        """Delete an exchange and its bindings; not if it is to be ``if_unused`` and has any."""
+        if if_unused and self.get_table(exchange):
+            return
+        self.routing.remove_exchange(exchange)
+
+    def get_exchanges(self) -> list[str]:
+        """The names of exchanges that have bindings."""
+        return sorted({exchange for _, exchange, _ in self.routing.bindings()})
+
+    def get_table(self, exchange: str) -> list[tuple[str, Any, str]]:
+        """The bindings of an exchange, as kombu's exchange types read them."""
+        found = self.routing.find_exchange(exchange)
+        return self._table(found) if found else []
+
+    def _table(self, exchange: Exchange) -> list[tuple[str, Any, str]]:
+        prepare = self.exchange_types[exchange.kind].prepare_bind
+        return [prepare(one.queue, None, one.routing_key, None) for one in exchange.bindings]
+
+    def typeof(self, exchange: str, default: str = "direct") -> Any:
+        """The type of an exchange."""
+        found = self.routing.find_exchange(exchange)
+        return self.exchange_types[found.kind if found else default]
+
+    def queue_bind(
+        self,
+        queue: str,
+        exchange: str | None = None,
+        routing_key: str = "",
+        arguments: Any = None,  # noqa: ARG002
+        **_: Any,
+    ) -> None:
+        """Bind a queue to an exchange.
+
+        :raises ChannelError: the exchange does not exist
+        """
+        exchange = exchange or "amq.direct"
+        if exchange.startswith("amq.") and exchange[4:] in self.exchange_types:
+            self.exchange_declare(exchange, exchange[4:])
+        _check_length(routing_key or "")
+        self._exchange(exchange, "queue_bind")
+        self.routing.bind(exchange, queue, routing_key or "")
+
+    def queue_unbind(
+        self,
+        queue: str,
+        exchange: str | None = None,
+        routing_key: str = "",
+        arguments: Any = None,  # noqa: ARG002
+        **_: Any,
+    ) -> None:
+        """Undo :meth:`queue_bind`."""
+        self.routing.unbind(exchange or "amq.direct", queue, routing_key or "")
+
+    def list_bindings(self) -> Iterator[tuple[str, str, str]]:
+        """All bindings, each as queue, exchange and routing key."""
+        return iter(self.routing.bindings())
+
+    # Queues
+
+    def prepare_queue_arguments(self, arguments: Any, **options: Any) -> Any:
+        """The arguments of a queue under the names that RabbitMQ gives them."""
+        return to_rabbitmq_queue_arguments(arguments, **options)
+
+    def queue_declare(
+        self, queue: str | None = None, passive: bool = False, **options: Any
+    ) -> queue_declare_ok_t:
+        """Declare a queue; its name, and how many messages can be claimed. All are durable.
+
+        :raises ChannelError: ``passive``, and it does not exist
+        """
+        queue = queue or f"amq.gen-{uuid()}"
+        if not passive:
+            self._new_queue(queue, **options)
+        elif not self._has_queue(queue):
+            raise _error(f"NOT_FOUND - no queue {queue!r}", 404, "queue_declare")
+        return queue_declare_ok_t(queue, self._size(queue), 0)
+
+    def _new_queue(
+        self, queue: str, arguments: Any = None, auto_delete: bool = False, **_: Any
+    ) -> None:
+        given = arguments or {}
+        expires = given.get("x-expires")
+        if expires is None and auto_delete:
+            expires = _AUTO_DELETE_MS
+        self._shared.queue(queue)  # which checks the name
+        self.routing.declare_queue(queue, given.get("x-message-ttl"), expires)
+
+    def _has_queue(self, queue: str, **_: Any) -> bool:
+        return self.routing.find_queue(queue) is not None
+
+    def _size(self, queue: str) -> int:
+        return self._shared.queue(queue).count()[1]
+
+    def _purge(self, queue: str) -> int:
+        return self._shared.queue(queue).purge()
+
+    def _delete(self, queue: str, *_: Any, **__: Any) -> None:
+        self._shared.disuse(queue)
+        self.routing.remove_queue(queue)
+
+    def queue_delete(self, queue: str, if_unused: bool = False, if_empty: bool = False, **_: Any) -> None:
+        """Delete a queue, with its bindings and the messages that nobody has claimed.
+
+        Only consumers of this connection count as a use.
+        """
+        if (if_empty and self._size(queue)) or (if_unused and queue in self.connection.callbacks):
+            return
+        self._delete(queue)
+
+    # Sending
+
+    def encode_body(self, body: Any, encoding: str | None = None) -> tuple[Any, str | None]:
+        """The body as it is stored: a string unchanged, bytes in ``encoding``."""
+        if isinstance(body, str):
+            return body, "utf-8"
+        encoded: tuple[Any, str | None] = super().encode_body(body, encoding)
+        return encoded
+
+    def basic_publish(self, message: dict[str, Any], exchange: str, routing_key: str, **_: Any) -> None:
+        """Add a message to the queues that the exchange routes it to, all or none; durable on return.
+
+        As in AMQP, it is dropped if there is none. Without an exchange, the routing key names the queue.
+        """
+        self._inplace_augment_message(message, exchange, routing_key)
+        targets = self._routed(exchange, routing_key)
+        if not targets and self.deadletter_queue:
+            self._new_queue(self.deadletter_queue)
+            targets = {self.deadletter_queue: None}
+        self._send(targets, message)
+
+    def _routed(self, exchange: str, routing_key: str) -> dict[str, int | None]:
+        """The queues for a message, each with its TTL."""
+        if not exchange:
+            queue = self.routing.find_queue(routing_key)
+            return {} if queue is None else {routing_key: queue.message_ttl_ms}
+        found = self.routing.find_exchange(exchange)
+        if found is None:
+            return {}
+        kind = self.exchange_types[found.kind]
+        queues = kind.lookup(self._table(found), exchange, routing_key, None)
+        return {one.queue: one.message_ttl_ms for one in found.bindings if one.queue in queues}
+
+    def _lookup(self, exchange: str, routing_key: str, default: str | None = None) -> list[str]:  # noqa: ARG002
+        return [*self._routed(exchange, routing_key)]
+
+    def _put(self, queue: str, message: dict[str, Any], **_: Any) -> None:
+        declared = self.routing.find_queue(queue)
+        if declared is not None:
+            self._send({queue: declared.message_ttl_ms}, message)
+
+    def _put_fanout(self, exchange: str, message: dict[str, Any], routing_key: str, **_: Any) -> None:
+        self._send(self._routed(exchange, routing_key), message)
+
+    def _send(self, targets: dict[str, int | None], message: dict[str, Any]) -> None:
+        properties = message["properties"]
+        own = properties.get("expiration")
+        own_ms = None if own is None else int(own)
+        now_ms = self._shared.claims.clock.now_ms()
+        made = Message(
+            dumps(message),
+            priority=self._get_message_priority(message),
+            correlation_id=properties.get("correlation_id"),
+            jms_type=_TYPE,
+        )
+        messages: dict[str, Message] = {}
+        for queue, ttl_ms in targets.items():
+            given = [one for one in (own_ms, ttl_ms) if one is not None]
+            messages[queue] = made.replace(expiration_ms=now_ms + min(given)) if given else made
+        self.routing.send(messages)
+
+    # Receiving
+
+    def basic_consume(
+        self, queue: str, no_ack: bool, callback: Callable[..., Any], consumer_tag: str, **options: Any
+    ) -> None:
+        """Consume from a queue.
+
+        :raises ChannelError: it does not exist
+        """
+        declared = self.routing.find_queue(queue)
+        if declared is None:
+            raise _error(f"NOT_FOUND - no queue {queue!r}", 404, "basic_consume")
+        self._shared.use(queue, declared.expires_ms)
+        if no_ack:
+            self._without_ack.add(queue)
+        super().basic_consume(queue, no_ack, callback, consumer_tag, **options)
+
+    def basic_cancel(self, consumer_tag: str) -> None:
+        """Stop consuming."""
+        queue = self._tag_to_queue.get(consumer_tag)
+        super().basic_cancel(consumer_tag)
+        if queue is not None and queue not in self._active_queues:
+            self._without_ack.discard(queue)
+            self._shared.disuse(queue)
+
+    def basic_get(self, queue: str, no_ack: bool = False, **_: Any) -> Any:
+        """The next message of a queue; None if there is none."""
+        try:
+            message = self.Message(self._get(queue, no_ack=no_ack), channel=self)
+        except Empty:
+            return None
+        if not no_ack:
+            self.qos.append(message, message.delivery_tag)
+        return message
+
+    def _get(self, queue: str, timeout: float | None = None, *, no_ack: bool = False) -> dict[str, Any]:
+        claims = self._shared.queue(queue)
+        found = claims.claim(wait=timeout or 0.0)
+        if not found:
+            raise Empty
+        return self._taken(claims, found[0], no_ack=no_ack)
+
+    def _taken(self, queue: ClaimQueue, claim: Claim, *, no_ack: bool) -> dict[str, Any]:
+        """The message as kombu wants it; with ``no_ack`` it is removed, else it is to be settled."""
+        tag = f"{claim.sequence}.{next(self._numbers)}"
+        if no_ack:
+            queue.acknowledge(claim)
+            tag = _SETTLED + tag
+        else:
+            self._claims[tag] = (queue, claim)
+        payload = _payload(queue, claim)
+        payload["properties"]["delivery_tag"] = tag
+        payload["properties"].setdefault("delivery_info", {})["redelivered"] = claim.redeliveries > 0
+        return payload
+
+    def _get_and_deliver(self, queue: str, callback: Callable[..., Any]) -> None:
+        """Deliver what can be claimed at once, as far as the prefetch count allows."""
+        allowed = self.qos.can_consume_max_estimate()
+        limit = _BATCH if allowed is None else min(allowed, _BATCH)
+        claims = self._shared.queue(queue)
+        left = claims.claim(limit) if limit else []
+        if not left:
+            raise Empty
+        try:
+            while left and queue in self._active_queues:
+                payload = self._taken(claims, left.pop(0), no_ack=queue in self._without_ack)
+                callback(payload, queue)
+        finally:
+            self._shared.release(claims, left)
+
+    # Settling
+
+    def settle(self, delivery_tag: str, how: Callable[[ClaimQueue, Claim], None]) -> None:
+        """Settle the claim of a delivered message. Any thread may do so.
+
+        :raises ClaimLost: another process may have it by now
+        """
+        if delivery_tag.startswith(_SETTLED):
+            return
+        if delivery_tag not in self._claims:
+            raise ClaimLost((int(delivery_tag.partition(".")[0]),))
+        queue, claim = self._claims[delivery_tag]
+        how(queue, claim)
+        self._claims.pop(delivery_tag, None)
+        self._shared.claims.wakeups.nudge(_ROOM)
+
+    def release_claims(self) -> None:
+        """Return what is claimed to its place."""
+        held: dict[ClaimQueue, list[Claim]] = {}
+        while self._claims:
+            _, (queue, claim) = self._claims.popitem()
+            held.setdefault(queue, []).append(claim)
+        for queue, claims in held.items():
+            self._shared.release(queue, claims)
+
+    @property
+    def containers(self) -> list[str]:
+        """What those are woken by who wait for the queues that are consumed."""
+        return [Destination.queue(name).qualified_name for name in self._active_queues]
+
+
+def _payload(queue: ClaimQueue, claim: Claim) -> dict[str, Any]:
+    """What kombu has sent; or a message of another client, as if kombu had."""
+    message = claim.message
+    if message.jms_type == _TYPE and isinstance(message.body, str):
+        sent: dict[str, Any] = loads(message.body)
+        return sent
+    body, type_, encoding = message.body, "text/plain", "utf-8"
+    if isinstance(body, bytes):
+        body, type_, encoding = virtual.Base64().encode(body), "application/data", "binary"
+    elif not isinstance(body, str):
+        body, type_ = dumps(body), "application/json"
+    return {
+        "body": body,
+        "content-type": type_,
+        "content-encoding": encoding,
+        "headers": {**message.properties},
+        "properties": {
+            "body_encoding": "base64" if encoding == "binary" else "utf-8",
+            "correlation_id": message.correlation_id,
+            "delivery_info": {"exchange": "", "routing_key": queue.destination.name},
+            "priority": message.priority,
+        },
+    }
+
+
+def _error(text: str, code: int, method: str) -> ChannelError:
+    return ChannelError(text, (50, 10), f"Channel.{method}", str(code))
+
+
+def _check_length(name: str) -> None:
+    if len(name) > _LONGEST_NAME:
+        raise _error(f"{name[:40]!r}... has more than {_LONGEST_NAME} characters", 406, "exchange_declare")
+
+
+class Transport(virtual.Transport):  # type: ignore[misc]
+    """The transport of ``jdbcstore+`` URLs. What follows the plus sign is the URL of the database."""
+
+    Channel = Channel
+    can_parse_url = True
+    driver_type = "jdbcstore"
+    driver_name = "jdbcstore"
+    connection_errors = (
+        *virtual.Transport.connection_errors,
+        StoreUnavailable,
+        StoreClosed,
+        NotMaster,
+        ClaimLost,  # so that Celery logs it, and goes on
+    )
+    channel_errors = (*virtual.Transport.channel_errors, InvalidMessage, InvalidDestination)
+    implements = virtual.Transport.implements.extend(
+        asynchronous=False, exchange_type=frozenset(["direct", "topic", "fanout"]), heartbeats=False
+    )
+    shared: SharedClaims
+    """The claims of this process on the database, while the connection is established."""
+
+    def __init__(self, client: Any, **options: Any) -> None:
+        super().__init__(client, **options)
+        self._process: int | None = None
+        self._pause = _SHORTEST_PAUSE
+
+    def driver_version(self) -> str:
+        """The version of jdbcstore."""
+        return jdbcstore.__version__
+
+    @property
+    def callbacks(self) -> dict[str, Any]:
+        """The consumers' functions by the names of their queues."""
+        callbacks: dict[str, Any] = self._callbacks
+        return callbacks
+
+    def establish_connection(self) -> Transport:
+        """Connect to the database, and create the tables if they are missing.
+
+        :raises StoreUnavailable: the database does not answer
+        :raises NotMaster: a broker or a store with a locker serves the same tables
+        """
+        options = self.client.transport_options
+        self.shared = _open.acquire(
+            self.client.hostname,
+            float(options.get("lease", 30.0)),
+            int(options.get("max_redeliveries", -1)),
+            options.get("dead_letters"),
+            options.get("table_prefix", ""),
+        )
+        self._process = os.getpid()
+        connected: Transport = super().establish_connection()
+        return connected
+
+    def close_connection(self, connection: Any) -> None:
+        """Return what is claimed to its place."""
+        if self._process != os.getpid():
+            # Of the parent process, or never established.
+            self.channels.clear()
+            self._avail_channels.clear()
+            return
+        super().close_connection(connection)
+        self._process = None
+        _open.release(self.shared)
+
+    def drain_events(self, connection: Any, timeout: float | None = None) -> None:  # noqa: ARG002
+        """Deliver messages; wait for them up to ``timeout`` seconds, or without limit.
+
+        :raises TimeoutError: there was none
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        wakeups = self.shared.claims.wakeups
+        while True:
+            self.shared.check()
+            counts = {name: wakeups.count(name)[0] for name in [_ROOM, *self._containers()]}
+            try:
+                self.cycle.get(self._deliver, timeout=timeout)
+            except Empty:
+                left = float("inf") if deadline is None else deadline - time.monotonic()
+                if left <= 0:
+                    raise socket.timeout from None
+                if wakeups.wait_any(counts, min(self._pause, left)):
+                    self._pause = _SHORTEST_PAUSE
+                else:
+                    self._pause = min(2 * self._pause, self.polling_interval or _SHORTEST_PAUSE)
+            else:
+                self._pause = _SHORTEST_PAUSE
+                return
+
+    def _containers(self) -> list[str]:
+        channels: Sequence[Channel] = self.channels
+        return [name for channel in channels for name in channel.containers]
+
+
+
+TRANSPORT_ALIASES["jdbcstore"] = "jdbcstore.plugins.kombu:Transport"
