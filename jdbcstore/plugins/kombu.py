@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import json
 import logging
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from queue import Empty
 from typing import Any
 
@@ -497,13 +498,13 @@ class Channel(virtual.Channel):  # type: ignore[misc]
 
     def _taken(self, queue: ClaimQueue, claim: Claim, *, no_ack: bool) -> dict[str, Any]:
         """The message as kombu wants it; with ``no_ack`` it is removed, else it is to be settled."""
+        payload = _payload(queue, claim)
         tag = f"{claim.sequence}.{next(self._numbers)}"
         if no_ack:
             queue.acknowledge(claim)
             tag = _SETTLED + tag
         else:
             self._claims[tag] = (queue, claim)
-        payload = _payload(queue, claim)
         payload["properties"]["delivery_tag"] = tag
         payload["properties"].setdefault("delivery_info", {})["redelivered"] = claim.redeliveries > 0
         return payload
@@ -518,7 +519,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             raise Empty
         try:
             while left and queue in self._active_queues:
-                payload = self._taken(claims, left.pop(0), no_ack=queue in self._without_ack)
+                payload = self._taken(claims, left[0], no_ack=queue in self._without_ack)
+                left.pop(0)
                 callback(payload, queue)
         finally:
             self._shared.release(claims, left)
@@ -564,7 +566,8 @@ def _payload(queue: ClaimQueue, claim: Claim) -> dict[str, Any]:
     if isinstance(body, bytes):
         body, type_, encoding = virtual.Base64().encode(body), "application/data", "binary"
     elif not isinstance(body, str):
-        body, type_ = dumps(body), "application/json"
+        whole = dict(body) if isinstance(body, Mapping) else body
+        body, type_ = json.dumps(whole, default=str), "application/json"
     return {
         "body": body,
         "content-type": type_,

@@ -70,7 +70,7 @@ MAY_SEE = {
     "stores.filtered": CONTRACT | {"stores.shared", "stores.memory"},
     "stores.journaled": CONTRACT | {"stores.shared", "stores.memory", "journal"},
     "broker": CONTRACT | {"__init__", "lockers.io_exceptions"},
-    "plugins": CONTRACT | {"__init__", "broker"},
+    "plugins": CONTRACT | {"__init__", "broker", "stores.claims"},
     "cli.demo": CONTRACT | {"__init__", "broker"},
 }
 
@@ -101,6 +101,8 @@ OUTSIDE = {
     "argon2": {"broker"},
     "cronsim": {"broker"},
     "coilmq": {"plugins"},
+    "kombu": {"plugins"},
+    "amqp": {"plugins"},
     "stomp": {"cli.demo"},
     "click": {"cli"},
     "rich": {"cli"},

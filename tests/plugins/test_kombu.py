@@ -1,0 +1,359 @@
+"""The transport for kombu: queues, exchanges and bindings in the database, messages as claims."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, Protocol
+
+import kombu
+import pytest
+from kombu.exceptions import ChannelError
+
+import jdbcstore.plugins.kombu as plugin
+from jdbcstore import Claims, Message
+from jdbcstore.errors import ClaimLost, ConfigurationError
+from tests.support.databases import Database
+from tests.support.kombu.neutral import run_common
+from tests.support.polling import wait_until
+
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+
+CASES = 29
+
+
+class Connect(Protocol):
+    def __call__(self, **options: Any) -> kombu.Connection: ...
+
+
+@pytest.fixture
+def connect(database: Database) -> Iterator[Connect]:
+    """Connects at each call; those with the same options share their claims, as in one process."""
+    with ExitStack() as opened:
+
+        def connect(**options: Any) -> kombu.Connection:
+            url = f"jdbcstore+{database.url}"
+            made = kombu.Connection(url, transport_options={"polling_interval": 0.2, **options})
+            return opened.enter_context(made)
+
+        yield connect
+    wait_until(lambda: database.connections() == 0, 60.0, "that closing left no connection")
+
+
+@pytest.fixture
+def channel(connect: Connect) -> Any:
+    return connect().channel()
+
+
+@pytest.fixture
+def other(connect: Connect) -> Any:
+    """A channel as of another process."""
+    return connect(lease=29.0).channel()
+
+
+def publish(channel: Any, body: Any, **options: Any) -> None:
+    kombu.Producer(channel).publish(body, **options)
+
+
+def declare(channel: Any, name: str, *arguments: Any, **options: Any) -> Any:
+    queue = kombu.Queue(name, *arguments, **options)(channel)
+    queue.declare()
+    return queue
+
+
+def drained(channel: Any, name: str, timeout: float = 30.0, **options: Any) -> list[Any]:
+    """What one round of draining delivers; not acknowledged."""
+    found: list[Any] = []
+    with kombu.Consumer(channel, [kombu.Queue(name)], auto_declare=False, **options) as consumer:
+        consumer.register_callback(lambda _, message: found.append(message))
+        channel.connection.client.drain_events(timeout=timeout)
+    return found
+
+
+@pytest.mark.slow
+def test_kombus_own_tests_pass(database: Database, tmp_path: Any) -> None:
+    unreachable = re.sub(r":\d+/", ":9/", database.url)
+    if unreachable == database.url:
+        unreachable = f"sqlite:///{tmp_path}/missing/mq.db"
+
+    passed, said = run_common(database.url, unreachable)
+
+    assert passed == CASES, said
+
+
+def test_bindings_are_those_of_all_processes(channel: Any, other: Any) -> None:
+    topic = kombu.Exchange("news", "topic")
+    declare(channel, "all", topic, "#")
+    declare(channel, "sport", topic, "*.sport")
+    declare(other, "copies", kombu.Exchange("copies", "fanout"))
+
+    publish(other, "1", exchange="news", routing_key="local.sport")
+    publish(other, "2", exchange="news", routing_key="weather")
+    publish(channel, "3", exchange="copies", routing_key="anything")
+    publish(channel, "4", exchange="missing", routing_key="sport")
+
+    bodies = {name: [one.payload for one in drained(channel, name)] for name in ("all", "sport", "copies")}
+    assert bodies == {"all": ["1", "2"], "sport": ["1"], "copies": ["3"]}
+    assert ("sport", "news", "*.sport") in [*other.list_bindings()]
+
+
+def test_unbound_and_deleted(channel: Any, other: Any, database: Database) -> None:
+    exchange = kombu.Exchange("one", "direct")
+    bound = declare(channel, "bound", exchange, "key")
+    declare(channel, "deleted", exchange, "key")
+
+    bound.unbind_from(exchange, "key")
+    publish(other, "1", exchange="one", routing_key="key")
+    assert other.queue_declare("deleted", passive=True).message_count == 1
+    other.queue_delete("deleted")
+    publish(other, "2", exchange="one", routing_key="key")
+    publish(other, "3", routing_key="deleted")
+
+    assert database.rows("SELECT ID FROM ACTIVEMQ_MSGS") == []
+    other.exchange_delete("one")
+    assert database.rows("SELECT * FROM JDBCSTORE_BINDINGS") == []
+
+
+def test_what_is_not_there_is_an_error_of_the_channel(channel: Any) -> None:
+    channel.exchange_declare("one", "direct")
+    channel.exchange_declare("one", "direct", passive=True)
+    calls = {
+        "404": [
+            lambda: channel.queue_declare("missing", passive=True),
+            lambda: channel.exchange_declare("missing", passive=True),
+            lambda: channel.queue_bind("any", "missing", "key"),
+            lambda: channel.basic_consume("missing", False, print, "tag"),
+        ],
+        "406": [lambda: channel.exchange_declare("one", "topic")],
+        "540": [lambda: channel.exchange_declare("two", "headers")],
+    }
+    for code, some in calls.items():
+        for call in some:
+            with pytest.raises(ChannelError) as raised:
+                call()
+            assert raised.value.reply_code == code
+            assert isinstance(raised.value, channel.connection.client.channel_errors)
+
+
+def test_names_are_exact_and_may_be_long(channel: Any, other: Any) -> None:
+    long = "x" * 230
+    for name in ("Orders", "orders", long):
+        declare(channel, name)
+        publish(channel, name, routing_key=name)
+
+    assert [drained(other, name)[0].payload for name in ("orders", "Orders", long)] == ["orders", "Orders", long]
+    with pytest.raises(ChannelError):
+        channel.exchange_declare("x" * 251)
+
+
+def test_acknowledged_returned_and_rejected(channel: Any, database: Database) -> None:
+    declare(channel, "q")
+    for body in ("1", "2", "3"):
+        publish(channel, body, routing_key="q", content_type="text/plain", serializer="raw")
+
+    one, two, three = drained(channel, "q")
+    assert not one.delivery_info["redelivered"]
+    one.ack()
+    two.requeue()
+    three.reject()
+
+    [again] = drained(channel, "q")
+    assert again.delivery_info["redelivered"]
+    again.ack()
+    assert database.rows("SELECT ID FROM ACTIVEMQ_MSGS") == []
+
+
+def test_closing_returns_what_was_not_acknowledged(connect: Connect, other: Any) -> None:
+    one = connect()
+    channel = one.channel()
+    declare(channel, "q")
+    publish(channel, "1", routing_key="q")
+    publish(channel, "2", routing_key="q")
+    assert len(drained(channel, "q")) == 2
+
+    one.close()
+
+    assert [(one.payload, one.delivery_info["redelivered"]) for one in drained(other, "q")] == [
+        ("1", False),
+        ("2", False),
+    ]
+
+
+def test_the_prefetch_count_limits_what_is_claimed(channel: Any, other: Any) -> None:
+    declare(channel, "q")
+    for number in range(5):
+        publish(channel, number, routing_key="q")
+
+    assert [one.payload for one in drained(channel, "q", prefetch_count=2)] == [0, 1]
+    assert [one.payload for one in drained(other, "q")] == [2, 3, 4]
+
+
+def test_without_acknowledgements_messages_are_removed(channel: Any, database: Database) -> None:
+    declare(channel, "q")
+    publish(channel, "1", routing_key="q")
+    publish(channel, "2", routing_key="q")
+
+    assert channel.basic_get("q", no_ack=True).payload == "1"
+    assert [one.payload for one in drained(channel, "q", no_ack=True)] == ["2"]
+    assert channel.basic_get("q") is None
+    assert database.rows("SELECT ID FROM ACTIVEMQ_MSGS") == []
+
+
+def test_a_lost_claim_is_an_error_of_the_connection(channel: Any, database: Database) -> None:
+    declare(channel, "q")
+    publish(channel, "1", routing_key="q")
+    [message] = drained(channel, "q")
+    database.execute("DELETE FROM JDBCSTORE_CLAIMS")
+
+    with pytest.raises(ClaimLost):
+        message.ack()
+    assert ClaimLost in channel.connection.client.connection_errors
+    assert [one.payload for one in drained(channel, "q")] == ["1"]
+
+
+def test_the_shorter_time_to_live_applies(channel: Any, database: Database) -> None:
+    declare(channel, "q", message_ttl=100)
+    publish(channel, "1", routing_key="q")
+    publish(channel, "2", routing_key="q", expiration=50)
+    publish(channel, "3", routing_key="q", expiration=200)
+
+    now_ms = channel._shared.claims.clock.now_ms()
+    left = [(at - now_ms) / 1000 for (at,) in database.rows("SELECT EXPIRATION FROM ACTIVEMQ_MSGS ORDER BY ID")]
+    assert [round(one, -1) for one in left] == [100, 50, 100]
+
+
+def test_an_unused_queue_expires(channel: Any, connect: Connect, database: Database) -> None:
+    declare(channel, "kept", expires=1000)
+    declare(channel, "temporary", kombu.Exchange("copies", "fanout"), expires=10)
+    declare(channel, "auto", auto_delete=True)
+    publish(channel, "1", routing_key="temporary")
+    assert len(database.rows("SELECT NAME FROM JDBCSTORE_QUEUES WHERE UNUSED_UNTIL IS NOT NULL")) == 3
+    database.execute("UPDATE JDBCSTORE_QUEUES SET UNUSED_UNTIL = 1 WHERE NAME <> 'kept'")
+
+    publish(channel, "2", exchange="copies")
+    publish(channel, "3", routing_key="temporary")
+    with pytest.raises(ChannelError):
+        channel.queue_declare("temporary", passive=True)
+    connect(lease=28.0).connect()
+
+    assert database.rows("SELECT NAME FROM JDBCSTORE_QUEUES") == [("kept",)]
+    assert database.rows("SELECT QUEUE FROM JDBCSTORE_BINDINGS") == []
+    assert database.rows("SELECT ID FROM ACTIVEMQ_MSGS") == []
+
+
+def test_a_queue_declared_again_begins_empty(channel: Any, database: Database) -> None:
+    declare(channel, "q", kombu.Exchange("copies", "fanout"), expires=10)
+    publish(channel, "1", routing_key="q")
+    database.execute("UPDATE JDBCSTORE_QUEUES SET UNUSED_UNTIL = 1")
+
+    assert channel.queue_declare("q").message_count == 0
+    assert [*channel.list_bindings()] == []
+
+
+def test_a_consumer_keeps_its_queue_from_expiring(connect: Connect, database: Database) -> None:
+    channel = connect(lease=0.6).channel()
+    queue = declare(channel, "q", expires=1000)
+    query = "SELECT UNUSED_UNTIL FROM JDBCSTORE_QUEUES"
+
+    with kombu.Consumer(channel, [queue]):
+        [before] = database.rows(query)
+        wait_until(lambda: database.rows(query)[0] > before)
+        database.execute("DELETE FROM JDBCSTORE_QUEUES")
+        with pytest.raises(channel.connection.client.connection_errors, match="q have expired"):
+            while True:
+                drained_or_not(channel)
+
+
+def drained_or_not(channel: Any) -> None:
+    try:
+        channel.connection.client.drain_events(timeout=0.1)
+    except TimeoutError:
+        return
+
+
+def test_messages_of_other_clients(channel: Any, database: Database) -> None:
+    declare(channel, "q")
+    with Claims(database.url) as claims:
+        claims.queue("q").add(
+            Message("text", properties={"n": 1}), Message(b"\0\xff"), Message({"a": 1}, correlation_id="c")
+        )
+
+    text, binary, mapping = drained(channel, "q", accept=["text/plain", "application/data", "json"])
+
+    assert (text.payload, text.headers) == ("text", {"n": 1})
+    assert binary.payload == b"\0\xff"
+    assert (mapping.payload, mapping.properties["correlation_id"]) == ({"a": 1}, "c")
+
+
+def test_kombus_messages_are_text_for_other_clients(channel: Any, database: Database) -> None:
+    declare(channel, "q")
+    publish(channel, {"a": "ü"}, routing_key="q", correlation_id="c", priority=7)
+    with Claims(database.url) as claims:
+        [claim] = claims.queue("q").claim()
+
+    assert (claim.message.priority, claim.message.correlation_id) == (7, "c")
+    assert '"content-type": "application/json"' in claim.message.body
+
+
+def test_an_empty_queue_times_out(channel: Any) -> None:
+    declare(channel, "q")
+    with pytest.raises(socket.timeout):
+        drained(channel, "q", timeout=0)
+
+
+def test_the_connections_of_a_process_share_their_claims(connect: Connect, database: Database) -> None:
+    one, two = connect(), connect()
+    one.connect()
+    two.connect()
+    assert len(database.rows("SELECT ID FROM JDBCSTORE_CLAIM_SESSIONS")) == 1
+
+    one.close()
+    declare(two.channel(), "q")
+    two.close()
+    assert database.rows("SELECT ID FROM JDBCSTORE_CLAIM_SESSIONS") == []
+
+
+def test_a_child_process_has_claims_of_its_own(channel: Any, connect: Connect, database: Database) -> None:
+    declare(channel, "q")
+    child = os.fork()
+    if not child:
+        try:
+            # As Celery does with the connections that it inherits.
+            channel.connection.client.close()
+            publish(connect().channel(), "of the child", routing_key="q")
+        finally:
+            os._exit(0)
+    assert os.waitpid(child, 0) == (child, 0)
+
+    assert [one.payload for one in drained(channel, "q")] == ["of the child"]
+
+
+def test_too_many_redeliveries_are_dead_letters_if_wanted(connect: Connect) -> None:
+    channel = connect(max_redeliveries=1, dead_letters="dead").channel()
+    declare(channel, "q")
+    declare(channel, "dead")
+    publish(channel, "1", routing_key="q")
+
+    for _ in range(2):
+        channel.basic_get("q").requeue()
+
+    assert channel.basic_get("q") is None
+    assert channel.basic_get("dead").payload == "1"
+
+
+@pytest.mark.backends("sqlite")
+def test_the_password_is_not_shown() -> None:
+    connection = kombu.Connection("jdbcstore+postgresql://user:secret@localhost/mq")
+
+    assert "secret" not in repr(connection)
+    assert connection.transport.driver_type == "jdbcstore"
+    assert isinstance(connection.transport, plugin.Transport)
+
+
+@pytest.mark.backends("sqlite")
+def test_a_database_that_cannot_be_shared_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="PostgreSQL, MariaDB"):
+        kombu.Connection("jdbcstore+mysql+pymysql://user@localhost/mq").connect()

@@ -1,0 +1,1 @@
+"""kombu's own tests, and Celery, on the transport."""
