@@ -10,7 +10,6 @@ import itertools
 import json
 import logging
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -186,7 +185,6 @@ class _Open:
         self._inherited.append(self._shared)
         self._shared = {}
 
-
     def close(self) -> None:
         """At the end of the process: return what is claimed."""
         with self._lock:
@@ -361,9 +359,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             raise _error(f"NOT_FOUND - no queue {queue!r}", 404, "queue_declare")
         return queue_declare_ok_t(queue, self._size(queue), 0)
 
-    def _new_queue(
-        self, queue: str, arguments: Any = None, auto_delete: bool = False, **_: Any
-    ) -> None:
+    def _new_queue(self, queue: str, arguments: Any = None, auto_delete: bool = False, **_: Any) -> None:
         given = arguments or {}
         expires = given.get("x-expires")
         if expires is None and auto_delete:
@@ -671,7 +667,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
             except Empty:
                 left = float("inf") if deadline is None else deadline - time.monotonic()
                 if left <= 0:
-                    raise socket.timeout from None
+                    raise TimeoutError from None
                 if wakeups.wait_any(counts, min(self._pause, left)):
                     self._pause = _SHORTEST_PAUSE
                 else:
@@ -683,7 +679,6 @@ class Transport(virtual.Transport):  # type: ignore[misc]
     def _containers(self) -> list[str]:
         channels: Sequence[Channel] = self.channels
         return [name for channel in channels for name in channel.containers]
-
 
 
 TRANSPORT_ALIASES["jdbcstore"] = "jdbcstore.plugins.kombu:Transport"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
@@ -144,7 +145,11 @@ def test_names_are_exact_and_may_be_long(channel: Any, other: Any) -> None:
         declare(channel, name)
         publish(channel, name, routing_key=name)
 
-    assert [drained(other, name)[0].payload for name in ("orders", "Orders", long)] == ["orders", "Orders", long]
+    assert [drained(other, name)[0].payload for name in ("orders", "Orders", long)] == [
+        "orders",
+        "Orders",
+        long,
+    ]
     with pytest.raises(ChannelError):
         channel.exchange_declare("x" * 251)
 
@@ -221,7 +226,9 @@ def test_the_shorter_time_to_live_applies(channel: Any, database: Database) -> N
     publish(channel, "3", routing_key="q", expiration=200)
 
     now_ms = channel._shared.claims.clock.now_ms()
-    left = [(at - now_ms) / 1000 for (at,) in database.rows("SELECT EXPIRATION FROM ACTIVEMQ_MSGS ORDER BY ID")]
+    left = [
+        (at - now_ms) / 1000 for (at,) in database.rows("SELECT EXPIRATION FROM ACTIVEMQ_MSGS ORDER BY ID")
+    ]
     assert [round(one, -1) for one in left] == [100, 50, 100]
 
 
@@ -263,15 +270,13 @@ def test_a_consumer_keeps_its_queue_from_expiring(connect: Connect, database: Da
         wait_until(lambda: database.rows(query)[0] > before)
         database.execute("DELETE FROM JDBCSTORE_QUEUES")
         with pytest.raises(channel.connection.client.connection_errors, match="q have expired"):
-            while True:
-                drained_or_not(channel)
+            drain_for_ever(channel)
 
 
-def drained_or_not(channel: Any) -> None:
-    try:
-        channel.connection.client.drain_events(timeout=0.1)
-    except TimeoutError:
-        return
+def drain_for_ever(channel: Any) -> None:
+    while True:
+        with contextlib.suppress(TimeoutError):
+            channel.connection.client.drain_events(timeout=0.1)
 
 
 def test_messages_of_other_clients(channel: Any, database: Database) -> None:
@@ -316,7 +321,7 @@ def test_the_connections_of_a_process_share_their_claims(connect: Connect, datab
     assert database.rows("SELECT ID FROM JDBCSTORE_CLAIM_SESSIONS") == []
 
 
-def test_a_child_process_has_claims_of_its_own(channel: Any, connect: Connect, database: Database) -> None:
+def test_a_child_process_has_claims_of_its_own(channel: Any, connect: Connect) -> None:
     declare(channel, "q")
     child = os.fork()
     if not child:

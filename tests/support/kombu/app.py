@@ -29,9 +29,16 @@ def make_app(url: str, lease: float) -> Any:
         worker_prefetch_multiplier=1,
         result_expires=60,
     )
-    app.task(name="process")(os.getpid)
+
+    def process() -> int:
+        return os.getpid()
+
+    def relay() -> str:
+        return str(app.send_task("process").id)
+
+    app.task(name="process")(process)
     app.task(name="hold")(hold)
-    app.task(name="relay")(lambda: app.send_task("process").id)
+    app.task(name="relay")(relay)
     return app
 
 
@@ -50,9 +57,22 @@ def hold(path: str) -> int:
 def worker(url: str, lease: float, log: Path, pool: str = "solo") -> Iterator[subprocess.Popen[bytes]]:
     """A worker in a process of its own, killed at the end."""
     environment = {**os.environ, _BROKER: url, _LEASE: str(lease), "PYTHONPATH": str(ROOT)}
-    options = ("worker", "--pool", pool, "--concurrency", "1", "--loglevel", "INFO", "--hostname", f"{pool}@%h")
+    options = (
+        "worker",
+        "--pool",
+        pool,
+        "--concurrency",
+        "1",
+        "--loglevel",
+        "INFO",
+        "--hostname",
+        f"{pool}@%h",
+    )
     command = [sys.executable, "-m", "celery", "--app", __name__, *options]
-    with log.open("wb") as said, subprocess.Popen(command, env=environment, stdout=said, stderr=said) as process:
+    with (
+        log.open("wb") as said,
+        subprocess.Popen(command, env=environment, stdout=said, stderr=said) as process,
+    ):
         try:
             yield process
         finally:
