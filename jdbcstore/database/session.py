@@ -236,8 +236,7 @@ class Session(Database):
                 found="nothing",
                 expected=names,
             )
-        for table in missing:
-            self.on_engine(lambda engine, table=table: create_table(engine, self.adapter, table))
+        self.on_engine(lambda engine: [create_table(engine, self.adapter, table) for table in missing])
 
     @property
     def has_claims(self) -> bool:

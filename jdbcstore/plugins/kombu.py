@@ -61,10 +61,13 @@ class SharedClaims:
 
     def __init__(self, url: str, lease: float, redeliveries: int, letters: str | None, prefix: str) -> None:
         self.users = 0
+        """How many connections share them."""
         config = StoreConfig(table_prefix=prefix)
         self.claims = Claims(url, config, lease=lease, max_redeliveries=redeliveries, dead_letters=letters)
+        """The claims."""
         try:
             self.routing = Routing(self.claims, grace=lease)
+            """The queues, exchanges and bindings."""
             self.routing.remove_unused_queues()
         except BaseException:
             self.claims.close()
@@ -229,7 +232,9 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     """A channel: queues, exchanges and bindings as AMQP has them, in the database."""
 
     QoS = QoS
+    """What keeps the messages that were delivered."""
     supports_fanout = True
+    """Whether there are exchanges of the type fanout."""
 
     def __init__(self, connection: Transport, **options: Any) -> None:
         super().__init__(connection, **options)
@@ -591,9 +596,13 @@ class Transport(virtual.Transport):  # type: ignore[misc]
     """The transport of ``jdbcstore+`` URLs. What follows the plus sign is the URL of the database."""
 
     Channel = Channel
+    """The class of its channels."""
     can_parse_url = True
+    """Whether kombu leaves the URL as it is."""
     driver_type = "jdbcstore"
+    """Not ``sql``, for which Celery switches its events off."""
     driver_name = "jdbcstore"
+    """The name of this project."""
     connection_errors = (
         *virtual.Transport.connection_errors,
         StoreUnavailable,
@@ -601,10 +610,13 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         NotMaster,
         ClaimLost,  # so that Celery logs it, and goes on
     )
+    """The errors after which a caller connects again."""
     channel_errors = (*virtual.Transport.channel_errors, InvalidMessage, InvalidDestination)
+    """The errors of a call, after which the connection is as before."""
     implements = virtual.Transport.implements.extend(
         asynchronous=False, exchange_type=frozenset(["direct", "topic", "fanout"]), heartbeats=False
     )
+    """What it can do."""
     shared: SharedClaims
     """The claims of this process on the database, while the connection is established."""
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, Protocol
 
@@ -121,7 +121,7 @@ def test_unbound_and_deleted(channel: Any, other: Any, database: Database) -> No
 def test_what_is_not_there_is_an_error_of_the_channel(channel: Any) -> None:
     channel.exchange_declare("one", "direct")
     channel.exchange_declare("one", "direct", passive=True)
-    calls = {
+    calls: dict[str, list[Callable[[], Any]]] = {
         "404": [
             lambda: channel.queue_declare("missing", passive=True),
             lambda: channel.exchange_declare("missing", passive=True),
@@ -300,7 +300,7 @@ def test_kombus_messages_are_text_for_other_clients(channel: Any, database: Data
         [claim] = claims.queue("q").claim()
 
     assert (claim.message.priority, claim.message.correlation_id) == (7, "c")
-    assert '"content-type": "application/json"' in claim.message.body
+    assert '"content-type": "application/json"' in str(claim.message.body)
 
 
 def test_an_empty_queue_times_out(channel: Any) -> None:
