@@ -198,7 +198,17 @@ class _Open:
 
 _open = _Open()
 os.register_at_fork(after_in_child=_open.forget)
-atexit.register(_open.close)
+
+
+def close_all() -> None:
+    """Close the claims of all connections of this process, whose messages return to their places.
+
+    This is also done at the end of the process.
+    """
+    _open.close()
+
+
+atexit.register(close_all)
 
 
 class QoS(virtual.QoS):  # type: ignore[misc]

@@ -14,6 +14,7 @@ from jdbcstore.config import StoreConfig
 from jdbcstore.database.migrations.scripts import VENDORS, scripts
 from jdbcstore.database.schema import HEAD
 from jdbcstore.errors import StoreError
+from jdbcstore.stores.claims.routing import Routing
 from tests.support import ROOT
 from tests.support.databases import Database, PostgresqlDatabase, SqliteDatabase
 from tests.support.migrations.clients import run_script
@@ -179,9 +180,13 @@ def test_the_script_for_claims(database: Database, tmp_path: Path) -> None:
         without = tmp_path / "claims.sql"
         without.write_text(re.sub(r"^GRANT .*\n", "", text, flags=re.MULTILINE))
         run_script(database, without)
+        routing = (folder / "routing.sql").read_text()
+        without.write_text(re.sub(r"^GRANT .*\n", "", routing, flags=re.MULTILINE))
+        run_script(database, without)
 
         with jdbcstore.Claims(database.url, StoreConfig(create_tables_on_startup=False)) as claims:
             queue = claims.queue("Q")
             queue.add(jdbcstore.Message("hello"))
             queue.acknowledge(*queue.claim())
             assert queue.count() == (0, 0)
+            Routing(claims, grace=1.0).declare_queue("Q", None, None)
