@@ -12,7 +12,7 @@ from tests.support.databases import Database
 from tests.support.kombu.app import make_app, worker
 from tests.support.polling import wait_until
 
-pytestmark = [pytest.mark.backends("sqlite", "postgresql", "mariadb"), pytest.mark.slow]
+pytestmark = [pytest.mark.backends("sqlite", "postgresql"), pytest.mark.slow]
 
 LEASE = 1.5
 PATIENCE = 90.0

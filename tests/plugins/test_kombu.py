@@ -23,6 +23,8 @@ from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
 
+ours = pytest.mark.backends("sqlite")
+"""For what no database decides."""
 CASES = 29
 
 
@@ -118,6 +120,7 @@ def test_unbound_and_deleted(channel: Any, other: Any, database: Database) -> No
     assert database.rows("SELECT * FROM JDBCSTORE_BINDINGS") == []
 
 
+@ours
 def test_what_is_not_there_is_an_error_of_the_channel(channel: Any) -> None:
     channel.exchange_declare("one", "direct")
     channel.exchange_declare("one", "direct", passive=True)
@@ -187,6 +190,7 @@ def test_closing_returns_what_was_not_acknowledged(connect: Connect, other: Any)
     ]
 
 
+@ours
 def test_the_prefetch_count_limits_what_is_claimed(channel: Any, other: Any) -> None:
     declare(channel, "q")
     for number in range(5):
@@ -196,6 +200,7 @@ def test_the_prefetch_count_limits_what_is_claimed(channel: Any, other: Any) -> 
     assert [one.payload for one in drained(other, "q")] == [2, 3, 4]
 
 
+@ours
 def test_without_acknowledgements_messages_are_removed(channel: Any, database: Database) -> None:
     declare(channel, "q")
     publish(channel, "1", routing_key="q")
@@ -207,6 +212,7 @@ def test_without_acknowledgements_messages_are_removed(channel: Any, database: D
     assert database.rows("SELECT ID FROM ACTIVEMQ_MSGS") == []
 
 
+@ours
 def test_a_lost_claim_is_an_error_of_the_connection(channel: Any, database: Database) -> None:
     declare(channel, "q")
     publish(channel, "1", routing_key="q")
@@ -219,6 +225,7 @@ def test_a_lost_claim_is_an_error_of_the_connection(channel: Any, database: Data
     assert [one.payload for one in drained(channel, "q")] == ["1"]
 
 
+@ours
 def test_the_shorter_time_to_live_applies(channel: Any, database: Database) -> None:
     declare(channel, "q", message_ttl=100)
     publish(channel, "1", routing_key="q")
@@ -279,6 +286,7 @@ def drain_for_ever(channel: Any) -> None:
             channel.connection.client.drain_events(timeout=0.1)
 
 
+@ours
 def test_messages_of_other_clients(channel: Any, database: Database) -> None:
     declare(channel, "q")
     with Claims(database.url) as claims:
@@ -293,6 +301,7 @@ def test_messages_of_other_clients(channel: Any, database: Database) -> None:
     assert (mapping.payload, mapping.properties["correlation_id"]) == ({"a": 1}, "c")
 
 
+@ours
 def test_kombus_messages_are_text_for_other_clients(channel: Any, database: Database) -> None:
     declare(channel, "q")
     publish(channel, {"a": "ü"}, routing_key="q", correlation_id="c", priority=7)
@@ -303,12 +312,14 @@ def test_kombus_messages_are_text_for_other_clients(channel: Any, database: Data
     assert '"content-type": "application/json"' in str(claim.message.body)
 
 
+@ours
 def test_an_empty_queue_times_out(channel: Any) -> None:
     declare(channel, "q")
     with pytest.raises(socket.timeout):
         drained(channel, "q", timeout=0)
 
 
+@ours
 def test_the_connections_of_a_process_share_their_claims(connect: Connect, database: Database) -> None:
     one, two = connect(), connect()
     one.connect()
@@ -336,6 +347,7 @@ def test_a_child_process_has_claims_of_its_own(channel: Any, connect: Connect) -
     assert [one.payload for one in drained(channel, "q")] == ["of the child"]
 
 
+@ours
 def test_too_many_redeliveries_are_dead_letters_if_wanted(connect: Connect) -> None:
     channel = connect(max_redeliveries=1, dead_letters="dead").channel()
     declare(channel, "q")
@@ -349,7 +361,7 @@ def test_too_many_redeliveries_are_dead_letters_if_wanted(connect: Connect) -> N
     assert channel.basic_get("dead").payload == "1"
 
 
-@pytest.mark.backends("sqlite")
+@ours
 def test_the_password_is_not_shown() -> None:
     connection = kombu.Connection("jdbcstore+postgresql://user:secret@localhost/mq")
 
@@ -358,7 +370,7 @@ def test_the_password_is_not_shown() -> None:
     assert isinstance(connection.transport, plugin.Transport)
 
 
-@pytest.mark.backends("sqlite")
+@ours
 def test_a_database_that_cannot_be_shared_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="PostgreSQL, MariaDB"):
         kombu.Connection("jdbcstore+mysql+pymysql://user@localhost/mq").connect()
