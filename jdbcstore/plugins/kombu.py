@@ -5,14 +5,11 @@
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import json
-import logging
 import os
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from queue import Empty
 from typing import Any
 
@@ -24,20 +21,18 @@ from kombu.utils.json import dumps, loads
 from kombu.utils.uuid import uuid
 
 import jdbcstore
-from jdbcstore import Claims, Destination, Message, StoreConfig
+from jdbcstore import Destination, Message
 from jdbcstore.errors import (
     ClaimLost,
     InvalidDestination,
     InvalidMessage,
     NotMaster,
     StoreClosed,
-    StoreError,
     StoreUnavailable,
 )
+from jdbcstore.plugins.sharing import SharedClaims, open_claims
 from jdbcstore.stores.claims import Claim, ClaimQueue
 from jdbcstore.stores.claims.routing import Exchange, Routing
-
-log = logging.getLogger(__name__)
 
 _BATCH = 10
 """The most messages that are claimed at once."""
@@ -51,164 +46,6 @@ _ROOM = ""
 """What connections are woken by whose prefetch count may be exhausted."""
 _SETTLED = "-"
 """The beginning of delivery tags of messages that were removed before they were delivered."""
-
-
-class SharedClaims:
-    """The claims of one process on one database, which its connections share.
-
-    While a connection consumes, a thread says so of queues that would expire, and deletes those that have.
-    """
-
-    def __init__(self, url: str, lease: float, redeliveries: int, letters: str | None, prefix: str) -> None:
-        self.users = 0
-        """How many connections share them."""
-        config = StoreConfig(table_prefix=prefix)
-        self.claims = Claims(url, config, lease=lease, max_redeliveries=redeliveries, dead_letters=letters)
-        """The claims."""
-        try:
-            self.routing = Routing(self.claims, grace=lease)
-            """The queues, exchanges and bindings."""
-            self.routing.remove_unused_queues()
-        except BaseException:
-            self.claims.close()
-            raise
-        self._interval = lease / 3
-        self._lock = threading.Lock()
-        self._used: dict[str, int] = {}
-        self._lost: set[str] = set()
-        self._unreleased: list[tuple[ClaimQueue, list[Claim]]] = []
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def queue(self, name: str) -> ClaimQueue:
-        """The queue of a name, which need not be declared."""
-        return self.claims.queue(Destination.queue(name))
-
-    def use(self, name: str, expires_ms: int | None) -> None:
-        """Keep a queue from expiring from now on."""
-        with self._lock:
-            if expires_ms is not None:
-                self._used[name] = expires_ms
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="jdbcstore-kombu", daemon=True)
-                self._thread.start()
-
-    def disuse(self, name: str) -> None:
-        """Undo :meth:`use`."""
-        with self._lock:
-            self._used.pop(name, None)
-            self._lost.discard(name)
-
-    def check(self) -> None:
-        """Check that the queues that are in use are still there.
-
-        :raises RecoverableConnectionError: this process was stopped for so long that one has expired
-        """
-        if self._lost:
-            raise RecoverableConnectionError(f"the queues {', '.join(sorted(self._lost))} have expired")
-
-    def release(self, queue: ClaimQueue, claims: Iterable[Claim]) -> None:
-        """Return claims to their places; if the database does not answer, later."""
-        left = [*claims]
-        try:
-            _release(queue, left)
-        except StoreError as error:
-            log.warning("%d messages of %s cannot be returned yet: %s", len(left), queue.destination, error)
-            with self._lock:
-                self._unreleased.append((queue, left))
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._interval):
-            try:
-                self._keep()
-            except StoreError as error:
-                log.warning("queues are not kept from expiring: %s", error)
-
-    def _keep(self) -> None:
-        with self._lock:
-            used = {**self._used}
-            unreleased, self._unreleased = self._unreleased, []
-        for name, expires_ms in used.items():
-            if not self.routing.use_queue(name, expires_ms):
-                with self._lock:
-                    if name in self._used:
-                        self._lost.add(name)
-        for queue, claims in unreleased:
-            self.release(queue, claims)
-        self.routing.remove_unused_queues()
-
-    def close(self) -> None:
-        """Return what is claimed to its place, and close the claims."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-        self.claims.close()
-
-
-def _release(queue: ClaimQueue, claims: list[Claim]) -> None:
-    """Return those of the claims that are not lost; the list has those that were not returned."""
-    while claims:
-        try:
-            queue.release(*claims)
-        except ClaimLost as lost:
-            claims[:] = [claim for claim in claims if claim.sequence not in lost.sequences]
-        else:
-            claims.clear()
-
-
-class _Open:
-    """The shared claims of this process, by what they were opened with."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._shared: dict[tuple[Any, ...], SharedClaims] = {}
-        self._inherited: list[Any] = []
-
-    def acquire(self, *key: Any) -> SharedClaims:
-        with self._lock:
-            shared = self._shared.get(key)
-            if shared is None:
-                shared = self._shared[key] = SharedClaims(*key)
-            else:
-                shared.claims.lease.renew()  # else a lost database would be noticed late
-            shared.users += 1
-            return shared
-
-    def release(self, shared: SharedClaims) -> None:
-        with self._lock:
-            shared.users -= 1
-            if shared.users:
-                return
-            self._shared = {key: one for key, one in self._shared.items() if one is not shared}
-        shared.close()
-
-    def forget(self) -> None:
-        """In a child process: the parent's connections must be neither used nor closed."""
-        self._lock = threading.Lock()
-        self._inherited.append(self._shared)
-        self._shared = {}
-
-    def close(self) -> None:
-        """At the end of the process: return what is claimed."""
-        with self._lock:
-            shared, self._shared = self._shared, {}
-        for one in shared.values():
-            one.close()
-
-
-_open = _Open()
-os.register_at_fork(after_in_child=_open.forget)
-
-
-def close_all() -> None:
-    """Close the claims of all connections of this process, whose messages return to their places.
-
-    This is also done at the end of the process.
-    """
-    _open.close()
-
-
-atexit.register(close_all)
 
 
 class QoS(virtual.QoS):  # type: ignore[misc]
@@ -652,7 +489,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         :raises NotMaster: a broker or a store with a locker serves the same tables
         """
         options = self.client.transport_options
-        self.shared = _open.acquire(
+        self.shared = open_claims.acquire(
             self.client.hostname,
             float(options.get("lease", 30.0)),
             int(options.get("max_redeliveries", -1)),
@@ -672,7 +509,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
             return
         super().close_connection(connection)
         self._process = None
-        _open.release(self.shared)
+        open_claims.release(self.shared)
 
     def drain_events(self, connection: Any, timeout: float | None = None) -> None:  # noqa: ARG002
         """Deliver messages; wait for them up to ``timeout`` seconds, or without limit.
@@ -682,7 +519,8 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         deadline = None if timeout is None else time.monotonic() + timeout
         wakeups = self.shared.claims.wakeups
         while True:
-            self.shared.check()
+            if lost := self.shared.lost:
+                raise RecoverableConnectionError(f"the queues {', '.join(lost)} have expired")
             counts = {name: wakeups.count(name)[0] for name in [_ROOM, *self._containers()]}
             try:
                 self.cycle.get(self._deliver, timeout=timeout)

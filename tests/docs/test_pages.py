@@ -44,8 +44,8 @@ def test_python_examples(
         for value in namespace.values():
             if isinstance(value, jdbcstore.JdbcStore | jdbcstore.MemoryStore):
                 value.close()
-        if (kombu := sys.modules.get("jdbcstore.plugins.kombu")) is not None:
-            kombu.close_all()
+        if (sharing := sys.modules.get("jdbcstore.plugins.sharing")) is not None:
+            sharing.open_claims.close()
 
 
 @every_page

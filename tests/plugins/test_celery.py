@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import jdbcstore.plugins.kombu as plugin
+from jdbcstore.plugins.sharing import open_claims
 from tests.support.databases import Database
 from tests.support.kombu.app import make_app, worker
 from tests.support.polling import wait_until
@@ -35,5 +35,5 @@ def test_the_task_of_a_killed_worker_runs_elsewhere(database: Database, tmp_path
             assert app.send_task("relay").get(timeout=PATIENCE)
         app.backend.result_consumer.stop()
     # Celery leaves connections of its pools open until the process ends.
-    plugin.close_all()
+    open_claims.close()
     wait_until(lambda: database.connections() == 0, PATIENCE)

@@ -229,10 +229,9 @@ class ClaimQueue:
             new = [(id_, session, 0, number, failed) for id_, _, number, failed in found if number == 1]
             connection.insert_rows(self._sql.add_claim, new)
             for id_, _, number, failed in found:
-                if number > 1:
+                if number > 1:  # it was claimed before, or delayed
                     values = {"id_": id_, "taken": number, "failed": failed, "session": session}
                     if connection.change(self._sql.take_claim, **values) != 1:
-                        # A delayed message has a row that was never taken.
                         raise AssertionError(f"the claim of message {id_} changed while it was locked")
             taken += [(lane, id_, blob, failed) for id_, blob, _, failed in found]
             if len(taken) >= limit:
@@ -290,7 +289,8 @@ class ClaimQueue:
         """
         most = self._owner.limits.max_redeliveries
         dead = [claim for claim in claims if 0 <= most <= claim.redeliveries]
-        self._return([claim for claim in claims if claim not in dead], delay, failures=1, dead=dead)
+        others = [claim for claim in claims if not 0 <= most <= claim.redeliveries]
+        self._return(others, delay, failures=1, dead=dead)
 
     def _return(
         self, claims: Sequence[Claim], delay: float, failures: int, dead: Sequence[Claim] = ()

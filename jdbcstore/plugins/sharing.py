@@ -1,0 +1,165 @@
+"""The claims of a process on a database, shared by its kombu connections, which come and go."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from jdbcstore import Claims, Destination, StoreConfig
+from jdbcstore.errors import ClaimLost, StoreError
+from jdbcstore.stores.claims import Claim, ClaimQueue
+from jdbcstore.stores.claims.routing import Routing
+
+log = logging.getLogger(__name__)
+
+
+class SharedClaims:
+    """The claims of one process on one database, which its connections share.
+
+    While a connection consumes, a thread says so of queues that would expire, and deletes those that have.
+    """
+
+    def __init__(self, url: str, lease: float, redeliveries: int, letters: str | None, prefix: str) -> None:
+        self.users = 0
+        """How many connections share them."""
+        config = StoreConfig(table_prefix=prefix)
+        self.claims = Claims(url, config, lease=lease, max_redeliveries=redeliveries, dead_letters=letters)
+        """The claims."""
+        try:
+            self.routing = Routing(self.claims, grace=lease)
+            """The queues, exchanges and bindings."""
+            self.routing.remove_unused_queues()
+        except BaseException:
+            self.claims.close()
+            raise
+        self._interval = lease / 3
+        self._lock = threading.Lock()
+        self._used: dict[str, int] = {}
+        self._lost: set[str] = set()
+        self._unreleased: list[tuple[ClaimQueue, list[Claim]]] = []
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def queue(self, name: str) -> ClaimQueue:
+        """The queue of a name, which need not be declared."""
+        return self.claims.queue(Destination.queue(name))
+
+    def use(self, name: str, expires_ms: int | None) -> None:
+        """Keep a queue from expiring from now on."""
+        with self._lock:
+            if expires_ms is not None:
+                self._used[name] = expires_ms
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="jdbcstore-kombu", daemon=True)
+                self._thread.start()
+
+    def disuse(self, name: str) -> None:
+        """Undo :meth:`use`."""
+        with self._lock:
+            self._used.pop(name, None)
+            self._lost.discard(name)
+
+    @property
+    def lost(self) -> list[str]:
+        """Queues that expired while they were in use, because this process was stopped for so long."""
+        return sorted(self._lost)
+
+    def release(self, queue: ClaimQueue, claims: Iterable[Claim]) -> None:
+        """Return claims to their places; if the database does not answer, later."""
+        left = [*claims]
+        try:
+            _release(queue, left)
+        except StoreError as error:
+            log.warning("%d messages of %s cannot be returned yet: %s", len(left), queue.destination, error)
+            with self._lock:
+                self._unreleased.append((queue, left))
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval):
+            try:
+                self._keep()
+            except StoreError as error:
+                log.warning("queues are not kept from expiring: %s", error)
+
+    def _keep(self) -> None:
+        with self._lock:
+            used = {**self._used}
+            unreleased, self._unreleased = self._unreleased, []
+        for name, expires_ms in used.items():
+            if not self.routing.use_queue(name, expires_ms):
+                with self._lock:
+                    if name in self._used:
+                        self._lost.add(name)
+        for queue, claims in unreleased:
+            self.release(queue, claims)
+        self.routing.remove_unused_queues()
+
+    def close(self) -> None:
+        """Return what is claimed to its place, and close the claims."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.claims.close()
+
+
+def _release(queue: ClaimQueue, claims: list[Claim]) -> None:
+    """Return those of the claims that are not lost; the list has those that were not returned."""
+    while claims:
+        try:
+            queue.release(*claims)
+        except ClaimLost as lost:
+            claims[:] = [claim for claim in claims if claim.sequence not in lost.sequences]
+        else:
+            claims.clear()
+
+
+class OpenClaims:
+    """The shared claims of this process, by what they were opened with."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._shared: dict[tuple[Any, ...], SharedClaims] = {}
+        self._inherited: list[Any] = []
+
+    def acquire(self, *key: Any) -> SharedClaims:
+        """The claims that are opened with these arguments of :class:`SharedClaims`, for one more user."""
+        with self._lock:
+            shared = self._shared.get(key)
+            if shared is None:
+                shared = self._shared[key] = SharedClaims(*key)
+            else:
+                shared.claims.lease.renew()  # else a lost database would be noticed late
+            shared.users += 1
+            return shared
+
+    def release(self, shared: SharedClaims) -> None:
+        """One user less; without any they are closed."""
+        with self._lock:
+            shared.users -= 1
+            if shared.users:
+                return
+            self._shared = {key: one for key, one in self._shared.items() if one is not shared}
+        shared.close()
+
+    def forget(self) -> None:
+        """In a child process: the parent's connections must be neither used nor closed."""
+        self._lock = threading.Lock()
+        self._inherited.append(self._shared)
+        self._shared = {}
+
+    def close(self) -> None:
+        """Close the claims of all connections, whose messages return to their places."""
+        with self._lock:
+            shared, self._shared = self._shared, {}
+        for one in shared.values():
+            one.close()
+
+
+open_claims = OpenClaims()
+"""Those of this process."""
+os.register_at_fork(after_in_child=open_claims.forget)
+atexit.register(open_claims.close)
