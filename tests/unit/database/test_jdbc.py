@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import jdbcstore
 from jdbcstore.database.adapters.jdbc import dbapi
+from jdbcstore.database.adapters.jdbc.dialect import Metadata
 from jdbcstore.errors import ConfigurationError, MissingDriver
 
 pytestmark = pytest.mark.slow
@@ -92,3 +94,27 @@ def test_an_error_says_what_it_is_and_what_is_behind_it() -> None:
     connection.close()
 
     assert ("23505", 23505) in dbapi.states(raised.value)
+
+
+@needs_h2
+def test_indexes_are_read_while_another_connection_creates_some() -> None:
+    """H2 alone fails in 2 to 3 of 100 cases."""
+    reader, writer = (dbapi.connect("jdbc:h2:mem:indexes", "sa", "") for _ in range(2))
+    writer.cursor().execute("CREATE TABLE t (i BIGINT)")
+    read = False
+
+    def create_indexes() -> None:
+        while not read:
+            writer.cursor().execute("CREATE INDEX other ON t (i)")
+            writer.cursor().execute("DROP INDEX other")
+
+    with ThreadPoolExecutor() as threads:
+        creating = threads.submit(create_indexes)
+        try:
+            found = [name for _ in range(300) for name in Metadata(reader).indexes("t")]
+        finally:
+            read = True
+        creating.result(60)
+    assert set(found) <= {"OTHER"}
+    reader.close()
+    writer.close()

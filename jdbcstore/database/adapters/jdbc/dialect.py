@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sqlalchemy import URL, BigInteger, Integer, LargeBinary, Numeric, SmallInteger, String
@@ -15,6 +15,8 @@ from sqlalchemy.types import NullType, TypeEngine
 
 from jdbcstore.database.adapters.base import Failure, failure_of
 from jdbcstore.database.adapters.urls import URL_PROPERTY
+
+_TRIES = 20
 
 
 class MaxRowsCompiler(SQLCompiler):
@@ -181,8 +183,9 @@ class Metadata:
         self._data = connection.java.getMetaData()
 
     def table_names(self) -> list[Any]:
-        found = self._data.getTables(self._catalog(), self.schema(), "%", ["TABLE", "BASE TABLE"])
-        return [row["TABLE_NAME"] for row in _rows(found)]
+        types = ["TABLE", "BASE TABLE"]
+        found = _read(lambda: self._data.getTables(self._catalog(), self.schema(), "%", types))
+        return [row["TABLE_NAME"] for row in found]
 
     def find(self, name: str) -> str | None:
         """The table's name in the database; None if it does not exist."""
@@ -197,19 +200,22 @@ class Metadata:
 
     def columns(self, name: str) -> list[dict[str, Any]]:
         table = self._table(name)
-        found = self._data.getColumns(self._catalog(), self.schema(), self._pattern(table), "%")
-        return [row for row in _rows(found) if row["TABLE_NAME"] == table]
+        pattern = self._pattern(table)
+        found = _read(lambda: self._data.getColumns(self._catalog(), self.schema(), pattern, "%"))
+        return [row for row in found if row["TABLE_NAME"] == table]
 
     def primary_key(self, name: str) -> tuple[str | None, list[str]]:
         """The key's name, and its columns in order."""
-        rows = [*_rows(self._data.getPrimaryKeys(self._catalog(), self.schema(), self._table(name)))]
+        table = self._table(name)
+        rows = _read(lambda: self._data.getPrimaryKeys(self._catalog(), self.schema(), table))
         rows.sort(key=lambda row: int(row["KEY_SEQ"]))
         return (rows[0]["PK_NAME"] if rows else None), [row["COLUMN_NAME"] for row in rows]
 
     def indexes(self, name: str) -> dict[str, tuple[bool, list[str]]]:
         """Name -> whether it is unique, and its columns in order."""
-        found = self._data.getIndexInfo(self._catalog(), self.schema(), self._table(name), False, True)
-        rows = [row for row in _rows(found) if row["INDEX_NAME"] is not None]
+        table = self._table(name)
+        found = _read(lambda: self._data.getIndexInfo(self._catalog(), self.schema(), table, False, True))
+        rows = [row for row in found if row["INDEX_NAME"] is not None]
         rows.sort(key=lambda row: int(row["ORDINAL_POSITION"]))
         indexes: dict[str, tuple[bool, list[str]]] = {}
         for row in rows:
@@ -228,6 +234,19 @@ class Metadata:
     def _pattern(self, name: str) -> str:
         escape = str(self._data.getSearchStringEscape() or "")
         return name.replace("_", f"{escape}_") if escape else name
+
+
+def _read(ask: Callable[[], Any]) -> list[dict[str, Any]]:
+    """The rows of the catalogue."""
+    left = _TRIES
+    while True:
+        left -= 1
+        try:
+            return [*_rows(ask())]
+        except Exception as error:
+            # H2 walks its list of a table's indexes while another connection creates one.
+            if "ConcurrentModificationException" not in str(error) or not left:
+                raise
 
 
 def _rows(result: Any) -> Iterator[dict[str, Any]]:
