@@ -203,7 +203,12 @@ class ClaimQueue:
     def _take(self, connection: Connection, session: int, marks: list[int], limit: int) -> list[Row]:
         if self._owner.session.adapter.chains_writes:
             values = {"lanes": [*LANES], "marks": marks, "session": session, "limit": limit}
-            return connection.fetch(self._sql.claim, container=self._container, **values)
+            while True:
+                found = connection.fetch(self._sql.claim, container=self._container, **values)
+                # Others may claim a message after this statement's snapshot, and before it is locked.
+                mine = [row[:4] for row in found if row[4] is not None]
+                if mine or not found:
+                    return mine
         # Looked at without a lock first: an idle process writes nothing.
         begins = {f"mark_{lane}": mark for lane, mark in zip(LANES, marks, strict=True)}
         [some] = connection.fetch(self._sql.find_lanes, container=self._container, **begins)
@@ -386,7 +391,7 @@ class ClaimQueue:
         removed, after = 0, 0
         while True:
             page = {"container": self._container, "after": after, "limit": _PAGE, **values}
-            ids = [row[0] for row in self._owner.run(partial(Connection.fetch, sql=find, **page))]
+            ids = [row[0] for row in self._owner.session.fetch(find, **page)]
             if not ids:
                 return removed
             removed += self._owner.run(partial(self._remove_free, ids=ids, outcome=outcome))
