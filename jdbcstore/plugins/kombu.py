@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from queue import Empty
 from typing import Any
 
@@ -31,12 +32,12 @@ from jdbcstore.errors import (
     StoreUnavailable,
 )
 from jdbcstore.plugins.sharing import SharedClaims, open_claims
+from jdbcstore.plugins.turns import SHORTEST_PAUSE, Look, Turns
 from jdbcstore.stores.claims import Claim, ClaimQueue
 from jdbcstore.stores.claims.routing import Exchange, Routing
 
 _BATCH = 10
 """The most messages that are claimed at once."""
-_SHORTEST_PAUSE = 0.05
 _LONGEST_NAME = 250
 _AUTO_DELETE_MS = 300_000
 """After how long without a consumer an auto-delete queue is deleted, unless it says so itself."""
@@ -89,6 +90,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         self._claims: dict[str, tuple[ClaimQueue, Claim]] = {}
         self._numbers = itertools.count(1)
         self._without_ack: set[str] = set()
+        self._looks: dict[str, Look] = {}
 
     @property
     def routing(self) -> Routing:
@@ -318,6 +320,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         if no_ack:
             self._without_ack.add(queue)
         super().basic_consume(queue, no_ack, callback, consumer_tag, **options)
+        self._shared.claims.wakeups.nudge(_ROOM)
 
     def basic_cancel(self, consumer_tag: str) -> None:
         """Stop consuming."""
@@ -361,17 +364,52 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         """Deliver what can be claimed at once, as far as the prefetch count allows."""
         allowed = self.qos.can_consume_max_estimate()
         limit = _BATCH if allowed is None else min(allowed, _BATCH)
+        look, count = self._look(queue)
+        if not limit or look.seconds(count):
+            raise Empty
         claims = self._shared.queue(queue)
-        left = claims.claim(limit) if limit else []
+        left = claims.claim(limit)
+        longest = self.connection.polling_interval or SHORTEST_PAUSE
+        look.found(more=len(left) == limit, count=count, longest=longest)
         if not left:
             raise Empty
         try:
             while left and queue in self._active_queues:
-                payload = self._taken(claims, left[0], no_ack=queue in self._without_ack)
+                no_ack = queue in self._without_ack
+                if not no_ack and (early := self._early(claims, left[0])) > 0:
+                    claims.release(left.pop(0), delay=early)
+                    continue
+                payload = self._taken(claims, left[0], no_ack=no_ack)
                 left.pop(0)
                 callback(payload, queue)
         finally:
             self._shared.release(claims, left)
+
+    def _look(self, queue: str) -> tuple[Look, int]:
+        """When to look at a queue, and the number of its wake-ups."""
+        container = Destination.queue(queue).qualified_name
+        return self._looks.setdefault(queue, Look()), self._shared.claims.wakeups.count(container)[0]
+
+    @property
+    def looks_in(self) -> float:
+        """Seconds until the next look at one of the queues that are consumed; infinite without any."""
+        if not self.qos.can_consume():
+            return float("inf")
+        looks = (self._look(queue) for queue in self._active_queues)
+        return min((look.seconds(count) for look, count in looks), default=float("inf"))
+
+    def _early(self, queue: ClaimQueue, claim: Claim) -> float:
+        """Seconds for which a task is not to be held, because its ETA is further away than the lease."""
+        eta = _payload(queue, claim).get("headers", {}).get("eta")
+        if not isinstance(eta, str):
+            return 0.0
+        try:
+            due = datetime.fromisoformat(eta)
+        except ValueError:
+            return 0.0
+        if due.tzinfo is None:  # the worker knows which it is
+            return 0.0
+        return due.timestamp() - self._shared.claims.clock.now_ms() / 1000 - self._shared.lease
 
     # Settling
 
@@ -385,7 +423,11 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         if delivery_tag not in self._claims:
             raise ClaimLost((int(delivery_tag.partition(".")[0]),))
         queue, claim = self._claims[delivery_tag]
-        how(queue, claim)
+        if how is ClaimQueue.acknowledge and self.connection.turns is not None:
+            # Those of one turn of the loop by one statement, for which the loop does not wait.
+            self._shared.acknowledger.acknowledge(queue, claim)
+        else:
+            how(queue, claim)
         self._claims.pop(delivery_tag, None)
         self._shared.claims.wakeups.nudge(_ROOM)
 
@@ -461,7 +503,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
     channel_errors = (*virtual.Transport.channel_errors, InvalidMessage, InvalidDestination)
     """The errors of a call, after which the connection is as before."""
     implements = virtual.Transport.implements.extend(
-        asynchronous=False, exchange_type=frozenset(["direct", "topic", "fanout"]), heartbeats=False
+        asynchronous=True, exchange_type=frozenset(["direct", "topic", "fanout"]), heartbeats=False
     )
     """What it can do."""
     shared: SharedClaims
@@ -470,7 +512,8 @@ class Transport(virtual.Transport):  # type: ignore[misc]
     def __init__(self, client: Any, **options: Any) -> None:
         super().__init__(client, **options)
         self._process: int | None = None
-        self._pause = _SHORTEST_PAUSE
+        self.turns: Turns | None = None
+        """The turns in an event loop, if there is one."""
 
     def driver_version(self) -> str:
         """The version of jdbcstore."""
@@ -504,10 +547,14 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         """Return what is claimed to its place."""
         if self._process != os.getpid():
             # Of the parent process, or never established.
+            self.turns = None
             self.channels.clear()
             self._avail_channels.clear()
             return
         super().close_connection(connection)
+        if self.turns is not None:
+            self.turns.close()
+            self.turns = None
         self._process = None
         open_claims.release(self.shared)
 
@@ -516,29 +563,44 @@ class Transport(virtual.Transport):  # type: ignore[misc]
 
         :raises TimeoutError: there was none
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = float("inf") if timeout is None else time.monotonic() + timeout
         wakeups = self.shared.claims.wakeups
         while True:
-            if lost := self.shared.lost:
-                raise RecoverableConnectionError(f"the queues {', '.join(lost)} have expired")
-            counts = {name: wakeups.count(name)[0] for name in [_ROOM, *self._containers()]}
-            try:
-                self.cycle.get(self._deliver, timeout=timeout)
-            except Empty:
-                left = float("inf") if deadline is None else deadline - time.monotonic()
-                if left <= 0:
-                    raise TimeoutError from None
-                if wakeups.wait_any(counts, min(self._pause, left)):
-                    self._pause = _SHORTEST_PAUSE
-                else:
-                    self._pause = min(2 * self._pause, self.polling_interval or _SHORTEST_PAUSE)
-            else:
-                self._pause = _SHORTEST_PAUSE
+            counts = {name: wakeups.count(name)[0] for name in self._names()}
+            if self._deliver_some(timeout):
                 return
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            wakeups.wait_any(counts, min(self._looks_in(), left))
 
-    def _containers(self) -> list[str]:
+    def _deliver_some(self, timeout: float | None = None) -> bool:
+        """Deliver from one queue; whether there was something."""
+        if lost := self.shared.lost:
+            raise RecoverableConnectionError(f"the queues {', '.join(lost)} have expired")
+        try:
+            self.cycle.get(self._deliver, timeout=timeout)
+        except Empty:
+            return False
+        return True
+
+    def _looks_in(self) -> float:
         channels: Sequence[Channel] = self.channels
-        return [name for channel in channels for name in channel.containers]
+        return min([self.polling_interval or SHORTEST_PAUSE, *(channel.looks_in for channel in channels)])
+
+    def register_with_event_loop(self, connection: Any, loop: Any) -> None:  # noqa: ARG002
+        """Deliver messages from an event loop of kombu's, until the connection is closed."""
+        if self.turns is not None:
+            if self.turns.loop is loop:
+                return
+            self.turns.close()
+        wakeups = self.shared.claims.wakeups
+        self.turns = Turns(loop, wakeups, self._names, self._deliver_some, self._looks_in)
+
+    def _names(self) -> list[str]:
+        """What a wake-up for concerns this connection."""
+        channels: Sequence[Channel] = self.channels
+        return [_ROOM, *(name for channel in channels for name in channel.containers)]
 
 
 TRANSPORT_ALIASES["jdbcstore"] = "jdbcstore.plugins.kombu:Transport"

@@ -6,15 +6,76 @@ import atexit
 import logging
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from jdbcstore import Claims, Destination, StoreConfig
 from jdbcstore.errors import ClaimLost, StoreError
 from jdbcstore.stores.claims import Claim, ClaimQueue
 from jdbcstore.stores.claims.routing import Routing
+from jdbcstore.util.backoff import Backoff
 
 log = logging.getLogger(__name__)
+
+
+class Acknowledger:
+    """Removes messages in the background, by one statement for all of a queue that are waiting."""
+
+    def __init__(self) -> None:
+        self._pending: list[tuple[ClaimQueue, Claim]] = []
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def acknowledge(self, queue: ClaimQueue, claim: Claim) -> None:
+        """Remove a message soon, unless the claim is lost, which is logged; any thread may do so."""
+        with self._changed:
+            self._pending.append((queue, claim))
+            self._changed.notify_all()
+            if self._thread is None:
+                name = "jdbcstore-acknowledge"
+                self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        backoff = Backoff(5.0)
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._pending or self._closed)
+                pending, self._pending = self._pending, []
+            if not pending:
+                return
+            failed = self._remove(pending)
+            if not failed:
+                backoff = Backoff(5.0)
+                continue
+            with self._changed:
+                self._pending = failed + self._pending
+                if self._closed:
+                    return
+                self._changed.wait_for(lambda: self._closed, backoff.pause())
+
+    def _remove(self, pending: list[tuple[ClaimQueue, Claim]]) -> list[tuple[ClaimQueue, Claim]]:
+        """Those that could not be removed, because the database does not answer."""
+        queues: dict[ClaimQueue, list[Claim]] = {}
+        for queue, claim in pending:
+            queues.setdefault(queue, []).append(claim)
+        failed: list[tuple[ClaimQueue, Claim]] = []
+        for queue, claims in queues.items():
+            try:
+                settle(queue.acknowledge, claims)
+            except StoreError as error:
+                log.warning("%d messages are not acknowledged yet: %s", len(claims), error)
+                failed += [(queue, claim) for claim in claims]
+        return failed
+
+    def close(self) -> None:
+        """Remove what is pending, and stop; what cannot be removed is delivered again."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
 
 
 class SharedClaims:
@@ -36,6 +97,10 @@ class SharedClaims:
         except BaseException:
             self.claims.close()
             raise
+        self.acknowledger = Acknowledger()
+        """What acknowledges for connections that are in an event loop."""
+        self.lease = lease
+        """The lease in seconds."""
         self._interval = lease / 3
         self._lock = threading.Lock()
         self._used: dict[str, int] = {}
@@ -72,7 +137,7 @@ class SharedClaims:
         """Return claims to their places; if the database does not answer, later."""
         left = [*claims]
         try:
-            _release(queue, left)
+            settle(queue.release, left)
         except StoreError as error:
             log.warning("%d messages of %s cannot be returned yet: %s", len(left), queue.destination, error)
             with self._lock:
@@ -103,15 +168,19 @@ class SharedClaims:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
+        self.acknowledger.close()
         self.claims.close()
 
 
-def _release(queue: ClaimQueue, claims: list[Claim]) -> None:
-    """Return those of the claims that are not lost; the list has those that were not returned."""
+def settle(how: Callable[..., None], claims: list[Claim]) -> None:
+    """Settle those of the claims that are not lost; afterwards the list has those that are not settled."""
     while claims:
         try:
-            queue.release(*claims)
+            how(*claims)
         except ClaimLost as lost:
+            log.warning(
+                "the claims of %d messages were lost: another process may have them", len(lost.sequences)
+            )
             claims[:] = [claim for claim in claims if claim.sequence not in lost.sequences]
         else:
             claims.clear()

@@ -275,13 +275,15 @@ class ClaimQueue:
             some = ids[start : start + at_once]
             connection.remove_messages([(self._container, id_) for id_ in some], outcome)
 
-    def release(self, *claims: Claim) -> None:
-        """Return messages to their places at once, as if they had not been claimed; all or none.
+    def release(self, *claims: Claim, delay: float = 0.0) -> None:
+        """Return messages to their places, as if they had not been claimed; all or none.
+
+        Nobody can claim them before ``delay`` seconds have passed.
 
         :raises ClaimLost: some are no longer this process's; nothing was changed
         :raises StoreUnavailable: the database does not answer
         """
-        self._return(claims, delay=0.0, failures=0)
+        self._return(claims, delay, failures=0)
 
     def reject(self, *claims: Claim, delay: float = 0.0) -> None:
         """Return messages that could not be processed; all or none. Each counts as a redelivery.

@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
@@ -31,6 +32,44 @@ _LONGEST = 7000
 """Bytes of a payload; PostgreSQL takes 8000."""
 
 
+class Bell:
+    """A file descriptor that an event loop can read when there was a wake-up; of :meth:`Wakeups.watch`."""
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self._names = names
+        self._lock = threading.Lock()
+        self._number = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.is_closed = False
+        """Whether it cannot be rung any more."""
+
+    def fileno(self) -> int:
+        """The file descriptor."""
+        return self._number
+
+    def wakes_for(self, name: str) -> bool:
+        """Whether somebody waits for this name."""
+        return name in self._names()
+
+    def ring(self) -> None:
+        """Make the file descriptor readable; any thread may do so."""
+        with self._lock:
+            if not self.is_closed:
+                os.eventfd_write(self._number, 1)
+
+    def clear(self) -> None:
+        """Make it unreadable until the next ring."""
+        with contextlib.suppress(BlockingIOError), self._lock:
+            if not self.is_closed:
+                os.eventfd_read(self._number)
+
+    def close(self) -> None:
+        """Close the file descriptor."""
+        with self._lock:
+            if not self.is_closed:
+                self.is_closed = True
+                os.close(self._number)
+
+
 class Wakeups:
     """The wake-ups of one process, with threads that start when they are first needed."""
 
@@ -43,6 +82,7 @@ class Wakeups:
         self._counts: Counter[str] = Counter()
         self._returns: Counter[str] = Counter()
         self._pending: dict[str, None] = {}
+        self._bells: tuple[Bell, ...] = ()
         self._threads: dict[str, threading.Thread] = {}
         self._closed = False
 
@@ -65,6 +105,20 @@ class Wakeups:
                 lambda: self._closed or any(self._counts[one] != count for one, count in counts.items()),
                 seconds,
             )
+
+    def watch(self, names: Callable[[], Iterable[str]]) -> Bell:
+        """Have a bell rung at each wake-up for one of these names; any thread may call ``names``."""
+        self._start("listen")
+        bell = Bell(names)
+        with self._changed:
+            self._bells += (bell,)
+        return bell
+
+    def unwatch(self, bell: Bell) -> None:
+        """Undo :meth:`watch`, and close the bell."""
+        with self._changed:
+            self._bells = tuple(one for one in self._bells if one is not bell)
+        bell.close()
 
     def nudge(self, name: str) -> None:
         """Wake those of this process that wait for this name, of a queue or not."""
@@ -96,6 +150,10 @@ class Wakeups:
             self._counts[container] += 1
             self._returns[container] += returned
             self._changed.notify_all()
+            bells = self._bells
+        for bell in bells:
+            if bell.wakes_for(container):
+                bell.ring()
 
     def _start(self, what: str) -> None:
         if what in self._threads or not self._session.adapter.notifies:

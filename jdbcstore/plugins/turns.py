@@ -1,0 +1,80 @@
+"""Turns of an event loop, as of Celery's workers: messages are delivered at wake-ups and at intervals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from jdbcstore.stores.claims.wakeups import Wakeups
+
+SHORTEST_PAUSE = 0.05
+
+
+class Look:
+    """When to look at a queue again that was found empty. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._count = -1
+        self._pause = SHORTEST_PAUSE
+        self._at = float("-inf")
+
+    def seconds(self, count: int) -> float:
+        """Seconds until the next look; ``count`` is that of the wake-ups of this queue."""
+        return max(0.0, self._at - time.monotonic()) if count == self._count else 0.0
+
+    def found(self, *, more: bool, count: int, longest: float) -> None:
+        """Note what was found, and whether there may be ``more``; ``count`` is from before the look."""
+        if more or count != self._count:
+            self._pause = SHORTEST_PAUSE
+        self._count = count
+        self._at = float("-inf") if more else time.monotonic() + min(self._pause, longest)
+        self._pause = min(2 * self._pause, longest)
+
+
+class Turns:
+    """The turns that one connection has in an event loop of kombu's."""
+
+    def __init__(
+        self,
+        loop: Any,
+        wakeups: Wakeups,
+        names: Callable[[], Iterable[str]],
+        deliver: Callable[[], bool],
+        seconds: Callable[[], float],
+    ) -> None:
+        self.loop = loop
+        """The loop."""
+        self._wakeups = wakeups
+        self._deliver = deliver
+        self._seconds = seconds
+        self._timer: Any = None
+        self._bell = wakeups.watch(names)
+        loop.add_reader(self._bell, self._woken)
+        self._bell.ring()
+
+    def _woken(self) -> None:
+        self._bell.clear()
+        self._turn()
+
+    def _turn(self) -> None:
+        self._cancel()
+        if self._bell.is_closed:
+            return
+        if self._deliver():
+            # In the next round of the loop, which serves others before. A timer would be fired at once.
+            self._bell.ring()
+        else:
+            self._timer = self.loop.call_later(self._seconds(), self._turn)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def close(self) -> None:
+        """Have no more turns."""
+        self._cancel()
+        if self.loop.readers.get(self._bell.fileno(), (None,))[0] == self._woken:
+            self.loop.remove_reader(self._bell)
+        self._wakeups.unwatch(self._bell)
