@@ -6,46 +6,22 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 from importlib.metadata import version
 from pathlib import Path
 
 from tests.support import ROOT
+from tests.support.kombu.sources import SourceMissing, source
 from tests.support.require import unavailable
 
 _CASES = Path(__file__).with_name("cases.py")
-_COMMON = "t/integration/common.py"
 
 
 def common() -> Path:
     """The folder of kombu's ``common.py``, of the version that is installed; the test is skipped without."""
-    name = f"kombu-{version('kombu')}"
-    folder = ROOT / ".build" / name
-    if not (folder / "common.py").is_file():
-        downloads = folder.with_name(f"{name}-{os.getpid()}")
-        quiet = ("--quiet", "--disable-pip-version-check", "--retries", "1")
-        wanted = ("--no-deps", "--no-binary", "kombu", name.replace("-", "==", 1))
-        command = [sys.executable, "-m", "pip", "download", *quiet, "--dest", str(downloads), *wanted]
-        done = subprocess.run(command, capture_output=True, text=True)
-        found = [*downloads.glob("*.tar.gz")]
-        if done.returncode or not found:
-            unavailable("kombu", f"pip does not find the source of {name}: {done.stderr.strip()[-300:]}")
-        with tarfile.open(found[0]) as archive:
-            member = archive.extractfile(f"{name}/{_COMMON}")
-            assert member is not None
-            (downloads / "common.py").write_bytes(member.read())
-        found[0].unlink()
-        if folder.exists() or not _renamed(downloads, folder):
-            return downloads
-    return folder
-
-
-def _renamed(old: Path, new: Path) -> bool:
     try:
-        old.rename(new)
-    except OSError:  # another process was faster
-        return False
-    return True
+        return source("kombu", version("kombu")) / "t" / "integration"
+    except SourceMissing as error:
+        unavailable("kombu", str(error))
 
 
 def run_common(url: str, unreachable: str) -> tuple[int, str]:
