@@ -388,7 +388,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     def _look(self, queue: str) -> tuple[Look, int]:
         """When to look at a queue, and the number of its wake-ups."""
         container = Destination.queue(queue).qualified_name
-        return self._looks.setdefault(queue, Look()), self._shared.claims.wakeups.count(container)[0]
+        claims = self._shared.claims
+        return self._looks.setdefault(queue, Look(claims.clock)), claims.wakeups.count(container)[0]
 
     @property
     def looks_in(self) -> float:

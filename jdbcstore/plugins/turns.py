@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from jdbcstore.stores.claims.wakeups import Wakeups
+from jdbcstore.util.clock import Clock
 
 SHORTEST_PAUSE = 0.05
 
@@ -14,21 +14,22 @@ SHORTEST_PAUSE = 0.05
 class Look:
     """When to look at a queue again that was found empty. Not thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._count = -1
         self._pause = SHORTEST_PAUSE
         self._at = float("-inf")
 
     def seconds(self, count: int) -> float:
         """Seconds until the next look; ``count`` is that of the wake-ups of this queue."""
-        return max(0.0, self._at - time.monotonic()) if count == self._count else 0.0
+        return max(0.0, self._at - self._clock.monotonic()) if count == self._count else 0.0
 
     def found(self, *, more: bool, count: int, longest: float) -> None:
         """Note what was found, and whether there may be ``more``; ``count`` is from before the look."""
         if more or count != self._count:
             self._pause = SHORTEST_PAUSE
         self._count = count
-        self._at = float("-inf") if more else time.monotonic() + min(self._pause, longest)
+        self._at = float("-inf") if more else self._clock.monotonic() + min(self._pause, longest)
         self._pause = min(2 * self._pause, longest)
 
 

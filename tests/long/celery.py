@@ -25,7 +25,7 @@ from tests.support.kombu.sources import REGISTERED, environment, source
 from tests.support.servers import MariadbServer, PostgresqlServer
 from tests.support.servers.redis import RedisServer
 
-_PACKAGES = ("redis", "pytest-rerunfailures")
+_PACKAGES = ("redis", "pytest-rerunfailures", "pydantic")
 _SERVERS = {"postgresql": PostgresqlServer, "mariadb": MariadbServer}
 _ORDER = ("error", "failure", "skipped")
 

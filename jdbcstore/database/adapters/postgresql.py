@@ -157,9 +157,7 @@ class PostgresqlAdapter(Adapter):
 
     def read_in_order(self, cursor: Any) -> None:
         # It counts no removed rows: behind many, a queue that is nearly empty would be read and sorted.
-        cursor.execute("SET enable_sort = off")
-        cursor.execute("SET enable_bitmapscan = off")
-        cursor.execute("SET enable_seqscan = off")
+        cursor.execute(_IN_ORDER)
         # With these the plan is the same for all parameters, and planning takes longer than the claim.
         cursor.execute("SET plan_cache_mode = force_generic_plan")
         cursor.connection.prepare_threshold = 0
@@ -315,6 +313,8 @@ class PostgresqlAdapter(Adapter):
             cursor.execute(f'ANALYZE (SKIP_LOCKED) "{table}"')
 
 
+_IN_ORDER = """SELECT set_config(name, 'off', false) FROM pg_settings WHERE name IN
+('enable_sort', 'enable_incremental_sort', 'enable_bitmapscan', 'enable_seqscan')"""
 _LOST = (
     # Closed by an administrator, a crash, during start-up, with its database, by the idle timeout, the idle
     # timeout within a transaction, and the transaction timeout.

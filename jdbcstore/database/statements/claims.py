@@ -249,8 +249,9 @@ class ClaimStatements(StatementBuilder):
             .returning(c.c.id)
             .cte("taken")
         )
-        columns = (found.c.lane, found.c.id, found.c.msg, found.c.failed, taken.c.id)
-        return select(*columns).select_from(found.outerjoin(taken, taken.c.id == found.c.id))
+        # Not a join: the planner expects one row, and would compare each with each.
+        mine = found.c.id.in_(select(taken.c.id))
+        return select(found.c.lane, found.c.id, found.c.msg, found.c.failed, mine.label("mine"))
 
     def _acknowledge(self) -> Select[Any]:
         t, c = self._tables.messages, self._tables.claims

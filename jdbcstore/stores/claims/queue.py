@@ -206,7 +206,7 @@ class ClaimQueue:
             while True:
                 found = connection.fetch(self._sql.claim, container=self._container, **values)
                 # Others may claim a message after this statement's snapshot, and before it is locked.
-                mine = [row[:4] for row in found if row[4] is not None]
+                mine = [row[:4] for row in found if row[4]]
                 if mine or not found:
                     return mine
         # Looked at without a lock first: an idle process writes nothing.

@@ -1,7 +1,8 @@
-"""What one claim reads, behind messages that were removed while an old snapshot is open."""
+"""What one claim reads, in a long queue and behind removed messages, and what rivals do to it."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from jdbcstore.stores.claims import ClaimQueue, Claims
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.clock import FakeClock
 from tests.support.databases import Database
+from tests.support.polling import wait_until
 
 pytestmark = [pytest.mark.backends("postgresql"), pytest.mark.slow]
 
@@ -62,3 +64,41 @@ def test_a_claim_reads_little_behind_removed_messages(
             connection.exec_driver_sql("ANALYZE activemq_msgs")
 
         assert buffers(database, claims, queue) <= 3 * fresh
+
+
+def test_a_claim_reads_little_in_a_long_queue(open_claims: OpenClaims, database: Database) -> None:
+    claims = open_claims()
+    queue, other = claims.queue("ORDERS"), claims.queue("OTHER")
+    queue.claim()
+    queue.add(*(Message("fresh") for _ in range(10)))
+    fresh = buffers(database, claims, queue)
+
+    other.add(*(Message("x") for _ in range(2000)))
+    queue.add(*(Message("x") for _ in range(2000)))
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql("ANALYZE activemq_msgs")
+
+    # Nine priorities have no messages: what is read for them is not the primary key.
+    assert buffers(database, claims, queue) <= 2 * fresh
+
+
+def test_a_claim_that_another_took_meanwhile_does_not_end_the_search(
+    open_claims: OpenClaims, database: Database
+) -> None:
+    claims = open_claims()
+    queue = claims.queue("ORDERS")
+    [first, second] = queue.add(Message("first"), Message("second"))
+    columns = "ID, SESSION, DUE, TAKEN, FAILED"
+    with database.engine.connect() as rival, ThreadPoolExecutor(1) as pool:
+        rival.exec_driver_sql("BEGIN")
+        values = f"({first}, {claims.lease.number}, 0, 1, 0)"
+        rival.exec_driver_sql(f"INSERT INTO jdbcstore_claims ({columns}) VALUES {values}")
+        claimed = pool.submit(queue.claim)
+        # Its snapshot is from before the rival's commit.
+        waiting = (
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        wait_until(lambda: bool(database.rows(waiting)), 60.0)
+        rival.exec_driver_sql("COMMIT")
+
+        assert [claim.sequence for claim in claimed.result(60.0)] == [second]
