@@ -80,6 +80,7 @@ def run(python: Path, celery: Path, options: list[str], name: str, url: str, fol
             "PYTHONPATH": os.pathsep.join((str(REGISTERED), str(ROOT), str(celery))),
         }
         command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-v"]
+        command += ["-p", "celery.contrib.pytest"]
         try:
             subprocess.run(
                 [*command, f"--junitxml={report}", *options],
