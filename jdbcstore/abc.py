@@ -25,7 +25,7 @@ others are raised by its future.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self, overload, runtime_checkable
 
@@ -34,6 +34,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
 from jdbcstore.message.message import Message
 from jdbcstore.util.futures import StoreFuture
+from jdbcstore.util.timings import Timings
 
 Progress = Callable[[int], None]
 """A callback that receives the number of messages processed since its last call."""
@@ -486,6 +487,29 @@ class XAResource(Protocol):
         """Discard the added messages, and restore the acknowledged ones at their position.
 
         :raises TransactionNotFound: it is not prepared
+        """
+        ...
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A store that measures its writes, such as JdbcStore."""
+
+    @property
+    def timings(self) -> Mapping[str, Timings]:
+        """``commit``: transactions of the database, and their rows; ``journal``: writes of the journal, and
+        their records."""
+        ...
+
+
+@runtime_checkable
+class Checkpointed(Protocol):
+    """A store with a journal in front of its backing store."""
+
+    def checkpoint(self) -> None:
+        """Write everything that is stored now to the backing store.
+
+        :raises StoreError: the backing store failed; the checkpoint is tried again in the background
         """
         ...
 

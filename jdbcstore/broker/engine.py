@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from jdbcstore.abc import Store, XATransaction
 from jdbcstore.broker.api import (
@@ -24,10 +24,12 @@ from jdbcstore.broker.api import (
     SubscriptionRequest,
     TemporaryWatcher,
 )
+from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import MemoryUsage, Resources
 from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.dead_letters import DeadLetters, renamed
+from jdbcstore.broker.queues.moves import Moves
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.scheduler.jobs import JOBS
 from jdbcstore.broker.scheduler.management import is_management, manage
@@ -37,6 +39,7 @@ from jdbcstore.broker.store_io.prepared import PreparedTransactions
 from jdbcstore.broker.store_io.transaction import EngineTransaction, Route, Target, Transactions
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.temporary import TemporaryDestinations, owner_of
+from jdbcstore.broker.topics.durable import Durable
 from jdbcstore.broker.topics.registry import DurableRegistry
 from jdbcstore.broker.topics.subscriber import TopicSubscriber
 from jdbcstore.broker.topics.topic import Topic
@@ -52,6 +55,7 @@ from jdbcstore.util.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 _IDLE_PERIOD = 30.0
 """Seconds after which a destination is forgotten that was idle all the time."""
 
@@ -75,6 +79,8 @@ class EngineOptions:
     composite_destinations: tuple[CompositeConfig, ...] = ()
     scheduler_support: bool = False
     """Whether messages can be sent later."""
+    counted: bool = False
+    """Whether the stored messages of each queue are counted when the engine starts."""
     audited: bool = False
     """Whether the store has ``enable_audit``: it drops a message id that it has seen in any destination."""
 
@@ -109,6 +115,7 @@ class Engine:
 
     :param on_defect: called on the loop with an unexpected error, after which the engine has to be replaced:
         some callers may never be answered, and some stored messages are delivered by the next engine only
+    :param paused: the queues whose dispatch is paused, which the engine changes
     """
 
     def __init__(
@@ -119,10 +126,15 @@ class Engine:
         options: EngineOptions | None = None,
         clock: Clock | None = None,
         on_defect: Callable[[Exception], None] | None = None,
+        paused: set[Destination] | None = None,
     ) -> None:
         self.policies = policies or Policies()
         self._defect_handler = on_defect
-        self._store = store
+        self.store = store
+        self.paused = set() if paused is None else paused
+        self.ended = Counters()
+        """Those of all destinations that the engine has forgotten."""
+        self.is_stopping = False
         self._options = options = options or EngineOptions()
         self._loop = loop = BrokerLoop(clock or SystemClock(), self._on_defect)
         self._resources = resources = Resources(
@@ -135,7 +147,8 @@ class Engine:
         self._outbox = outbox = Outbox(loop, store, line)
         self._transactions = Transactions(loop, outbox, resources.notices, options.memory_limit)
         self._gates = self._transactions.gates
-        self._dead_letters = DeadLetters(loop, outbox, self.destination, options.audited)
+        self.moves = Moves(loop, outbox)
+        self._dead_letters = DeadLetters(loop, self.moves, self.destination, options.audited)
         self._durables = DurableRegistry(
             resources, outbox, self._dead_letters, self.policies.of, self._topics
         )
@@ -162,8 +175,8 @@ class Engine:
 
         :raises StoreError: it cannot be read
         """
-        self._last_sequence = await self._loop.run(self._store.last_sequence)
-        destinations = await self._loop.run(self._store.destinations)
+        self._last_sequence = await self._loop.run(self.store.last_sequence)
+        destinations = await self._loop.run(self.store.destinations)
         await self._durables.load(destinations, self._last_sequence)
         if self.scheduler is not None:
             self.scheduler.start()
@@ -172,10 +185,13 @@ class Engine:
         for destination in destinations:
             if destination != JOBS and not (destination.is_topic and is_wildcard(destination)):
                 self._destinations[destination] = self._make_destination(destination, is_empty=False)
+        if self._options.counted:
+            await self._count([found for found in self._destinations.values() if isinstance(found, Queue)])
         self._idle_timer = self._loop.call_later(_IDLE_PERIOD, self._look_for_idle)
 
     async def stop(self) -> None:
         """Close all subscriptions, wait for pending writes, and forget the rest."""
+        self.is_stopping = True
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         for subscription in list(self._subscriptions):
@@ -215,6 +231,7 @@ class Engine:
         concurrent = self._options.concurrent_store_and_dispatch_queues
         queue = Queue(*common, self._dead_letters, self._last_sequence, concurrent, is_empty)
         queue.is_rerouted = is_rerouted
+        queue.is_paused = destination in self.paused
         if self._virtual.takes_copies(destination):
             self._virtual.introduce(destination)
             self._record(destination)
@@ -224,7 +241,7 @@ class Engine:
         """Have the store record a queue of a virtual topic, which exists even if it is empty."""
         recording = self._recording.get(queue)
         if recording is None:
-            recording = self._recording[queue] = self._loop.run(partial(self._store.record_queue, queue))
+            recording = self._recording[queue] = self._loop.run(partial(self.store.record_queue, queue))
             recording.add_done_callback(partial(self._recorded, queue))
         return recording
 
@@ -266,12 +283,98 @@ class Engine:
         """
         for name, found in [*self._destinations.items()]:
             if not self._virtual.takes_copies(name) and found.is_idle():
+                self.ended.add(found.counters)
                 del self._destinations[name]
                 found.close()
 
     def _look_for_idle(self) -> None:
         self.forget_idle()
         self._idle_timer = self._loop.call_later(_IDLE_PERIOD, self._look_for_idle)
+
+    # Administration
+
+    @property
+    def destinations(self) -> Mapping[Destination, Queue | Topic]:
+        """The queues and topics that exist now."""
+        return self._destinations
+
+    @property
+    def subscriptions(self) -> Collection[BaseSubscription]:
+        """Those with a consumer, browsers included."""
+        return self._subscriptions.keys()
+
+    @property
+    def durables(self) -> Iterable[Durable]:
+        """The durable subscriptions, with and without a consumer."""
+        return self._durables
+
+    @property
+    def resources(self) -> Resources:
+        return self._resources
+
+    @property
+    def is_audited(self) -> bool:
+        """Whether the store drops a message id that it has seen in any destination."""
+        return self._options.audited
+
+    @property
+    def pending(self) -> tuple[int, int]:
+        """The number and the bytes of writes that are passed to the store, or wait for that."""
+        return self._outbox.line.pending
+
+    def run(self, function: Callable[[], T]) -> Future[T]:
+        """Run a function that reads from the store in a thread."""
+        return self._loop.run(function)
+
+    def route(self, message: Message) -> Routed:
+        """The places of a message that is sent now, and the message as each gets it.
+
+        :raises InvalidDestination: it cannot be sent there
+        """
+        return self._route_due("", message)
+
+    async def _count(self, queues: Sequence[Queue]) -> None:
+        stores = [queue.store for queue in queues]
+        counts = await self._loop.run(lambda: [each.message_count() if each else 0 for each in stores])
+        for queue, count in zip(queues, counts, strict=True):
+            queue.stored_before = count
+
+    async def count(self, queue: Queue) -> int:
+        """The number of messages of a queue whose size is not known, which is known from now on.
+
+        It is exact if nothing of the queue is written meanwhile.
+
+        :raises StoreError: the store cannot be read
+        """
+        counters = queue.counters
+        await self._loop.run(self.store.last_sequence)  # behind what is being read now
+        known = counters.enqueued - counters.dequeued
+        counted = 0 if queue.store is None else await self._loop.run(queue.store.message_count)
+        queue.stored_before = counted - known
+        return max(counted + counters.enqueued - counters.dequeued - known, 0)
+
+    async def delete(self, destination: Destination) -> None:
+        """Delete an empty queue, or a topic with its durable subscriptions; neither may have consumers.
+
+        :raises InvalidDestination: it has consumers or messages, or does not exist
+        :raises StoreError: it could not be deleted
+        """
+        found = self._destinations.get(destination)
+        if found is None:
+            raise InvalidDestination(f"{destination} does not exist; jdbcstore status lists what does")
+        if found.has_consumers or (isinstance(found, Queue) and not found.is_drained):
+            raise InvalidDestination(f"{destination} is in use; close its consumers, and purge it first")
+        if isinstance(found, Topic):
+            for durable in [one for one in self._durables if one.destination == destination]:
+                await self._durables.unsubscribe(*durable.key)
+        if self._virtual.takes_copies(destination) or isinstance(found, Topic):
+            await self._loop.run(partial(self.store.delete_destination, destination))
+            self._recording.pop(destination, None)
+        if self._destinations.get(destination) is found and not found.has_consumers:
+            self.ended.add(found.counters)
+            del self._destinations[destination]
+            self._virtual.forget(destination)
+            found.close()
 
     # Sending
 
@@ -311,7 +414,7 @@ class Engine:
         route = partial(self._route, connection_id=connection_id)
         if xid is None:
             return EngineTransaction(self._transactions, route, connection_id)
-        return _Branch(self._transactions, route, connection_id, self._store.xa.start(xid), self._prepared)
+        return _Branch(self._transactions, route, connection_id, self.store.xa.start(xid), self._prepared)
 
     def prepared(self) -> Future[list[XATransactionId]]:
         return self._loop.create_task(self._prepared.ids())
@@ -329,7 +432,7 @@ class Engine:
         return self.destination(destination)
 
     def last_producer_sequence(self, producer_id: ProducerId) -> Future[int | None]:
-        return self._loop.run(partial(self._store.last_producer_sequence_id, producer_id))
+        return self._loop.run(partial(self.store.last_producer_sequence_id, producer_id))
 
     def _route(self, message: Message, connection_id: str) -> Routed:
         """Each destination of a message, and the message as it gets it."""
@@ -408,7 +511,7 @@ class Engine:
         if not request.browser:
             return BaseSubscription(resources, request, consumer, policy.queue_prefetch)
         prefetch, size = policy.queue_browser_prefetch, policy.max_browse_page_size
-        return Browser(resources, request, consumer, prefetch, self._store, size, self._last_sequence)
+        return Browser(resources, request, consumer, prefetch, self.store, size, self._last_sequence)
 
     def _add(self, subscription: BaseSubscription) -> None:
         members = subscription.request.destination.members
@@ -458,6 +561,7 @@ class Engine:
     def _end_temporary(self, destination: Destination) -> None:
         ended = self._destinations.pop(destination, None)
         if ended is not None:
+            self.ended.add(ended.counters)
             ended.close()
             ended.memory.decrease(ended.memory.used)  # also of what was given back
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from jdbcstore.abc import MessageReference, Transaction
 from jdbcstore.broker.api import Promise
+from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.notices import Notices
 from jdbcstore.config.policy import PolicyEntry
@@ -178,6 +179,10 @@ class Source(Protocol):
     def destination(self) -> Destination:
         """The queue or topic, without wildcards."""
 
+    @property
+    def counters(self) -> Counters:
+        """Those of the queue or topic."""
+
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
         """Remove consumed entries; completes once that is durable."""
 
@@ -306,6 +311,10 @@ class Entry:
         return f"<Entry {self.sequence} of {self.source.destination}>"
 
 
+Wanted = Callable[[Entry], bool]
+"""Whether an entry is one of those looked for; called once for each, in order."""
+
+
 @dataclass(eq=False, repr=False)
 class TransientSource:
     """A :class:`Source` of entries that are gone once they are acknowledged, rejected or given back."""
@@ -313,26 +322,30 @@ class TransientSource:
     _loop: BrokerLoop
     destination: Destination
     memory: MemoryUsage
+    counters: Counters
 
     def delivered(self, entry: Entry) -> None:
         entry.unload(self.memory)
 
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        self.memory.release(entries)
+        self.acknowledged(entries)
         return self._loop.done()
 
     def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:  # noqa: ARG002
         return False
 
     def acknowledged(self, entries: Sequence[Entry]) -> None:
+        self.counters.dequeued += len(entries)
+        self.memory.release(entries)
+
+    def give_back(self, entries: Sequence[Entry]) -> None:
         self.memory.release(entries)
 
     def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:  # noqa: ARG002
         return self.acknowledge(entries)
 
     expire = acknowledge
-    retain = acknowledged
-    give_back = acknowledged
+    retain = give_back
 
 
 def lanes_of(policy: PolicyEntry) -> int:
@@ -401,15 +414,15 @@ class Lanes:
                 return entry
         raise IndexError("no entry is waiting")
 
-    def take_expired(self, now_ms: int) -> list[Entry]:
-        """Remove the entries whose expiration has passed."""
-        expired = [entry for entry in self if 0 < entry.message.expiration_ms < now_ms]
-        if expired:
-            gone = set(expired)
+    def take(self, wanted: Wanted) -> list[Entry]:
+        """Remove the wanted entries; returns them in order."""
+        taken = [entry for entry in self if wanted(entry)]
+        if taken:
+            gone = set(taken)
             self._lanes = [deque(entry for entry in lane if entry not in gone) for lane in self._lanes]
-            self.count -= len(expired)
-            self.size -= sum(entry.size for entry in expired)
-        return expired
+            self.count -= len(taken)
+            self.size -= sum(entry.size for entry in taken)
+        return taken
 
     def clear(self) -> None:
         for lane in self._lanes:

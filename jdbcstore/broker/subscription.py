@@ -64,6 +64,8 @@ class BaseSubscription:
         """Whether the subscriber knows the subscription: nothing is delivered before."""
         self.paused = False
         self.closed = False
+        self.dispatched = 0
+        """Deliveries to the consumer."""
         self.unloads_messages = not self.consumer.keeps_messages
         self.on_close: Callable[[BaseSubscription], object] = lambda _: None
 
@@ -96,6 +98,8 @@ class BaseSubscription:
         """Pass a message to the consumer, which must have room."""
         entry.holder = self
         self.held[entry] = None
+        self.dispatched += 1
+        entry.source.counters.dispatched += 1
         if self._pulled:
             self._pulled -= 1
         try:

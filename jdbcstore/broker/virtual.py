@@ -55,6 +55,13 @@ class VirtualDestinations:
             if isinstance(rule, _VirtualTopic):
                 rule.forget_queues()
 
+    def forget(self, queue: Destination) -> None:
+        """A queue does not exist any more."""
+        if self._queues.pop(queue, self) is None:
+            for rule in self._rules:
+                if isinstance(rule, _VirtualTopic):
+                    rule.forget_queues()
+
     def route(self, message: Message, seen: frozenset[Destination] = frozenset()) -> Iterator[Message]:
         """The copies of a message, each with the destination that gets it; its own is the last, if any."""
         destination = message.destination

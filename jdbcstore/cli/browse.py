@@ -13,10 +13,8 @@ from jdbcstore.abc import Cursor, Page, Recoverable, Reference, Store, pages
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.messages import (
     CorruptMessages,
-    Facts,
     Printer,
     TablePrinter,
-    facts_of,
     messages_of,
     print_blocks,
 )
@@ -25,6 +23,7 @@ from jdbcstore.cli.output import counted, note, print_json
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.facts import Facts, facts_of
 from jdbcstore.message.message import Message
 from jdbcstore.message.selector import Selector
 

@@ -18,11 +18,12 @@ from jdbcstore import JdbcStore
 from jdbcstore.cli.browse import browsed
 from jdbcstore.cli.engines import answer, spark_views
 from jdbcstore.cli.exit_codes import ExitCode
-from jdbcstore.cli.messages import TablePrinter, facts_of
+from jdbcstore.cli.messages import TablePrinter
 from jdbcstore.cli.output import note, print_table, progress_bars, write_json, write_line
 from jdbcstore.cli.settings import DEFAULT_FOLDER, Command, Settings
 from jdbcstore.cli.sql import print_rows
 from jdbcstore.errors import ConfigurationError, StoreError
+from jdbcstore.message.facts import facts_of
 from jdbcstore.stores.opening import make_folder
 
 if TYPE_CHECKING:

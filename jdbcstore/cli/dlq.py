@@ -11,7 +11,7 @@ import click
 
 from jdbcstore.abc import Store, Transaction, TransactionalStore, pages
 from jdbcstore.cli.exit_codes import ExitCode
-from jdbcstore.cli.messages import CorruptMessages, Facts, facts_of, messages_of
+from jdbcstore.cli.messages import CorruptMessages, messages_of
 from jdbcstore.cli.options import DESTINATION, SELECTOR, all_of
 from jdbcstore.cli.output import counted, local_time, note, print_table, progress
 from jdbcstore.cli.settings import Command, Settings
@@ -19,6 +19,7 @@ from jdbcstore.config import Configuration
 from jdbcstore.config.policy import SharedDeadLetterStrategy
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.facts import Facts, facts_of
 from jdbcstore.message.message import Message
 from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.message.selector import Selector
@@ -178,28 +179,16 @@ def _process(
 
 
 def _move(store: Store, place: Destination, batch: list[Message]) -> int:
+    from jdbcstore.broker.queues.dead_letters import restored
+
     known = [message for message in batch if message.original_destination is not None]
     with store.transaction() as transaction:
         for message in known:
             for destination in _origins(message):
-                _of(transaction, destination).add_message(_original(message, destination))
+                _of(transaction, destination).add_message(restored(message, destination))
         if known:
             _of(transaction, place).acknowledge(*known)
     return len(known)
-
-
-def _original(message: Message, destination: Destination) -> Message:
-    """The message as it was sent, but without an expiration: that has passed."""
-    from jdbcstore.broker.queues.dead_letters import CAUSE, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION
-
-    added = (CAUSE, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION)
-    return message.replace(
-        destination=destination,
-        original_destination=None,
-        redelivery_counter=0,
-        properties={name: value for name, value in message.properties.items() if name not in added},
-        sequence=None,
-    )
 
 
 def _remove(store: Store, place: Destination, batch: list[Message]) -> int:

@@ -14,7 +14,6 @@ import click
 import jdbcstore
 from jdbcstore.abc import Store
 from jdbcstore.cli.exit_codes import ExitCode
-from jdbcstore.cli.messages import facts_of
 from jdbcstore.cli.output import (
     counted,
     journal_progress,
@@ -35,6 +34,7 @@ from jdbcstore.errors import ConfigurationError, CorruptJournal, CorruptMessage,
 from jdbcstore.journal.inspection import Damage, Known, SegmentFile, journal_of, records, records_of, segments
 from jdbcstore.journal.inspection import repair as repair_journal
 from jdbcstore.journal.layout import Record
+from jdbcstore.message.facts import facts_of
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.stores.journaled.records import COMMIT, FORGET, PREPARE, ROLLBACK, WRITE, decode_record

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -27,6 +28,7 @@ from jdbcstore.journal.recovery import Recovered, recover
 from jdbcstore.journal.storage import Segments, Span
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.files import OS_FILES, Files, make_directory
+from jdbcstore.util.timings import Timings
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +88,8 @@ class Journal:
         self._failed = failed
         self._review = review
         self._error: StoreError | None = None
+        self.timings = Timings()
+        """The writes to the journal, and their records."""
         self._queue = _Queue(config.journal_max_write_batch_size, config.journal_buffer_timeout, self.check)
         files = files or OS_FILES
         clock = clock or SystemClock()
@@ -287,6 +291,7 @@ class Journal:
             except StoreError as error:
                 self._complete_failed(rest, error)
                 return
+            began = time.perf_counter()
             try:
                 self._segments.write(batch)
             except OutcomeUnknown as error:
@@ -298,6 +303,7 @@ class Journal:
             except StoreError as error:
                 self._complete_failed(rest, error)
                 return
+            self.timings.add(time.perf_counter() - began, len(batch.written))
             position += len(batch.written)
             if self._queue.finish(len(batch.written)):
                 self._committed(batch.written)

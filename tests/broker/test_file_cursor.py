@@ -14,6 +14,7 @@ from random import Random
 import pytest
 
 from jdbcstore.abc import Transaction
+from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.file import FileCursor, Spill
 from jdbcstore.broker.memory import Entry, MemoryUsage
 from jdbcstore.errors import InvalidMessage, SpillFailed
@@ -35,6 +36,7 @@ class Nowhere:
     """A source of entries that nobody consumes."""
 
     destination = HERE
+    counters = Counters()
 
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
         raise NotImplementedError
@@ -185,7 +187,7 @@ def test_what_has_expired_is_taken_out(tmp_path: Path) -> None:
         cursor.push(one)
     in_memory = cursor.count_in_memory
 
-    expired = cursor.take_expired(11)
+    expired = cursor.take(lambda entry: 0 < entry.message.expiration_ms < 11)
     memory.decrease(sum(one.size for one in expired))
 
     assert [one.sequence for one in expired] == [*range(0, in_memory, 2)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage
+from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage, Wanted
 
 
 class MessageCursor(Protocol):
@@ -31,8 +31,8 @@ class MessageCursor(Protocol):
     def waiting(self) -> list[Entry]:
         """The entries in memory, in order, for browsers."""
 
-    def take_expired(self, now_ms: int) -> list[Entry]:
-        """Remove, as :meth:`pop` does, those in memory whose expiration has passed."""
+    def take(self, wanted: Wanted) -> list[Entry]:
+        """Remove, as :meth:`pop` does, the wanted ones of those in memory."""
 
     @property
     def is_full(self) -> bool:
@@ -113,9 +113,9 @@ class Backlog:
         """The entries in memory, in order."""
         return [*self._returned, *self.cursor.waiting()]
 
-    def take_expired(self, now_ms: int) -> list[Entry]:
-        """Remove those in memory whose expiration has passed."""
-        return self._returned.take_expired(now_ms) + self.cursor.take_expired(now_ms)
+    def take(self, wanted: Wanted) -> list[Entry]:
+        """Remove the wanted ones of those in memory."""
+        return self._returned.take(wanted) + self.cursor.take(wanted)
 
     @property
     def is_empty(self) -> bool:

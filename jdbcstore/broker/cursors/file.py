@@ -13,7 +13,7 @@ from pathlib import Path
 from struct import Struct
 from typing import IO
 
-from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage, Source
+from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage, Source, Wanted
 from jdbcstore.errors import SpillFailed
 from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
@@ -265,9 +265,9 @@ class FileCursor:
     def waiting(self) -> list[Entry]:
         return list(self._in_memory)
 
-    def take_expired(self, now_ms: int) -> list[Entry]:
-        """Remove those in memory whose expiration has passed; the others follow when they are read back."""
-        return self._in_memory.take_expired(now_ms)
+    def take(self, wanted: Wanted) -> list[Entry]:
+        """Remove the wanted ones of those in memory; files cannot be searched."""
+        return self._in_memory.take(wanted)
 
     @property
     def is_full(self) -> bool:

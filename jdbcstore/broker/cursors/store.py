@@ -18,7 +18,7 @@ from functools import partial
 from jdbcstore.abc import Cursor, Page
 from jdbcstore.broker.cursors.backlog import MessageCursor
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage, lanes_of, size_of
+from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage, Wanted, lanes_of, size_of
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import StoreClosed
 from jdbcstore.message.message import Message
@@ -297,8 +297,13 @@ class StoreCursor:
     def waiting(self) -> list[Entry]:
         return list(self._window)
 
-    def take_expired(self, now_ms: int) -> list[Entry]:
-        return self._window.take_expired(now_ms)
+    def take(self, wanted: Wanted) -> list[Entry]:
+        # The window would get those committed meanwhile, once the page that is being read is there.
+        taken = [*self._window.take(wanted), *(entry for entry in self._meanwhile if wanted(entry))]
+        if self._meanwhile:
+            gone = set(taken)
+            self._meanwhile = [entry for entry in self._meanwhile if entry not in gone]
+        return taken
 
     def head(self) -> Entry | None:
         window = self._window
@@ -437,8 +442,8 @@ class LoadedCursor(StoreCursor):
     def waiting(self) -> list[Entry]:
         return self._cursor.waiting()
 
-    def take_expired(self, now_ms: int) -> list[Entry]:
-        return self._cursor.take_expired(now_ms)
+    def take(self, wanted: Wanted) -> list[Entry]:
+        return [*self._cursor.take(wanted), *super().take(wanted)]
 
     @property
     def is_full(self) -> bool:

@@ -132,10 +132,6 @@ class Session(ClientConnection):
             consumer.subscription.resume()
         super().resume_writing()
 
-    @property
-    def principal_name(self) -> str:
-        return "" if self._principal is None else self._principal.name
-
     def superseded(self) -> None:
         """The client is back on another connection: return all to the broker, and close."""
         self.end_reason = "the client has reconnected"

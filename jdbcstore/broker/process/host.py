@@ -7,7 +7,7 @@ import logging
 import os
 from asyncio import Event, Task
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 Addresses = Sequence[tuple[str, Address]]
 """The addresses that clients connect to: scheme (such as ``stomp``), and host with actual port."""
 _EXIT = 1
+_HAND_OVER = 15.0
+"""Seconds in which another broker may take the lock that was handed over: slaves look every few seconds."""
 _CLOSE_TIMEOUT = 30.0
 """Seconds for the store to close; no client has been promised what is still pending then."""
 
@@ -67,6 +69,8 @@ class BrokerHost:
         self._refusing: SlaveConnectors | None = None
         self._master: MasterBroker | None = None
         self._stopping = False
+        self._handing_over = False
+        self._stopped = Event()
         self._task: Task[None] | None = None
         self._changed = Event()
         self._failure: BaseException | None = None
@@ -80,6 +84,20 @@ class BrokerHost:
     def health_address(self) -> Address | None:
         """The address of the health endpoint, with its actual port; None if none is configured."""
         return self._health_address
+
+    @property
+    def master(self) -> MasterBroker | None:
+        """The broker, while it is the master."""
+        return self._master
+
+    def hand_over(self) -> None:
+        """Let another broker become the master, and wait for the lock as a slave.
+
+        If none has taken the lock after some seconds, this one takes it again.
+        """
+        if self._master is not None and self._configuration.locker is not None:
+            self._handing_over = True
+            self._master.end()
 
     def obstacle(self) -> str | None:
         """Why it is not serving; None if it is."""
@@ -137,6 +155,7 @@ class BrokerHost:
     async def stop(self) -> None:
         """Close the clients' connections and the store, and release the lock. Does nothing once stopped."""
         self._stopping = True
+        self._stopped.set()
         if self._opening is not None:
             self._opening.cancel()
         if self._master is not None:
@@ -171,7 +190,11 @@ class BrokerHost:
             while not self._stopping:
                 lost = await self._be_master(patient=again)
                 if lost is None:
-                    return
+                    if self._stopping or not self._handing_over:
+                        return
+                    await self._leave_the_lock()
+                    again = True
+                    continue
                 if not self._configuration.broker.become_slave:
                     raise lost
                 log.warning("the broker is a slave now, and waits for the lock: %s", lost)
@@ -184,6 +207,13 @@ class BrokerHost:
                 await self._health.stop()
             self._changed.set()
             log.info("the broker has stopped")
+
+    async def _leave_the_lock(self) -> None:
+        """Give other brokers the time to take the lock."""
+        self._handing_over = False
+        log.warning("the broker has handed the mastership over, and is a slave now")
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopped.wait(), _HAND_OVER)
 
     async def _be_master(self, *, patient: bool) -> LockLost | None:
         """Wait for the lock, and serve; returns why the lock was lost, None if the broker was stopped.

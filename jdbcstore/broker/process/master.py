@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import AbstractEventLoop, Future
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,6 +20,7 @@ from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
 from jdbcstore.errors import StoreError, StoreUnavailable
 from jdbcstore.lockers.io_exceptions import GuardedStore, IOExceptionHandler
+from jdbcstore.message.destination import Destination
 from jdbcstore.util.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,8 @@ class MasterBroker:
         self._engine: Engine | None = None
         self._service: Service | None = None
         self._connectors: list[Connector] = []
+        self.paused: set[Destination] = set()
+        """The queues whose dispatch is paused, also by a new engine."""
         self._ended: Future[Exception | None] = self._loop.create_future()
         self._stopped = False
         self.obstacle: str | None = "the broker is starting"
@@ -72,6 +75,19 @@ class MasterBroker:
     def addresses(self) -> list[tuple[str, Address]]:
         """The addresses that clients connect to: each scheme, with the port that was chosen."""
         return [(one.config.scheme, one.address) for one in self._connectors]
+
+    @property
+    def engine(self) -> Engine | None:
+        """The engine; None while it does not serve."""
+        return self._engine if self.obstacle is None else None
+
+    @property
+    def connectors(self) -> Sequence[Connector]:
+        return self._connectors
+
+    @property
+    def store(self) -> Store:
+        return self._store
 
     async def ended(self) -> Exception | None:
         """Wait for the end; returns the error that caused it, None if it was :meth:`end`."""
@@ -130,12 +146,15 @@ class MasterBroker:
             scheduler_support=broker.scheduler_support,
             virtual_topics=broker.virtual_topics,
             composite_destinations=broker.composite_destinations,
+            counted=broker.health is not None,
             audited=self._configuration.store.enable_audit,
             concurrent_store_and_dispatch_queues=broker.concurrent_store_and_dispatch_queues,
         )
         policies = Policies(self._configuration.policies)
         # After an unexpected error the next master, or the next start, finds everything in the store.
-        engine = Engine(self._store, policies, options=options, clock=self._clock, on_defect=self.end)
+        engine = Engine(
+            self._store, policies, options=options, clock=self._clock, on_defect=self.end, paused=self.paused
+        )
         self._engine = engine
         self._connect(engine)
         try:

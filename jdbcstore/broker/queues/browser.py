@@ -10,6 +10,7 @@ from functools import partial
 
 from jdbcstore.abc import MessageStore, Store
 from jdbcstore.broker.api import Delivery
+from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.store import AllPages
 from jdbcstore.broker.memory import Entry, TransientSource
 from jdbcstore.broker.subscription import BaseSubscription
@@ -68,7 +69,7 @@ class Browser(BaseSubscription):
         transient: Callable[[], list[Message]],
         last: int,
     ) -> None:
-        shown = _Shown(self._loop, queue, self._resources.memory, self._room)
+        shown = _Shown(self._loop, queue, self._resources.memory, Counters(), self._room)
         self.queues.append(shown)
         messages, known = transient(), self._last_sequence
         if store is not None:

@@ -59,6 +59,8 @@ class ConcurrentSends:
         error: BaseException | None,
     ) -> None:
         entry.writing = None
+        if error is None or isinstance(error, CancelledError):
+            self._source.counters.enqueued += 1
         if reference is not None and reference.sequence >= 0:
             entry.sequence = reference.sequence
             self._dispatcher.dispatched_early(entry)

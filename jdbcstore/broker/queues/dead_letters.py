@@ -1,7 +1,6 @@
 """Dead letter queues, for messages that were rejected too often or have expired.
 
-The dead letter is added and the message removed in one transaction of the store, so a crash leaves it in one
-place.
+The dead letter is added and the message removed in one transaction of the store.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jdbcstore.abc import MessageReference, Transaction
-from jdbcstore.broker.loop import BrokerLoop, settle
+from jdbcstore.abc import Transaction
+from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import Entry, Source
-from jdbcstore.broker.store_io.outbox import Outbox
+from jdbcstore.broker.queues.moves import Moves, Staged
 from jdbcstore.broker.store_io.transaction import Target
 from jdbcstore.config.policy import (
     DeadLetterStrategy,
@@ -23,7 +22,7 @@ from jdbcstore.config.policy import (
     IndividualDeadLetterStrategy,
     SharedDeadLetterStrategy,
 )
-from jdbcstore.errors import CorruptMessage, OutcomeUnknown, StoreError
+from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
@@ -36,7 +35,6 @@ ORIGINAL_DELIVERY_MODE = "originalDeliveryMode"
 _REJECTED = "Rejected by its consumer"
 
 _Keeping = SharedDeadLetterStrategy | IndividualDeadLetterStrategy
-_Staged = list[tuple[Target, Message, bool]]
 
 
 def dead_letter_queue(
@@ -70,6 +68,18 @@ def is_dead_letter_queue(strategy: DeadLetterStrategy, destination: Destination)
     return destination == Destination.queue(strategy.dead_letter_queue)
 
 
+def restored(message: Message, destination: Destination) -> Message:
+    """A dead letter as it was sent, to be sent again, but without an expiration: that has passed."""
+    added = (CAUSE, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION)
+    return message.replace(
+        destination=destination,
+        original_destination=None,
+        redelivery_counter=0,
+        properties={name: value for name, value in message.properties.items() if name not in added},
+        sequence=None,
+    )
+
+
 def renamed(message_id: MessageId | None) -> MessageId | None:
     """An id with the same string in other columns, which a store's audit does not drop as a duplicate."""
     return None if message_id is None else MessageId(None, 0, 0, str(message_id))
@@ -80,7 +90,7 @@ class DeadLetters:
     """Moves entries of any source to the dead letter queue of its policy."""
 
     _loop: BrokerLoop
-    _outbox: Outbox
+    _moves: Moves
     _find: Callable[[Destination], Target]
     """The queue or topic of a name."""
     _audited: bool
@@ -104,37 +114,25 @@ class DeadLetters:
         :param expired: whether they have expired; else their consumers have rejected them
         :param cause: why, if the consumers have said so
         """
-        written = self._outbox.store.transaction()
         damaged: dict[Entry, CorruptMessage] = {}
-        try:
+
+        def stage(written: Transaction) -> tuple[Sequence[Entry], Staged]:
             staged = self._stage(written, source, strategy, entries, expired, subscriber, cause, damaged)
-            if damaged:
-                entries = [entry for entry in entries if entry not in damaged]
-                if not entries:
-                    return self._loop.failed(next(iter(damaged.values())))
-            is_written = source.stage_acknowledgement(written, entries)
-        except StoreError as error:
-            source.retain(entries)
-            return self._loop.failed(error)
-        if not is_written and not any(stored for _, _, stored in staged):
-            self._moved(source, entries, staged, [])
-            return self._loop.done()
-        promise: Future[None] = self._loop.create_future()
+            moved = [entry for entry in entries if entry not in damaged] if damaged else entries
+            counts[:] = len(moved) if expired else 0, len(staged)
+            return moved, staged
 
-        def end(references: list[MessageReference], error: BaseException | None) -> None:
-            if error is None:
-                self._moved(source, entries, staged, references)
-                settle(promise, None)
-                return
-            log.warning("%s: dead letters could not be moved: %s", source.destination, error)
-            if isinstance(error, OutcomeUnknown):
-                for target, _, _ in staged:
-                    target.resync()
-            source.retain(entries)
-            settle(promise, error)
+        def count(done: Future[None]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                source.counters.expired += counts[0]
+                source.counters.dead += counts[1]
 
-        self._outbox.line.submit(written.commit_async, sum(entry.size for entry in entries), end)
-        return promise
+        counts = [0, 0]
+        done = self._moves.move(source, entries, stage, "dead letters")
+        done.add_done_callback(count)
+        if len(damaged) == len(entries) > 0:
+            return self._loop.failed(next(iter(damaged.values())))
+        return done
 
     def _stage(
         self,
@@ -146,7 +144,7 @@ class DeadLetters:
         subscriber: str | None,
         cause: str | None,
         damaged: dict[Entry, CorruptMessage],
-    ) -> _Staged:
+    ) -> Staged:
         queue = dead_letter_queue(strategy, source.destination, subscriber)
         if isinstance(strategy, DiscardingDeadLetterStrategy) or queue is None:
             return []
@@ -196,11 +194,3 @@ class DeadLetters:
             message_id=renamed(message.message_id) if self._audited else message.message_id,
             sequence=None,
         )
-
-    def _moved(
-        self, source: Source, entries: Sequence[Entry], staged: _Staged, references: list[MessageReference]
-    ) -> None:
-        stored = iter(references)
-        for target, dead, is_stored in staged:
-            target.arrive(dead, next(stored) if is_stored else None, "")
-        source.acknowledged(entries)

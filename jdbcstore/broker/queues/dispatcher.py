@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.store import InFlight, StoreCursor
-from jdbcstore.broker.memory import Entry, Lanes
+from jdbcstore.broker.memory import Entry, Lanes, Wanted
 from jdbcstore.broker.queues.groups import MessageGroups
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.config.policy import GroupMap
@@ -384,20 +384,24 @@ class Dispatcher:
         aside = [entry for entry in (*self._unwanted, *self._blocked) if not entry.stored]
         return [*aside, *self.transient.waiting()]
 
+    def take(self, wanted: Wanted) -> list[Entry]:
+        """Remove the wanted ones of the waiting messages in memory; they are in flight from now on."""
+        taken = [*self.stored.take(wanted), *self.transient.take(wanted)]
+        aside = self._blocked.take(wanted)
+        self._was_aside(aside)
+        taken += aside
+        unwanted, self._unwanted = self._unwanted, deque()
+        for entry in unwanted:
+            (taken if wanted(entry) else self._unwanted).append(entry)
+        for entry in taken:
+            if entry.stored:
+                self._in_flight.add(entry.sequence)
+        return taken
+
     def take_expired(self) -> list[Entry]:
         """Remove the expired ones of the waiting messages in memory."""
         now_ms = self._clock.now_ms()
-        expired = [*self.stored.take_expired(now_ms), *self.transient.take_expired(now_ms)]
-        aside = self._blocked.take_expired(now_ms)
-        self._was_aside(aside)
-        expired += aside
-        unwanted, self._unwanted = self._unwanted, deque()
-        for entry in unwanted:
-            (expired if self._is_expired(entry) else self._unwanted).append(entry)
-        for entry in expired:
-            if entry.stored:
-                self._in_flight.add(entry.sequence)
-        return expired
+        return self.take(lambda entry: 0 < entry.message.expiration_ms < now_ms)
 
     @property
     def is_empty(self) -> bool:

@@ -16,6 +16,7 @@ from itertools import count
 
 from jdbcstore.abc import MessageReference, MessageStore, Transaction
 from jdbcstore.broker.api import Promise
+from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.backlog import Backlog, MemoryCursor, MessageCursor
 from jdbcstore.broker.cursors.choice import cursor_of_stored, memory_or_file
 from jdbcstore.broker.cursors.store import InFlight, StoreCursor
@@ -27,12 +28,14 @@ from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.dispatcher import Consumers, Dispatcher
 from jdbcstore.broker.queues.expiry import ExpirySweep
 from jdbcstore.broker.queues.redelivery import MAX_DELAYED, Rejections
+from jdbcstore.broker.queues.selection import Act, Selection
 from jdbcstore.broker.store_io.outbox import Acknowledgements, Outbox, PendingSend
 from jdbcstore.broker.store_io.transaction import Target
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import SpillFailed
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 from jdbcstore.util.futures import StoreFuture
 
@@ -77,6 +80,15 @@ class Queue:
             self.store = self._outbox.store.queue(destination, prioritized=policy.prioritized_messages)
         line, in_flight = self._outbox.line, InFlight()
         self._in_flight = in_flight
+        self.counters = Counters()
+        self.stored_before: int | None = 0 if is_empty else None
+        """The number of messages in the store that the counters do not have; None if it is not known."""
+        self._arrived = self._last_sequence
+        """The sequence up to which all messages of the queue have arrived here."""
+        self.is_paused = False
+        """Whether an administrator has paused the dispatch."""
+        self._holds = 0
+        """Operations under way that hold up the dispatch."""
         lanes, stored, transient = lanes_of(policy), self._make_stored(is_empty), self._make_transient()
         self.consumers = Consumers(
             policy.use_consumer_priority, policy.all_consumers_exclusive_by_default, policy.message_groups
@@ -111,10 +123,13 @@ class Queue:
             self._rejections.move_expired,
         )
         self._acknowledgements = Acknowledgements(
-            loop, line, memory, in_flight, self._write_acknowledgements, self.give_back
+            loop, line, memory, in_flight, self._write_acknowledgements, self.give_back, self.counters
         )
         self._numbers = count(1)
         """The order of transient messages."""
+        self._selection = Selection(
+            loop, policy, self._dispatcher, in_flight, self.store, self._take_stored, self._rejections
+        )
         self._assembling: TimerHandle | None = None
         """Ends the wait for more consumers, as the policy says."""
         self._was_used = True
@@ -219,7 +234,8 @@ class Queue:
         promise = Promise(loop=self._loop.events)
         if self._concurrent is not None:
             # Earlier messages are dispatched first.
-            if not self._ahead and not self._outbox.committing and self._concurrent.send(message, promise):
+            is_next = not (self._ahead or self._outbox.committing or self._is_held)
+            if is_next and self._concurrent.send(message, promise):
                 return promise
             self._ahead += 1
             promise.add_done_callback(self._landed)
@@ -250,10 +266,12 @@ class Queue:
             self._find(self.destination).arrive(message, reference, connection_id)
             return
         self._was_used = True
+        self.counters.enqueued += 1
         if reference is None:
             entry = Entry(message, self, next(self._numbers), stored=False)
             self._dispatcher.transient.cursor.push(entry)
         elif reference.sequence >= 0:  # else the store has dropped it as a duplicate
+            self._arrived = reference.sequence
             if message.message_id is not reference.message_id:
                 message = message.replace(message_id=reference.message_id)
             self._dispatcher.stored.cursor.push(Entry(message, self, reference.sequence, stored=True))
@@ -263,6 +281,7 @@ class Queue:
         if self._is_closed:
             self._find(self.destination).resync()
             return
+        self.stored_before = None
         cursor = self._dispatcher.stored.cursor
         if isinstance(cursor, StoreCursor):
             cursor.resync()
@@ -273,6 +292,7 @@ class Queue:
         if self._is_closed:
             self._find(self.destination).read_from(sequence)
             return
+        self.stored_before = None
         cursor = self._dispatcher.stored.cursor
         if isinstance(cursor, StoreCursor):
             cursor.read_from(sequence)
@@ -402,12 +422,63 @@ class Queue:
         else:
             self.memory.decrease(entry.size)
 
+    # Administration
+
+    @property
+    def _is_held(self) -> bool:
+        return self.is_paused or self._holds > 0
+
+    @property
+    def size(self) -> int | None:
+        """The number of messages here, those with consumers included; None if it has to be counted."""
+        if self.stored_before is None:
+            return None
+        return max(self.stored_before + self.counters.enqueued - self.counters.dequeued, 0)
+
+    def pause(self) -> None:
+        """Deliver nothing until :meth:`resume`; messages that consumers have stay with them."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+        self._wake()
+
+    def transient_messages(self) -> list[Message]:
+        """The messages in memory that are not stored, in order."""
+        return self._transient_messages()
+
+    async def take(
+        self,
+        wanted: Callable[[Message], bool],
+        act: Act,
+        *,
+        most: int | None = None,
+        ids: Sequence[MessageId] | None = None,
+    ) -> int:
+        """Take messages from the reach of consumers, in batches, and pass each to ``act``; their number.
+
+        These are messages that have arrived before this call. Those that a consumer or an open transaction
+        has stay there. ``act`` decides where the entries go: it acknowledges, moves or gives them back.
+
+        :param ids: only messages with these ids, which are looked up instead of searched for
+        :raises StoreError: the store cannot be read, or as ``act`` does
+        """
+        holds = not self._is_window  # files and lists of all messages cannot be searched while they change
+        self._holds += holds
+        try:
+            return await self._selection.run(wanted, act, self._arrived, next(self._numbers), most, ids)
+        finally:
+            self._holds -= holds
+            if holds and not self._is_closed:
+                self._start_over()
+
     # Once per turn of the loop
 
     def turn(self) -> None:
         """Admit blocked producers, and dispatch."""
         self._admit_blocked()
-        if len(self._rejections.delayed) < MAX_DELAYED and not self._is_assembling():
+        held = self._is_held or len(self._rejections.delayed) >= MAX_DELAYED
+        if not held and not self._is_assembling():
             self._dispatcher.run()
         if self._settling and not self._dispatcher.is_reading:
             settling, self._settling = self._settling, []
@@ -418,13 +489,22 @@ class Queue:
     def has_consumers(self) -> bool:
         return len(self.consumers) > 0
 
+    @property
+    def consumer_count(self) -> int:
+        return len(self.consumers)
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether nothing waits, is with a consumer or is being written."""
+        return self._dispatcher.is_empty and not (self._ahead or self._acknowledgements.pending)
+
     def is_idle(self) -> bool:
         """Whether it is empty and without consumers, and was not used since the last call."""
         was_used, self._was_used = self._was_used, False
         holds = self.memory.used or len(self.consumers) or not self._dispatcher.is_empty
         blocks = self._stored_flow.is_blocking or self._transient_flow.is_blocking
         pending = self._ahead or blocks or self._acknowledgements.pending or self._rejections.delayed
-        return not (was_used or holds or pending)
+        return not (was_used or holds or pending or self._holds)
 
     def close(self) -> None:
         """Forget what is in memory; stored messages stay stored."""

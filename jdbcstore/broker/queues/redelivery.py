@@ -11,7 +11,7 @@ from functools import partial
 
 from jdbcstore.abc import MessageStore
 from jdbcstore.broker.loop import BrokerLoop, pass_on, settle
-from jdbcstore.broker.memory import Entry, MemoryUsage, Source
+from jdbcstore.broker.memory import Entry, MemoryUsage, Source, Wanted
 from jdbcstore.broker.queues.dead_letters import DeadLetters, is_dead_letter_queue
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from jdbcstore.errors import CorruptMessage, MessageNotFound
@@ -49,7 +49,7 @@ class Rejections:
 
     _loop: BrokerLoop
     _dead_letters: DeadLetters
-    _source: Source
+    source: Source
     _store: MessageStore | None
     _memory: MemoryUsage
     _policy: PolicyEntry
@@ -64,7 +64,7 @@ class Rejections:
         :param cause: why they were rejected, if the consumer has said so
         """
         policy, strategy = self._policy.redelivery_policy, self._policy.dead_letter_strategy
-        if self._subscriber is None and is_dead_letter_queue(strategy, self._source.destination):
+        if self._subscriber is None and is_dead_letter_queue(strategy, self.source.destination):
             # Its messages have nowhere else to go.
             policy = replace(policy or RedeliveryPolicy(), maximum_redeliveries=-1)
         dead = []
@@ -82,7 +82,7 @@ class Rejections:
     ) -> Future[None]:
         strategy = self._policy.dead_letter_strategy
         return self._dead_letters.move(
-            self._source, strategy, entries, expired=expired, subscriber=self._subscriber, cause=cause
+            self.source, strategy, entries, expired=expired, subscriber=self._subscriber, cause=cause
         )
 
     def move_expired(self, entries: Sequence[Entry]) -> Future[None]:
@@ -103,7 +103,14 @@ class Rejections:
 
     def _end_delay(self, entry: Entry) -> None:
         if self.delayed.pop(entry, None) is not None:
-            self._loop.guarded(self._source.give_back)([entry])
+            self._loop.guarded(self.source.give_back)([entry])
+
+    def take(self, wanted: Wanted) -> list[Entry]:
+        """Remove the wanted ones of the delayed entries."""
+        taken = [entry for entry in self.delayed if wanted(entry)]
+        for entry in taken:
+            self.delayed.pop(entry).cancel()
+        return taken
 
     def clear(self) -> list[Entry]:
         """Cancel all delays; returns the entries that were delayed."""
@@ -147,7 +154,7 @@ class Rejections:
             if isinstance(error, CorruptMessage):
                 log.error("a message cannot be read and stays where it is: %s", error)
             else:
-                self._source.retain(entries)
+                self.source.retain(entries)
             settle(promise, error)
             return
         gone: list[Entry] = []
@@ -157,7 +164,7 @@ class Rejections:
             else:
                 entry.reload(message, self._memory)
         if gone:
-            self._source.acknowledged(gone)
+            self.source.acknowledged(gone)
         go_on([entry for entry in entries if entry not in gone]).add_done_callback(partial(pass_on, promise))
 
 

@@ -15,6 +15,7 @@ from itertools import repeat
 from typing import Any, NamedTuple, Protocol, cast
 
 from jdbcstore.abc import MessageReference, Outcome, Store
+from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.store import InFlight
 from jdbcstore.broker.loop import BrokerLoop, settle
 from jdbcstore.broker.memory import Entry, MemoryUsage, size_of
@@ -53,6 +54,14 @@ class StoreLine:
             self._deferred.append((start, size, end))
         else:
             self._start(start, size, end)
+
+    @property
+    def pending(self) -> tuple[int, int]:
+        """The number and the bytes of the writes that have not ended."""
+        return (
+            self._count + len(self._deferred),
+            self._bytes + sum(size for _, size, _ in self._deferred),
+        )
 
     @property
     def is_idle(self) -> bool:
@@ -212,6 +221,7 @@ class Acknowledgements:
     _write: Callable[[list[Entry]], StoreFuture[Any]]
     """Begins the write of stored entries."""
     _give_back: Callable[[Sequence[Entry]], None]
+    _counters: Counters
     pending: list[Entry] = field(default_factory=list)
     _promises: list[Future[None]] = field(default_factory=list)
 
@@ -227,6 +237,7 @@ class Acknowledgements:
         """Acknowledge entries; returns whether there is anything to write."""
         self._memory.release(entries)
         stored = [entry for entry in entries if entry.stored and entry.writing is None]
+        self._counters.dequeued += len(entries) - len(stored)
         if stored:
             self.pending.extend(stored)
             self._loop.schedule(self)
@@ -242,6 +253,7 @@ class Acknowledgements:
         self, entries: list[Entry], promises: list[Future[None]], _: None, error: BaseException | None
     ) -> None:
         if error is None:
+            self._counters.dequeued += len(entries)
             self._in_flight.removed(entries)
         else:
             for entry in entries:
@@ -253,5 +265,6 @@ class Acknowledgements:
 
     def committed(self, entries: Sequence[Entry]) -> None:
         """A transaction with these acknowledgements has been committed."""
+        self._counters.dequeued += len(entries)
         self._memory.release(entries)
         self._in_flight.removed([entry for entry in entries if entry.stored])

@@ -17,6 +17,7 @@ from typing import cast
 
 from jdbcstore.abc import Cursor, DurableSubscription, Page, Reference, TopicMessageStore, Transaction
 from jdbcstore.broker.api import Delivery
+from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.choice import cursor_of_stored, memory_or_file
 from jdbcstore.broker.cursors.store import InFlight
@@ -58,6 +59,7 @@ class StoredTopic:
     def __post_init__(self) -> None:
         self._loop = self._resources.loop
         self.memory = self._resources.memory_of(self.policy)
+        self.counters = Counters()
         self.store: TopicMessageStore | None = None
         if not self.destination.is_temporary:
             prioritized = self.policy.prioritized_messages
@@ -320,7 +322,7 @@ class DurableFeed:
         loop, topic, state = resources.loop, self._topic, self._state
         policy, in_flight = topic.policy, state.in_flight
         self._loop = loop
-        self.destination, self.memory = topic.destination, topic.memory
+        self.destination, self.memory, self.counters = topic.destination, topic.memory, topic.counters
         self._key = state.durable.key
         self._subscription: DurableSubscription | None = None
         self._cursor = cursor_of_stored(
@@ -342,7 +344,7 @@ class DurableFeed:
         self._returned: dict[Entry, None] = {}
         """Stored entries that were given back and wait again."""
         self._acknowledgements = Acknowledgements(
-            loop, line, self.memory, in_flight, self._write_acknowledgements, self.give_back
+            loop, line, self.memory, in_flight, self._write_acknowledgements, self.give_back, self.counters
         )
         self._rejections = Rejections(
             loop, dead_letters, self, self._store, self.memory, policy, ":".join(self._key)

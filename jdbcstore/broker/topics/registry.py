@@ -67,6 +67,9 @@ class DurableRegistry:
         prioritized = self._policy_of(topic).prioritized_messages
         return self._outbox.store.topic(topic, prioritized=prioritized)
 
+    def __iter__(self) -> Iterator[Durable]:
+        return iter(self._by_key.values())
+
     def introduce(self, topic: Topic) -> None:
         """Store the messages of a new topic for every subscription whose pattern matches."""
         if topic.store is None:

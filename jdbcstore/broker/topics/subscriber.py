@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from jdbcstore.broker.api import Delivery, SubscriptionRequest
+from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.memory import Entry, MemoryUsage, SharedMessage, TransientSource
 from jdbcstore.broker.notices import name_of
@@ -58,9 +59,11 @@ class TopicSubscriber(BaseSubscription):
         self.pending = 0
         """Messages in the cursor."""
 
-    def join(self, topic: Destination, on_leave: Callable[[TopicSubscriber], None]) -> TopicSource:
+    def join(
+        self, topic: Destination, counters: Counters, on_leave: Callable[[TopicSubscriber], None]
+    ) -> TopicSource:
         """Subscribe to one more topic; ``on_leave`` is called when the subscription closes."""
-        source = self._sources[topic] = TopicSource(self._loop, topic, self.memory, self, on_leave)
+        source = self._sources[topic] = TopicSource(self._loop, topic, self.memory, counters, self, on_leave)
         return source
 
     def offer(self, shared: SharedMessage, source: TopicSource) -> None:

@@ -231,6 +231,7 @@ class Topic(StoredTopic):
             if self.policy.prioritized_messages:
                 message = message.replace(sequence=sequence)  # its acknowledgement needs the priority
         self._was_used = True
+        self.counters.enqueued += 1
         shared = self.share(message, sequence)
         for feed in self._feeds:
             feed.push(shared, sequence)
@@ -254,6 +255,10 @@ class Topic(StoredTopic):
     @property
     def has_consumers(self) -> bool:
         return bool(self._sources or self._feeds)
+
+    @property
+    def consumer_count(self) -> int:
+        return len(self._sources) + len(self._feeds)
 
     def is_idle(self) -> bool:
         """Whether it has no subscribers and no messages, and was not used since the last call."""
@@ -284,7 +289,9 @@ class Topic(StoredTopic):
         if isinstance(subscription, DurableSubscriber):
             subscription.attach(self)
         elif isinstance(subscription, TopicSubscriber) and subscription not in self._subscribers:
-            source = self._subscribers[subscription] = subscription.join(self.destination, self._leave)
+            source = self._subscribers[subscription] = subscription.join(
+                self.destination, self.counters, self._leave
+            )
             self._sources = tuple(self._subscribers.values())
             if subscription.request.retroactive or self.policy.always_retroactive:
                 for shared in self._retained.messages():

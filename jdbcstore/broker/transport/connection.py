@@ -7,7 +7,7 @@ import logging
 import socket
 import time
 from asyncio import BaseTransport, Future, Transport
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
@@ -139,6 +139,26 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.read_at = self._written_at = self._loop.time()
         self._timers: dict[Callable[..., None], asyncio.TimerHandle] = {}
         """By what each calls."""
+
+    @property
+    def principal_name(self) -> str:
+        """The name of its user; empty before the login, and without one."""
+        return "" if self._principal is None else self._principal.name
+
+    @property
+    def client_id(self) -> str | None:
+        """The client id of JMS."""
+        return self._client_id
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was made."""
+        return time.monotonic() - self._began
+
+    @property
+    def sends_to(self) -> Collection[Destination]:
+        """The destinations that it has sent to."""
+        return self._writable
 
     # What a protocol does.
 

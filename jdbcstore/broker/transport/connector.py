@@ -53,6 +53,20 @@ class Connector:
     def connections(self) -> int:
         return len(self._connections)
 
+    @property
+    def broker_id(self) -> str:
+        """The beginning of the ids of its connections."""
+        return self._service.broker_id
+
+    @property
+    def clients(self) -> list[ClientConnection]:
+        """The connections whose clients have logged in."""
+        return [
+            one
+            for one in self._connections
+            if isinstance(one, ClientConnection) and one not in self._not_logged_in
+        ]
+
     async def start(self) -> None:
         """Accept connections; again at the same address after a stop.
 

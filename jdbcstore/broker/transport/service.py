@@ -171,6 +171,11 @@ class Service:
         self._prefix = f"ID:{host}-{os.getpid()}-{self.clock.now_ms()}-{secrets.randbelow(10**9)}"
         self._numbers = itertools.count(1)
 
+    @property
+    def broker_id(self) -> str:
+        """The beginning of its connection ids; unique among all processes."""
+        return self._prefix
+
     def next_connection_id(self) -> str:
         """A connection id as ActiveMQ makes them; unique among all processes."""
         return f"{self._prefix}:{next(self._numbers)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Self
@@ -51,6 +51,7 @@ from jdbcstore.stores.shared.store import DestinationsStore
 from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.futures import StoreFuture
+from jdbcstore.util.timings import Timings
 
 log = logging.getLogger(__name__)
 
@@ -279,6 +280,10 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         :raises LockLost: another process is the master
         """
         self._writer.call(lambda _: None)
+
+    @property
+    def timings(self) -> Mapping[str, Timings]:
+        return {"commit": self._writer.timings}
 
     def lock_row(self) -> Row | None:
         """ID, TIME and BROKER_NAME of ACTIVEMQ_LOCK; None if the row is absent."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from jdbcstore.abc import MessageReference, Outcome, Progress
+from jdbcstore.abc import Measured, MessageReference, Outcome, Progress
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreClosed
 from jdbcstore.journal.log import Journal
@@ -43,6 +43,7 @@ from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.files import Files
 from jdbcstore.util.futures import StoreFuture
+from jdbcstore.util.timings import Timings
 
 log = logging.getLogger(__name__)
 
@@ -144,6 +145,11 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
 
     def _encode(self, message: Message) -> EncodedMessage:
         return self._place(own_destination(message)).encode(message)
+
+    @property
+    def timings(self) -> Mapping[str, Timings]:
+        behind = self._store.timings if isinstance(self._store, Measured) else {}
+        return {"journal": self._journal.timings, **behind}
 
     def checkpoint(self) -> None:
         """Write everything that is stored now to the backing store.

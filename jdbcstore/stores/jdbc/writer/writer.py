@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -36,6 +37,7 @@ from jdbcstore.stores.jdbc.writer.units import ROW_OVERHEAD, Call, Unit
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.encoding import EncodedMessage, Name
 from jdbcstore.util.futures import Promise, StoreFuture, Waiter, burst
+from jdbcstore.util.timings import Timings
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +93,8 @@ class Writer:
         """Locks that callers wait for while the queue is full."""
         self._in_flight: list[Unit | Call] = []
         """Units taken from the queue and not yet completed."""
+        self.timings = Timings()
+        """The commits of this writer, and their rows."""
         self._closed = False
         self._asleep = False
         """The thread is waiting, or about to wait, for an item in :attr:`_wakes`."""
@@ -176,13 +180,16 @@ class Writer:
             return True
 
     def _write_alone(self, unit: Unit) -> Any:
+        began = time.perf_counter()
         try:
             self._busy = True
             [references] = self._committer.write([unit])
         finally:
             self._busy = False
             self._in_flight = []
-        self._statistics.count(len(unit.adds) + len(unit.removes))
+        rows = len(unit.adds) + len(unit.removes)
+        self.timings.add(time.perf_counter() - began, rows)
+        self._statistics.count(rows)
         return unit.result(references)
 
     def call(self, function: Callable[[Connection], Any], *, behind: int = 0, rows: int = 0) -> Any:
@@ -333,6 +340,7 @@ class Writer:
 
     def _write(self, units: list[Unit]) -> None:
         """Commit the units, and complete each. Where one cannot be written, the others still are."""
+        began = time.perf_counter()
         try:
             results = self._committer.write(units)
         except StoreError as error:
@@ -347,7 +355,9 @@ class Writer:
             self._write(units[:middle])
             self._write(units[middle:])
             return
-        self._statistics.count(sum(len(unit.adds) + len(unit.removes) for unit in units))
+        rows = sum(len(unit.adds) + len(unit.removes) for unit in units)
+        self.timings.add(time.perf_counter() - began, rows)
+        self._statistics.count(rows)
         self._complete(units, [unit.result(result) for unit, result in zip(units, results, strict=True)])
 
     def _write_apart(self, unit: Unit, refusal: StoreError) -> None:
@@ -385,6 +395,7 @@ class ReadOnlyWriter(Writer):
 
     def __init__(self) -> None:
         """Start nothing."""
+        self.timings = Timings()
 
     @property
     def last_sequence(self) -> int:

@@ -1,0 +1,30 @@
+"""Counters of a queue or topic: plain integers that the loop increments, read by whoever asks."""
+
+from __future__ import annotations
+
+
+class Counters:
+    """What has happened at one destination since the broker knows it, or at several together."""
+
+    __slots__ = ("dead", "dequeued", "dispatched", "enqueued", "expired")
+
+    def __init__(self) -> None:
+        self.enqueued = 0
+        """Messages that have arrived; with a transaction, at its commit."""
+        self.dispatched = 0
+        """Deliveries to consumers, redeliveries included."""
+        self.dequeued = 0
+        """Messages that have left: acknowledged, removed, moved, expired or dead. On a topic, those that
+        subscribers have acknowledged."""
+        self.expired = 0
+        """Messages that have expired here."""
+        self.dead = 0
+        """Messages that were moved from here to a dead letter queue."""
+
+    def add(self, other: Counters) -> None:
+        """Add the counters of a destination that ends."""
+        self.enqueued += other.enqueued
+        self.dispatched += other.dispatched
+        self.dequeued += other.dequeued
+        self.expired += other.expired
+        self.dead += other.dead

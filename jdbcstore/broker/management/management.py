@@ -1,0 +1,576 @@
+"""The management of a broker: what an administrator sees and does while it serves.
+
+Everything runs on the broker's loop and by the broker's own rules: an operation on a queue takes messages
+from the reach of its consumers first, so none that was removed or moved is delivered, and none that a
+consumer has is removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from asyncio import Future
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Protocol
+
+from jdbcstore.abc import Checkpointed, Measured, Store
+from jdbcstore.broker.counters import Counters
+from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.management.audit import Actor, Audit
+from jdbcstore.broker.management.messages import Choice, addressed, browse, move
+from jdbcstore.broker.management.views import (
+    BrokerView,
+    ConnectionView,
+    DestinationView,
+    LockView,
+    Outcome,
+    StoreView,
+    SubscriptionView,
+    TransactionView,
+    destination_view,
+    durable_of,
+    offline_view,
+    subscription_view,
+    timings_view,
+    values_of,
+)
+from jdbcstore.broker.memory import Entry
+from jdbcstore.broker.queues.browser import Browser
+from jdbcstore.broker.queues.queue import Queue
+from jdbcstore.broker.queues.selection import Act
+from jdbcstore.broker.topics.durable import Durable
+from jdbcstore.broker.topics.topic import Topic
+from jdbcstore.broker.transport.connection import ClientConnection
+from jdbcstore.broker.transport.connector import Connector
+from jdbcstore.errors import (
+    InvalidDestination,
+    MessageNotFound,
+    NotMaster,
+    StoreClosed,
+    SubscriptionNotFound,
+)
+from jdbcstore.lockers.io_exceptions import GuardedStore
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import MessageId
+from jdbcstore.message.message import Message
+from jdbcstore.util.clock import Clock
+from jdbcstore.util.timings import Timings
+
+log = logging.getLogger(__name__)
+
+MAX_BROWSED = 1000
+"""Messages that one call of :meth:`Management.browse` returns at most."""
+_NUMBERS = ("connections", "queues", "topics", "memory_used", "memory_limit", "temp_used", "temp_limit")
+_CONNECTION = "management"
+_BATCH = 200
+_PATIENCE = 60.0
+"""Seconds that a send may wait for room."""
+
+
+class Served(Protocol):
+    """A broker that is the master."""
+
+    @property
+    def engine(self) -> Engine | None:
+        """None while it does not serve."""
+
+    @property
+    def connectors(self) -> Sequence[Connector]: ...
+
+    @property
+    def store(self) -> Store: ...
+
+
+class Managed(Protocol):
+    """The process of a broker."""
+
+    @property
+    def master(self) -> Served | None:
+        """The broker, while it is the master."""
+
+    def obstacle(self) -> str | None:
+        """Why it is not serving; None if it is."""
+
+    def hand_over(self) -> None:
+        """Let another broker become the master, and be a slave."""
+
+
+@dataclass(eq=False, repr=False)
+class Management:
+    """Views and operations of one broker; every method is called on its loop.
+
+    Operations are logged, see :mod:`jdbcstore.broker.management.audit`. Each raises
+    :class:`~jdbcstore.errors.NotMaster` while the broker does not serve.
+    """
+
+    _managed: Managed
+    _clock: Clock
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._audit = Audit(self._clock)
+        self._began = self._clock.monotonic()
+
+    def _master(self) -> tuple[Served, Engine]:
+        master = self._managed.master
+        engine = None if master is None else master.engine
+        if master is None or engine is None:
+            raise NotMaster(
+                f"this broker does not serve: {self._managed.obstacle()}; ask the one that is the master"
+            )
+        return master, engine
+
+    # Views
+
+    def broker(self) -> BrokerView:
+        """The whole broker, also while it does not serve."""
+        master = self._managed.master
+        engine = None if master is None else master.engine
+        total = Counters()
+        common: dict[str, Any] = {
+            "version": _version(),
+            "obstacle": self._managed.obstacle(),
+            "uptime": self._clock.monotonic() - self._began,
+        }
+        if master is None or engine is None:
+            zeros: dict[str, Any] = dict.fromkeys(_NUMBERS, 0)
+            zeros |= values_of(total)
+            return BrokerView(name="", addresses=(), **common, **zeros)
+        total.add(engine.ended)
+        topics = 0
+        for found in engine.destinations.values():
+            total.add(found.counters)
+            topics += isinstance(found, Topic)
+        counters: dict[str, Any] = dict(values_of(total))
+        memory, files = engine.resources.memory, engine.resources.files
+        return BrokerView(
+            name=next((one.broker_id for one in master.connectors), ""),
+            addresses=tuple(f"{one.config.scheme}://{one.address}" for one in master.connectors),
+            connections=sum(len(one.clients) for one in master.connectors),
+            queues=len(engine.destinations) - topics,
+            topics=topics,
+            memory_used=memory.used,
+            memory_limit=memory.limit,
+            temp_used=files.used,
+            temp_limit=files.limit,
+            **common,
+            **counters,
+        )
+
+    async def destinations(self, names: Iterable[Destination] | None = None) -> list[DestinationView]:
+        """The queues and topics that the broker knows, sorted by name; some of them if ``names`` is given.
+
+        :raises StoreError: the store cannot be read
+        """
+        master, engine = self._master()
+        chosen = engine.destinations if names is None else names
+        for queue in [found for name in chosen if isinstance(found := engine.destinations.get(name), Queue)]:
+            if queue.size is None:
+                await engine.count(queue)
+        in_flight = _in_flight(engine)
+        producers = Counter(name for one in _clients(master) for name in one.sends_to)
+        return [
+            destination_view(found, in_flight[name], producers[name])
+            for name, found in sorted(engine.destinations.items(), key=lambda item: str(item[0]))
+            if names is None or name in chosen
+        ]
+
+    async def destination(self, name: Destination) -> DestinationView:
+        """One queue or topic, with the age of its first message.
+
+        :raises InvalidDestination: it does not exist
+        :raises StoreError: the store cannot be read
+        """
+        _, engine = self._master()
+        found = _existing(engine, name)
+        views = await self.destinations([name])
+        age = await self.oldest_age(found) if isinstance(found, Queue) else None
+        if not views:
+            raise _missing(name)
+        return replace(views[0], oldest_age=age)
+
+    async def oldest_age(self, queue: Queue) -> float | None:
+        """The age of the first message of a queue; None if there is none.
+
+        :raises StoreError: the store cannot be read
+        """
+        _, engine = self._master()
+        store = queue.store
+        first = list(await engine.run(partial(store.recover, 1))) if store is not None else []
+        times = [one.timestamp_ms for one in [*first, *queue.transient_messages()] if one.timestamp_ms]
+        return max(self._clock.now_ms() - min(times), 0) / 1000 if times else None
+
+    def connections(self) -> list[ConnectionView]:
+        """The connections whose clients have logged in."""
+        master, engine = self._master()
+        consumers: Counter[str] = Counter()
+        in_flight: Counter[str] = Counter()
+        for one in engine.subscriptions:
+            consumers[one.request.connection_id] += 1
+            in_flight[one.request.connection_id] += len(one.held)
+        return [
+            ConnectionView(
+                id=client.connection_id,
+                client_id=client.client_id,
+                user=client.principal_name,
+                peer=client.peer,
+                protocol=client.protocol,
+                age=client.age,
+                consumers=consumers[client.connection_id],
+                in_flight=in_flight[client.connection_id],
+                is_slow=client.paused,
+                sends_to=tuple(sorted(map(str, client.sends_to))),
+            )
+            for client in _clients(master)
+        ]
+
+    async def subscriptions(self, *, pending: bool = False) -> list[SubscriptionView]:
+        """Every consumer, and the durable subscriptions that have none.
+
+        :param pending: whether to count the pending messages of durable subscriptions
+        :raises StoreError: the store cannot be read
+        """
+        _, engine = self._master()
+        views = [(subscription_view(one), durable_of(one)) for one in engine.subscriptions]
+        views += [(offline_view(one), one) for one in engine.durables if not one.is_in_use]
+        if not pending:
+            return [view for view, _ in views]
+        counted = {}
+        for _, durable in views:
+            if durable is not None:
+                counted[durable.key] = await engine.run(partial(_pending, engine.store, durable))
+        return [view if one is None else replace(view, pending=counted[one.key]) for view, one in views]
+
+    async def transactions(self) -> list[TransactionView]:
+        """The XA transactions in doubt that are stored.
+
+        :raises StoreError: the store cannot be read
+        """
+        _, engine = self._master()
+        return [
+            TransactionView(
+                xid=str(one.xid),
+                writes=tuple((str(each.destination), each.added, each.acknowledged) for each in one.writes),
+            )
+            for one in await engine.run(engine.store.xa.recover)
+        ]
+
+    def lock(self) -> LockView:
+        """The mastership, also while the broker does not serve."""
+        master = self._managed.master
+        store = None if master is None else master.store
+        fence = store.fence if isinstance(store, GuardedStore) else None
+        if fence is None:
+            return LockView(is_held=False, epoch=None, lost=None)
+        lost = fence.lost
+        epoch: int | None = getattr(fence, "epoch", None)
+        return LockView(is_held=lost is None, epoch=epoch, lost=None if lost is None else str(lost))
+
+    async def store(self) -> StoreView:
+        """The store, and its journal if there is one.
+
+        :raises StoreError: the store cannot be read
+        """
+        _, engine = self._master()
+        count, size = engine.pending
+        return StoreView(
+            kind=type(engine.store).__name__,
+            pending_writes=count,
+            pending_bytes=size,
+            last_sequence=await engine.run(engine.store.last_sequence),
+            timings={name: timings_view(one) for name, one in self.timings().items()},
+        )
+
+    def timings(self) -> dict[str, Timings]:
+        """The counters of the store's work, as :class:`~jdbcstore.abc.Measured` has them; none if there are
+        none."""
+        master = self._managed.master
+        store = None if master is None else master.store
+        return dict(store.timings) if isinstance(store, Measured) else {}
+
+    # Messages
+
+    async def browse(
+        self, queue: Destination, choice: Choice | None = None, *, limit: int = 100
+    ) -> list[Message]:
+        """The first messages of a queue, those with consumers included; they stay where they are.
+
+        :raises InvalidDestination: it does not exist, or is a topic
+        :raises InvalidSelector: the selector is invalid
+        :raises StoreError: the store cannot be read
+        """
+        _, engine = self._master()
+        choice = choice or Choice()
+        most = min(limit, MAX_BROWSED, choice.limit or MAX_BROWSED)
+        return [one async for one in browse(engine, _queue(engine, queue), choice, most)]
+
+    async def message(self, queue: Destination, message_id: str) -> Message:
+        """One message of a queue.
+
+        :raises InvalidDestination: the queue does not exist, or is a topic
+        :raises MessageNotFound: the queue does not have it
+        :raises StoreError: the store cannot be read
+        """
+        found = await self.browse(queue, Choice(ids=(message_id,)), limit=1)
+        if not found:
+            raise MessageNotFound(
+                f"{queue} does not have the message {message_id}; it may have been consumed"
+            )
+        return found[0]
+
+    async def send(self, actor: Actor, messages: Sequence[Message]) -> Outcome:
+        """Send messages, as a client does; all are durable when this returns, if they are persistent.
+
+        :raises StoreError: some of them were not sent
+        """
+        _, engine = self._master()
+        places = sorted({str(one.destination) for one in messages})
+        with self._audit.operation(actor, "send", destination=",".join(places)) as line:
+            async with asyncio.timeout(_PATIENCE):
+                await asyncio.gather(*[engine.send(each, _CONNECTION) for each in messages])
+            line["count"] = len(messages)
+        return Outcome(count=len(messages))
+
+    async def purge(self, actor: Actor, queue: Destination) -> Outcome:
+        """Remove all messages of a queue, as :meth:`remove`."""
+        return await self.remove(actor, queue, Choice(), name="purge")
+
+    async def remove(
+        self, actor: Actor, queue: Destination, choice: Choice, *, name: str = "remove"
+    ) -> Outcome:
+        """Remove the messages of a queue that had arrived before this call, and that no consumer has.
+
+        :raises InvalidDestination: it does not exist, or is a topic
+        :raises InvalidSelector: the selector is invalid
+        :raises StoreError: some of them could not be removed, which stay
+        """
+        _, engine = self._master()
+        source = _queue(engine, queue)
+        with self._operation(actor, name, queue, choice) as line:
+            count = await self._take(engine, source, choice, source.acknowledge)
+            line["count"] = count
+        return Outcome(count=count, left=_in_flight(engine)[queue])
+
+    async def move(
+        self, actor: Actor, queue: Destination, choice: Choice, to: Destination | None = None
+    ) -> Outcome:
+        """Move messages to another destination, or to the one that each came from, in its order.
+
+        A message is added there and removed here in one transaction. Back where it came from it is as it was
+        sent, without the cause of its death and without an expiration.
+
+        :param to: None is where each came from; those of unknown origin stay
+        :raises InvalidDestination: the queue does not exist, is a topic, or the same as ``to``
+        :raises InvalidSelector: the selector is invalid
+        :raises StoreError: some of them could not be moved, which stay
+        """
+        _, engine = self._master()
+        source = _queue(engine, queue)
+        if to is not None:
+            _check_target(queue, to)
+        with self._operation(actor, "retry" if to is None else "move", queue, choice) as line:
+            line["to"] = None if to is None else str(to)
+            act = partial(move, engine, source, to)
+            line["count"] = count = await self._take(engine, source, choice, act, dead=to is None)
+        return Outcome(count=count, left=_in_flight(engine)[queue])
+
+    async def retry(self, actor: Actor, queue: Destination, choice: Choice) -> Outcome:
+        """Send dead letters again to where each came from, as :meth:`move` without ``to``."""
+        return await self.move(actor, queue, choice)
+
+    async def copy(self, actor: Actor, queue: Destination, choice: Choice, to: Destination) -> Outcome:
+        """Send copies of messages of a queue, those with consumers included, to another destination.
+
+        :raises InvalidDestination: the queue does not exist, is a topic, or the same as ``to``
+        :raises InvalidSelector: the selector is invalid
+        :raises StoreError: some of them could not be copied
+        """
+        _, engine = self._master()
+        source = _queue(engine, queue)
+        _check_target(queue, to)
+        count, batch = 0, []
+        with self._operation(actor, "copy", queue, choice) as line:
+            line["to"] = str(to)
+            async for each in browse(engine, source, choice, choice.limit):
+                batch.append(addressed(engine, each, to))
+                if len(batch) == _BATCH:
+                    await asyncio.gather(*[engine.send(one, _CONNECTION) for one in batch])
+                    count, batch = count + len(batch), []
+            await asyncio.gather(*[engine.send(one, _CONNECTION) for one in batch])
+            line["count"] = count = count + len(batch)
+        return Outcome(count=count)
+
+    async def _take(
+        self, engine: Engine, source: Queue, choice: Choice, act: Act, *, dead: bool = False
+    ) -> int:
+        wanted = choice.wanted()
+
+        def chosen(message: Message) -> bool:
+            return (not dead or message.original_destination is not None) and wanted(message)
+
+        def checked(entries: Sequence[Entry]) -> Future[None]:
+            if engine.is_stopping:
+                raise StoreClosed("the broker is stopping; ask the next master")
+            return act(entries)
+
+        ids = None if choice.ids is None else [MessageId.parse(one) for one in choice.ids]
+        return await source.take(chosen, checked, most=choice.limit, ids=ids)
+
+    def _operation(
+        self, actor: Actor, name: str, queue: Destination, choice: Choice
+    ) -> AbstractContextManager[dict[str, Any]]:
+        return self._audit.operation(
+            actor, name, destination=str(queue), ids=choice.ids, selector=choice.selector, limit=choice.limit
+        )
+
+    # Destinations
+
+    def pause(self, actor: Actor, queue: Destination) -> None:
+        """Deliver no message of a queue until :meth:`resume`, also after a failure of the store.
+
+        Messages that consumers have stay with them, and messages that are sent are stored.
+
+        :raises InvalidDestination: it does not exist, or is a topic
+        """
+        self._set_paused(actor, queue, True)
+
+    def resume(self, actor: Actor, queue: Destination) -> None:
+        """Deliver the messages of a queue again.
+
+        :raises InvalidDestination: it does not exist, or is a topic
+        """
+        self._set_paused(actor, queue, False)
+
+    def _set_paused(self, actor: Actor, queue: Destination, paused: bool) -> None:
+        _, engine = self._master()
+        found = _queue(engine, queue)
+        with self._audit.operation(actor, "pause" if paused else "resume", destination=str(queue)):
+            if paused:
+                engine.paused.add(queue)
+                found.pause()
+            else:
+                engine.paused.discard(queue)
+                found.resume()
+
+    async def delete(self, actor: Actor, destination: Destination) -> Outcome:
+        """Remove the messages of a queue and forget it, or a topic with its durable subscriptions.
+
+        :raises InvalidDestination: it does not exist, or has consumers
+        :raises StoreError: it could not be deleted
+        """
+        _, engine = self._master()
+        found = _existing(engine, destination)
+        count = 0
+        with self._audit.operation(actor, "delete", destination=str(destination)) as line:
+            if found.has_consumers:
+                raise InvalidDestination(f"{destination} has consumers; close them before it is deleted")
+            if isinstance(found, Queue):
+                count = await self._take(engine, found, Choice(), found.acknowledge)
+            await engine.delete(destination)
+            engine.paused.discard(destination)
+            line["count"] = count
+        return Outcome(count=count)
+
+    # The rest
+
+    def drop_connection(self, actor: Actor, connection_id: str) -> None:
+        """Close a client's connection; its unacknowledged messages are delivered again.
+
+        :raises MessageNotFound: there is none of this id
+        """
+        master, _ = self._master()
+        with self._audit.operation(actor, "drop_connection", connection=connection_id):
+            found = [one for one in _clients(master) if one.connection_id == connection_id]
+            if not found:
+                raise MessageNotFound(f"there is no connection {connection_id!r}; list them, and take an id")
+            for one in found:
+                one.end_reason = "an administrator has closed it"
+                one.abort()
+
+    async def destroy_subscription(self, actor: Actor, client_id: str, name: str) -> None:
+        """Delete a durable subscription that has no consumer.
+
+        :raises SubscriptionInUse: it has a consumer
+        :raises SubscriptionNotFound: it does not exist
+        """
+        _, engine = self._master()
+        with self._audit.operation(actor, "destroy_subscription", client_id=client_id, subscription=name):
+            await engine.unsubscribe(client_id, name)
+
+    async def checkpoint(self, actor: Actor) -> None:
+        """Write what is in the journal to the backing store; does nothing without a journal.
+
+        :raises StoreError: the backing store failed
+        """
+        _, engine = self._master()
+        with self._audit.operation(actor, "checkpoint"):
+            if isinstance(engine.store, Checkpointed):
+                await engine.run(engine.store.checkpoint)
+
+    def hand_over(self, actor: Actor) -> None:
+        """Let another broker become the master: this one closes its clients' connections, and is a slave.
+
+        If none takes the lock in time, it is the master again.
+        """
+        self._master()
+        with self._audit.operation(actor, "hand_over"):
+            self._managed.hand_over()
+
+
+def _version() -> str:
+    try:
+        return version("jdbcstore")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _clients(master: Served) -> list[ClientConnection]:
+    return [client for connector in master.connectors for client in connector.clients]
+
+
+def _existing(engine: Engine, name: Destination) -> Queue | Topic:
+    found = engine.destinations.get(name)
+    if found is None:
+        raise _missing(name)
+    return found
+
+
+def _missing(name: Destination) -> InvalidDestination:
+    return InvalidDestination(f"{name} does not exist; send to it, or list the destinations")
+
+
+def _queue(engine: Engine, name: Destination) -> Queue:
+    found = _existing(engine, name)
+    if not isinstance(found, Queue):
+        raise InvalidDestination(f"{name} is a topic; only queues can be looked into and changed")
+    return found
+
+
+def _check_target(queue: Destination, to: Destination) -> None:
+    if to == queue:
+        raise InvalidDestination(f"the messages are in {queue} already; name another destination")
+
+
+def _in_flight(engine: Engine) -> Counter[Destination]:
+    """Messages with consumers, by destination."""
+    return Counter(
+        entry.destination
+        for one in engine.subscriptions
+        if not isinstance(one, Browser)
+        for entry in one.held
+    )
+
+
+def _pending(store: Store, durable: Durable) -> int:
+    """In a thread."""
+    count = 0
+    for topic in [*durable.topics]:
+        with contextlib.suppress(SubscriptionNotFound):
+            count += store.topic(topic).subscription(*durable.key).message_count()
+    return count

@@ -1,0 +1,236 @@
+"""Views: what an administrator sees of a broker, as it was at one moment. Durations are seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jdbcstore.broker.counters import Counters
+from jdbcstore.broker.queues.queue import Queue
+from jdbcstore.broker.subscription import BaseSubscription
+from jdbcstore.broker.topics.durable import Durable, DurableSubscriber
+from jdbcstore.broker.topics.topic import Topic
+from jdbcstore.util.timings import Timings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerView:
+    """The whole broker."""
+
+    name: str
+    """The broker's id for its connections: host, process, and the time of its start."""
+    version: str
+    obstacle: str | None
+    """Why it is not serving; None if it is. Most other fields are 0 then."""
+    uptime: float
+    """Seconds since the process began to be a broker."""
+    addresses: tuple[str, ...]
+    """The addresses that clients connect to, as URIs."""
+    connections: int
+    queues: int
+    topics: int
+    enqueued: int
+    """Of all destinations since the broker became the master, as the next four."""
+    dequeued: int
+    dispatched: int
+    expired: int
+    dead: int
+    memory_used: int
+    """Bytes of messages in memory."""
+    memory_limit: int
+    temp_used: int
+    """Bytes of messages in temporary files."""
+    temp_limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DestinationView:
+    """A queue or a topic. The counters begin when the broker first knows it."""
+
+    name: str
+    """The qualified name, such as ``queue://ORDERS``."""
+    is_topic: bool
+    size: int | None
+    """Messages of a queue, those with consumers included; None for a topic."""
+    enqueued: int
+    dequeued: int
+    """Messages that have left: acknowledged, removed, moved, expired or dead."""
+    dispatched: int
+    in_flight: int
+    """Messages that consumers have, and have not acknowledged."""
+    expired: int
+    dead: int
+    """Messages that went from here to a dead letter queue."""
+    consumers: int
+    producers: int
+    """Connections that have sent to it."""
+    memory_used: int
+    is_paused: bool
+    oldest_age: float | None = None
+    """The age of the first message of a queue; None if there is none, and in lists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionView:
+    """A client's connection."""
+
+    id: str
+    client_id: str | None
+    user: str
+    """Empty without a login."""
+    peer: str
+    """The client's address."""
+    protocol: str
+    age: float
+    consumers: int
+    in_flight: int
+    is_slow: bool
+    """Whether the client does not read what it is sent."""
+    sends_to: tuple[str, ...]
+    """Destinations that it has sent to, at most a thousand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionView:
+    """A consumer, or a durable subscription without one."""
+
+    destination: str
+    """May have wildcards."""
+    connection_id: str | None
+    """None for a durable subscription without a consumer."""
+    client_id: str | None
+    name: str | None
+    """The name of a durable subscription."""
+    selector: str | None
+    is_active: bool
+    """Whether it has a consumer."""
+    is_browser: bool
+    prefetch: int
+    in_flight: int
+    dispatched: int
+    pending: int | None = None
+    """Messages of a durable subscription that are not acknowledged; None for others, and in lists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionView:
+    """An XA transaction in doubt: prepared, and neither committed nor rolled back."""
+
+    xid: str
+    writes: tuple[tuple[str, int, int], ...]
+    """By destination: the numbers of messages that its commit adds, and acknowledges."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockView:
+    """The mastership."""
+
+    is_held: bool
+    epoch: int | None
+    """The number of this mastership; None without a locker."""
+    lost: str | None
+    """Why it was lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimingsView:
+    """One kind of work since the store was opened."""
+
+    count: int
+    items: int
+    seconds: float
+    """All together."""
+    median: float | None
+    """At most this many seconds; None if it is longer than 10, or nothing was done. As the next two."""
+    p95: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreView:
+    """The store, and the work that waits for it."""
+
+    kind: str
+    pending_writes: int
+    """Writes passed to the store, or waiting for that."""
+    pending_bytes: int
+    last_sequence: int
+    timings: Mapping[str, TimingsView]
+    """``commit``: transactions of the database and their rows; ``journal``: writes of the journal and their
+    records. Neither of a store that does not measure them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What an operation has done."""
+
+    count: int
+    """Messages that were removed, moved, copied or sent."""
+    left: int = 0
+    """Messages of a queue that were left because a consumer or a transaction has them."""
+
+
+def values_of(counters: Counters) -> dict[str, int]:
+    """The counters as fields of a view."""
+    return {name: getattr(counters, name) for name in Counters.__slots__}
+
+
+def destination_view(found: Queue | Topic, in_flight: int, producers: int) -> DestinationView:
+    """A queue or a topic as it is now."""
+    queue = found if isinstance(found, Queue) else None
+    return DestinationView(
+        name=str(found.destination),
+        is_topic=queue is None,
+        size=None if queue is None else queue.size,
+        in_flight=in_flight,
+        consumers=found.consumer_count,
+        producers=producers,
+        memory_used=found.memory.used,
+        is_paused=queue is not None and queue.is_paused,
+        **values_of(found.counters),
+    )
+
+
+def durable_of(subscription: BaseSubscription) -> Durable | None:
+    """The durable subscription of a consumer, if it is one's."""
+    return subscription.durable if isinstance(subscription, DurableSubscriber) else None
+
+
+def subscription_view(one: BaseSubscription) -> SubscriptionView:
+    """A consumer as it is now."""
+    request = one.request
+    return SubscriptionView(
+        destination=str(request.destination),
+        connection_id=request.connection_id,
+        client_id=request.client_id,
+        name=request.subscription_name,
+        selector=request.selector,
+        is_active=True,
+        is_browser=request.browser,
+        prefetch=one.prefetch,
+        in_flight=len(one.held),
+        dispatched=one.dispatched,
+    )
+
+
+def offline_view(durable: Durable) -> SubscriptionView:
+    """A durable subscription without a consumer."""
+    client_id, name = durable.key
+    return SubscriptionView(
+        destination=str(durable.destination),
+        connection_id=None,
+        client_id=client_id,
+        name=name,
+        selector=durable.selector,
+        is_active=False,
+        is_browser=False,
+        prefetch=0,
+        in_flight=0,
+        dispatched=0,
+    )
+
+
+def timings_view(one: Timings) -> TimingsView:
+    """One kind of work until now."""
+    median, p95, p99 = map(one.quantile, (0.5, 0.95, 0.99))
+    return TimingsView(count=one.count, items=one.items, seconds=one.seconds, median=median, p95=p95, p99=p99)

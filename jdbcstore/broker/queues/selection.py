@@ -1,0 +1,124 @@
+"""Selections: messages of a queue that an administrator wants, taken from the reach of its consumers.
+
+First those in memory, then those in the store, page by page. What is taken counts as in flight: no page
+brings it to a consumer. Each page is compared with memory and taken in one step, between which the queue
+dispatches as always.
+"""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from jdbcstore.abc import MessageStore
+from jdbcstore.broker.cursors.store import AllPages, InFlight
+from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.broker.memory import Entry, Wanted
+from jdbcstore.broker.queues.dispatcher import Dispatcher
+from jdbcstore.broker.queues.redelivery import Rejections
+from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.errors import CorruptMessage, MessageNotFound
+from jdbcstore.message.ids import MessageId
+from jdbcstore.message.message import Message
+
+Act = Callable[[Sequence[Entry]], Future[None]]
+"""What becomes of entries that were taken; completes when that is durable, or has failed."""
+_T = TypeVar("_T")
+
+
+@dataclass(eq=False, repr=False)
+class Selection:
+    """Takes the wanted messages of one queue."""
+
+    _loop: BrokerLoop
+    _policy: PolicyEntry
+    _dispatcher: Dispatcher
+    _in_flight: InFlight
+    _store: MessageStore | None
+    _take_stored: Callable[[Message], Entry]
+    _rejections: Rejections
+
+    async def run(
+        self,
+        wanted: Callable[[Message], bool],
+        act: Act,
+        last: int,
+        last_transient: int,
+        most: int | None,
+        ids: Sequence[MessageId] | None,
+    ) -> int:
+        """Take at most so many messages and pass them to ``act`` in batches; returns their number.
+
+        :param last: the sequence up to which all messages have arrived: a later one may still be on its way
+            from the store to the queue, which would then have it twice
+        :param last_transient: the same for messages that are not stored
+        :raises StoreError: the store cannot be read, or as ``act`` does
+        """
+        count = 0
+
+        def chosen(entry: Entry) -> bool:
+            nonlocal count
+            if count == most or entry.sequence > (last if entry.stored else last_transient):
+                return False
+            if not wanted(entry.message):
+                return False
+            count += 1
+            return True
+
+        while taken := self._from_memory(chosen):
+            await act(taken)
+            if self._dispatcher.transient.head() is None:  # it reads more from files, if there are any
+                break
+        if self._store is not None and count != most:
+            async for page in self._pages(self._store, ids):
+                taken = [*self._from_memory(chosen), *self._from_store(page, chosen)]
+                if taken:
+                    await act(taken)
+                if count == most:
+                    break
+        return count
+
+    def _from_memory(self, chosen: Wanted) -> list[Entry]:
+        return [*self._dispatcher.take(chosen), *self._rejections.take(chosen)]
+
+    def _from_store(self, page: Sequence[Message], chosen: Wanted) -> list[Entry]:
+        """The chosen messages of a page; those in memory were taken, or are not wanted."""
+        found = []
+        for message in page:
+            sequence = message.sequence or 0
+            if sequence in self._in_flight:
+                continue
+            if chosen(Entry(message, self._rejections.source, sequence, stored=True)):
+                self._in_flight.add(sequence)
+                found.append(self._take_stored(message))
+        return found
+
+    async def _pages(
+        self, store: MessageStore, ids: Sequence[MessageId] | None
+    ) -> AsyncIterator[Sequence[Message]]:
+        if ids is not None:
+            yield await self._read(partial(find_messages, store, ids))
+            return
+        async for page in AllPages(self._read, store.recover, self._policy.max_page_size):
+            yield page
+
+    async def _read(self, read: Callable[[], _T]) -> _T:
+        self._in_flight.begin_reading()
+        try:
+            return await self._loop.run(read)
+        finally:
+            self._in_flight.end_reading()
+
+
+def find_messages(store: MessageStore, ids: Sequence[MessageId]) -> list[Message]:
+    """The stored messages with these ids, in order; read in a thread."""
+    found = []
+    for each in ids:
+        try:
+            found.append(store.get_message(each))
+        except (CorruptMessage, MessageNotFound):
+            continue
+    return sorted(found, key=lambda message: message.sequence or 0)

@@ -1,0 +1,379 @@
+"""Operations on the messages of queues, while producers and consumers go on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from jdbcstore import Destination, Store
+from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.management.management import Management
+from jdbcstore.broker.management.messages import Choice
+from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
+from jdbcstore.errors import InvalidDestination, InvalidSelector, MessageNotFound, NotMaster
+from jdbcstore.util.clock import SystemClock
+from tests.support.broker.consuming import Recorder, consume, message, quiet, running, send
+from tests.support.broker.managed import ALICE, Process, managed
+
+pytestmark = pytest.mark.backends("memory", "sqlite")
+
+Q, R, DLQ = map(Destination.queue, ("Q", "R", "ActiveMQ.DLQ"))
+CURSORS = [
+    PolicyEntry(max_page_size=20),
+    PolicyEntry(max_page_size=20, prioritized_messages=True),
+    PolicyEntry(max_page_size=20, pending_queue_policy="vmQueueCursor"),
+    PolicyEntry(max_page_size=20, pending_queue_policy="fileQueueCursor"),
+]
+CURSOR_NAMES = ["store", "prioritized", "vm", "file"]
+
+
+@asynccontextmanager
+async def administered(
+    store: Store, *policies: PolicyEntry, **options: Any
+) -> AsyncIterator[tuple[Engine, Management]]:
+    async with running(store, *policies, counted=True, **options) as engine:
+        yield engine, managed(engine)
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(120):
+            await main()
+
+    asyncio.run(bounded())
+
+
+async def fill(engine: Engine, count: int, name: str = "Q", **headers: Any) -> list[str]:
+    bodies = [f"{name}{number}" for number in range(count)]
+    await send(engine, *[message(body, name, **headers) for body in bodies])
+    return bodies
+
+
+def stored(store: Store, name: str) -> list[Any]:
+    return [one.body for one in store.queue(name).recover(10_000)]
+
+
+@pytest.mark.parametrize("policy", CURSORS, ids=CURSOR_NAMES)
+def test_a_purge_leaves_what_a_consumer_has(store: Store, policy: PolicyEntry) -> None:
+    async def main() -> None:
+        async with administered(store, policy) as (engine, management):
+            await fill(engine, 150)
+            consumer = await consume(engine, "Q", prefetch=10)
+            await consumer.got(10)
+            outcome = await management.purge(ALICE, Q)
+            assert (outcome.count, outcome.left) == (140, 10)
+            assert sorted(stored(store, "Q")) == sorted(consumer.given)
+            await send(engine, message("later"))
+            await consumer.acknowledge(*consumer.deliveries)
+            await consumer.got(11)
+            await quiet()
+            assert consumer.given[10:] == ["later"]
+            assert stored(store, "Q") == ["later"]
+            [view] = await management.destinations()
+            assert (view.size, view.enqueued, view.dequeued, view.in_flight) == (1, 151, 150, 1)
+
+    run(main)
+
+
+@pytest.mark.parametrize("concurrent", [False, True], ids=["", "concurrent"])
+@pytest.mark.parametrize("policy", CURSORS, ids=CURSOR_NAMES)
+def test_purges_and_moves_under_load_lose_and_repeat_nothing(
+    store: Store, policy: PolicyEntry, concurrent: bool
+) -> None:
+    async def main() -> None:
+        options = {"concurrent_store_and_dispatch_queues": concurrent}
+        async with administered(store, policy, **options) as (engine, management):
+            total, producing = 400, True
+            consumer, elsewhere = Recorder(), Recorder()
+
+            async def produce(name: str) -> None:
+                for number in range(total // 2):
+                    await send(engine, message(f"{name}{number}", priority=number % 10))
+
+            async def acknowledge() -> None:
+                await consume(engine, "Q", recorder=consumer, prefetch=15)
+                done = 0
+                while producing:
+                    await asyncio.sleep(0)
+                    batch, done = consumer.deliveries[done:], len(consumer.deliveries)
+                    await consumer.acknowledge(*batch)
+
+            await fill(engine, 100, priority=3)
+            await consume(engine, "R", recorder=elsewhere, prefetch=1000)
+            consuming = asyncio.create_task(acknowledge())
+            producers = [asyncio.create_task(produce(name)) for name in "ab"]
+            removed = moved = 0
+            while not all(one.done() for one in producers):
+                removed += (await management.remove(ALICE, Q, Choice(limit=7))).count
+                moved += (await management.move(ALICE, Q, Choice(selector="JMSPriority > 5"), R)).count
+                removed += (await management.purge(ALICE, Q)).count
+            await asyncio.gather(*producers)
+            removed += (await management.purge(ALICE, Q)).count
+            producing = False
+            await consuming
+            await consumer.acknowledge(*consumer.deliveries)
+            await elsewhere.got(moved)
+            await quiet()
+            given = [*consumer.given, *elsewhere.given]
+            assert len(given) == len(set(given))
+            assert len(given) + removed == total + 100
+            assert len(elsewhere.given) == moved
+            assert stored(store, "Q") == []
+            assert sorted(stored(store, "R")) == sorted(elsewhere.given)
+            views = {view.name: view for view in await management.destinations()}
+            assert views["queue://Q"].size == 0
+            assert views["queue://R"].size == moved
+
+    run(main)
+
+
+def test_a_purge_finds_what_waits_anywhere(store: Store) -> None:
+    redelivery = RedeliveryPolicy(initial_redelivery_delay=1000, maximum_redeliveries=5)
+
+    async def main() -> None:
+        async with administered(store, PolicyEntry(redelivery_policy=redelivery)) as (engine, management):
+            await fill(engine, 20)
+            await fill(engine, 5, persistent=False)
+            picky = await consume(engine, "Q", selector="colour = 'red'")
+            rejecting = await consume(engine, "Q", prefetch=4)
+            await rejecting.got(4)
+            await rejecting.subscription.reject(rejecting.deliveries[:2])
+            rejecting.subscription.close()
+            outcome = await management.purge(ALICE, Q)
+            assert (outcome.count, outcome.left) == (25, 0)
+            assert stored(store, "Q") == []
+            last = await consume(engine, "Q")
+            await send(engine, message("after"))
+            await last.got(1)
+            await quiet()
+            assert (last.given, picky.given) == (["after"], [])
+
+    run(main)
+
+
+def test_what_a_transaction_has_acknowledged_stays(store: Store) -> None:
+    async def main() -> None:
+        async with administered(store) as (engine, management):
+            await fill(engine, 3)
+            consumer = await consume(engine, "Q", prefetch=1)
+            await consumer.got(1)
+            transaction = engine.begin("test")
+            transaction.acknowledge(consumer.subscription, consumer.deliveries)
+            consumer.subscription.close()
+            assert (await management.purge(ALICE, Q)).count == 2
+            assert stored(store, "Q") == ["Q0"]
+            transaction.rollback()
+            again = await consume(engine, "Q")
+            [delivery] = await again.got(1)
+            assert (delivery.message.body, delivery.redelivered) == ("Q0", True)
+
+    run(main)
+
+
+def test_a_choice_of_messages(store: Store) -> None:
+    async def main() -> None:
+        async with administered(store) as (engine, management):
+            await send(engine, *[message(str(n), properties={"n": n}) for n in range(10)])
+            shown = await management.browse(Q, Choice(selector="n >= 4"), limit=3)
+            assert [one.body for one in shown] == ["4", "5", "6"]
+            ids = tuple(str(one.message_id) for one in shown)
+            assert (await management.message(Q, ids[1])).body == "5"
+            assert (await management.remove(ALICE, Q, Choice(ids=ids[:2]))).count == 2
+            assert (await management.remove(ALICE, Q, Choice(ids=ids[:2]))).count == 0
+            assert (await management.remove(ALICE, Q, Choice(selector="n < 8", limit=2))).count == 2
+            assert (await management.move(ALICE, Q, Choice(ids=(ids[2],)), R)).count == 1
+            assert (await management.copy(ALICE, Q, Choice(selector="n > 7"), R)).count == 2
+            assert stored(store, "Q") == ["2", "3", "7", "8", "9"]
+            assert stored(store, "R") == ["6", "8", "9"]
+            assert {str(one.original_destination) for one in store.queue("R").recover()} == {"queue://Q"}
+            with pytest.raises(MessageNotFound, match="may have been consumed"):
+                await management.message(Q, ids[0])
+            with pytest.raises(InvalidSelector):
+                await management.remove(ALICE, Q, Choice(selector="n >"))
+            with pytest.raises(InvalidDestination, match="already"):
+                await management.move(ALICE, Q, Choice(), Q)
+            with pytest.raises(InvalidDestination, match="does not exist"):
+                await management.purge(ALICE, Destination.queue("NONE"))
+            await send(engine, message("x", "topic://T"))
+            with pytest.raises(InvalidDestination, match="is a topic"):
+                await management.purge(ALICE, Destination.topic("T"))
+
+    run(main)
+
+
+def test_dead_letters_go_back_to_where_each_came_from(store: Store) -> None:
+    async def main() -> None:
+        async with administered(store) as (engine, management):
+            for name in ("A", "B"):
+                await fill(engine, 2, name, properties={"kept": name})
+                consumer = await consume(engine, name)
+                await consumer.got(2)
+                await consumer.subscription.reject(consumer.deliveries)
+                consumer.subscription.close()
+            await send(engine, message("sent here", "ActiveMQ.DLQ"))
+            assert len(stored(store, "ActiveMQ.DLQ")) == 5
+            views = {view.name: view for view in await management.destinations()}
+            assert (views["queue://A"].dead, views["queue://A"].size) == (2, 0)
+            outcome = await management.retry(ALICE, DLQ, Choice(selector="kept = 'A'"))
+            assert outcome.count == 2
+            assert (await management.retry(ALICE, DLQ, Choice())).count == 2
+            assert stored(store, "ActiveMQ.DLQ") == ["sent here"]
+            for name in ("A", "B"):
+                again = await consume(engine, name)
+                await again.got(2)
+                assert again.given == [f"{name}0", f"{name}1"]
+                properties = [dict(one.message.properties) for one in again.deliveries]
+                assert properties == [{"kept": name}] * 2
+
+    run(main)
+
+
+def test_a_paused_queue_stores_and_does_not_deliver(store: Store) -> None:
+    async def main() -> None:
+        async with administered(store) as (engine, management):
+            consumer = await consume(engine, "Q", prefetch=1)
+            await fill(engine, 2)
+            await consumer.got(1)
+            management.pause(ALICE, Q)
+            await consumer.acknowledge(*consumer.deliveries)
+            await send(engine, message("more"), message("transient", persistent=False))
+            other = await consume(engine, "Q")
+            await quiet()
+            assert (len(consumer.given), other.given) == (1, [])
+            assert stored(store, "Q") == ["Q1", "more"]
+            assert (await management.destination(Q)).is_paused
+            assert len(await management.browse(Q)) == 3
+            management.resume(ALICE, Q)
+            await other.wait(lambda: len(consumer.given) + len(other.given) == 4)
+            assert not (await management.destination(Q)).is_paused
+
+    run(main)
+
+
+def test_a_pause_outlasts_the_engine_and_an_idle_queue(store: Store) -> None:
+    async def main() -> None:
+        paused: set[Destination] = set()
+        engine = Engine(store, paused=paused)
+        await engine.start()
+        await fill(engine, 1)
+        managed(engine).pause(ALICE, Q)
+        await managed(engine).purge(ALICE, Q)
+        for _ in range(3):
+            await quiet()
+            engine.forget_idle()
+        assert not engine.knows(Q)
+        await fill(engine, 1)
+        await engine.stop()
+        again = Engine(store, paused=paused)
+        await again.start()
+        consumer = await consume(again, "Q")
+        await quiet()
+        assert consumer.given == []
+        managed(again).resume(ALICE, Q)
+        await consumer.got(1)
+        await again.stop()
+
+    run(main)
+
+
+def test_a_destination_is_deleted(store: Store) -> None:
+    async def main() -> None:
+        async with administered(store) as (engine, management):
+            await fill(engine, 3)
+            consumer = await consume(engine, "Q", prefetch=1)
+            with pytest.raises(InvalidDestination, match="has consumers"):
+                await management.delete(ALICE, Q)
+            consumer.subscription.close()
+            assert (await management.delete(ALICE, Q)).count == 3
+            assert not engine.knows(Q)
+            topic = Destination.topic("T")
+            durable = await consume(engine, "topic://T", client_id="c", subscription_name="s")
+            durable.subscription.close()
+            await send(engine, message("for it", "topic://T"))
+            await management.delete(ALICE, topic)
+            assert store.destinations() == []
+            copies = Destination.queue("Consumer.A.VirtualTopic.T")
+            (await consume(engine, str(copies))).subscription.close()
+            await management.delete(ALICE, copies)
+            await send(engine, message("for nobody", "topic://VirtualTopic.T"))
+            assert store.destinations() == []
+
+    run(main)
+
+
+def test_subscriptions_and_what_is_pending(store: Store) -> None:
+    async def main() -> None:
+        async with administered(store) as (engine, management):
+            await consume(engine, "Q", selector="n > 1", prefetch=7)
+            gone = await consume(engine, "topic://T", client_id="c", subscription_name="s")
+            gone.subscription.close()
+            await fill(engine, 4, "topic://T")
+            consumer, offline = await management.subscriptions(pending=True)
+            assert (consumer.destination, consumer.selector, consumer.prefetch) == ("queue://Q", "n > 1", 7)
+            assert (offline.client_id, offline.name, offline.is_active, offline.pending) == (
+                "c",
+                "s",
+                False,
+                4,
+            )
+            await management.destroy_subscription(ALICE, "c", "s")
+            assert len(await management.subscriptions()) == 1
+
+    run(main)
+
+
+def test_sizes_of_what_was_stored_before(store: Store) -> None:
+    async def main() -> None:
+        store.queue("Q").add_messages([message(str(n)) for n in range(5)])
+        async with administered(store) as (_, management):
+            await management.send(ALICE, [message("one more"), message("elsewhere", "topic://T")])
+            found = await management.destination(Q)
+            assert (found.size, found.enqueued, found.producers) == (6, 1, 0)
+            assert found.oldest_age is not None
+            whole = management.broker()
+            assert (whole.queues, whole.topics, whole.enqueued) == (1, 1, 2)
+            looked = await management.store()
+            assert looked.pending_writes == 0
+            if looked.timings:
+                assert looked.timings["commit"].items >= 6
+
+    run(main)
+
+
+def test_every_operation_is_in_the_audit_log_and_no_body(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with administered(store) as (_, management):
+            await management.send(ALICE, [message("top secret", properties={"pin": "4711"})])
+            await management.browse(Q)
+            management.pause(ALICE, Q)
+            management.resume(ALICE, Q)
+            await management.move(ALICE, Q, Choice(limit=5), R)
+            with pytest.raises(InvalidDestination):
+                await management.delete(ALICE, Destination.queue("X"))
+            await management.checkpoint(ALICE)
+
+    with caplog.at_level(logging.INFO, "jdbcstore.audit"):
+        run(main)
+    lines = [json.loads(one.getMessage()) for one in caplog.records if one.name == "jdbcstore.audit"]
+    assert [line["operation"] for line in lines] == ["send", "pause", "resume", "move", "checkpoint"]
+    assert {(line["user"], line["peer"]) for line in lines} == {("alice", "127.0.0.1:5000")}
+    assert lines[3]["to"] == "queue://R"
+    assert lines[3]["count"] == 1
+    assert "secret" not in caplog.text
+    assert "4711" not in caplog.text
+
+
+def test_a_slave_is_not_managed() -> None:
+    management = Management(Process(None), SystemClock())
+    assert management.broker().obstacle == "waiting for the lock"
+    assert not management.lock().is_held
+    with pytest.raises(NotMaster, match="waiting for the lock"):
+        management.connections()

@@ -1,0 +1,43 @@
+"""The management of an engine, without a process around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jdbcstore import Store
+from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.management.audit import Actor
+from jdbcstore.broker.management.management import Management
+from jdbcstore.broker.transport.connector import Connector
+from jdbcstore.util.clock import Clock, SystemClock
+
+ALICE = Actor("alice", "127.0.0.1:5000")
+
+
+@dataclass
+class Master:
+    """A :class:`jdbcstore.broker.management.management.Served` of one engine."""
+
+    engine: Engine
+    store: Store
+    connectors: Sequence[Connector] = ()
+
+
+@dataclass
+class Process:
+    """A :class:`jdbcstore.broker.management.management.Managed` of one engine."""
+
+    master: Master | None
+    handed_over: list[bool] = field(default_factory=list)
+
+    def obstacle(self) -> str | None:
+        return None if self.master else "waiting for the lock"
+
+    def hand_over(self) -> None:
+        self.handed_over.append(True)
+
+
+def managed(engine: Engine, clock: Clock | None = None) -> Management:
+    """The management of this engine."""
+    return Management(Process(Master(engine, engine.store)), clock or SystemClock())
