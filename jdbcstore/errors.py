@@ -166,6 +166,10 @@ class InvalidDestination(StoreError, ValueError):
     """A destination that cannot be used here: of the wrong kind, or the tables cannot hold its name."""
 
 
+class DestinationNotFound(InvalidDestination, LookupError):
+    """The broker does not know a queue or topic of this name."""
+
+
 class InvalidSelector(StoreError, ValueError):
     """``selector`` is not a valid JMS selector, because of ``reason``.
 

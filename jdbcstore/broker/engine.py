@@ -46,7 +46,7 @@ from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.broker.virtual import VirtualDestinations
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.config.virtual import DEFAULT_VIRTUAL_TOPICS, CompositeConfig, VirtualTopicConfig
-from jdbcstore.errors import InvalidDestination, StoreError
+from jdbcstore.errors import DestinationNotFound, InvalidDestination, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ProducerId, XATransactionId
 from jdbcstore.message.message import Message
@@ -356,12 +356,13 @@ class Engine:
     async def delete(self, destination: Destination) -> None:
         """Delete an empty queue, or a topic with its durable subscriptions; neither may have consumers.
 
-        :raises InvalidDestination: it has consumers or messages, or does not exist
+        :raises DestinationNotFound: it does not exist
+        :raises InvalidDestination: it has consumers or messages
         :raises StoreError: it could not be deleted
         """
         found = self._destinations.get(destination)
         if found is None:
-            raise InvalidDestination(f"{destination} does not exist; jdbcstore status lists what does")
+            raise DestinationNotFound(f"{destination} does not exist; jdbcstore status lists what does")
         if found.has_consumers or (isinstance(found, Queue) and not found.is_drained):
             raise InvalidDestination(f"{destination} is in use; close its consumers, and purge it first")
         if isinstance(found, Topic):

@@ -36,7 +36,7 @@ _WRONG_LOGIN = "the user name or the password is wrong"
 class Principal:
     """The authenticated user of a connection, with patterns of its rights; None is everything."""
 
-    __slots__ = ("_create", "_read", "_write", "name")
+    __slots__ = ("_create", "_read", "_write", "name", "role")
 
     def __init__(
         self,
@@ -44,8 +44,12 @@ class Principal:
         read: Iterable[Destination] | None = None,
         write: Iterable[Destination] | None = None,
         create: Iterable[Destination] | None = None,
+        *,
+        role: str | None = None,
     ) -> None:
         self.name = name
+        self.role = role
+        """The role in the management, of :data:`jdbcstore.config.users.ROLES`."""
         self._read, self._write, self._create = map(_patterns, (read, write, create))
 
     def may_read(self, destination: Destination) -> bool:
@@ -220,7 +224,7 @@ class UsersFile(Security):
 
 def _principal(name: str, entry: UserEntry) -> Principal:
     """In a users file, temporary destinations are open to everyone who knows their names."""
-    return Principal(name, (*entry.read, *TEMPORARY), (*entry.write, *TEMPORARY))
+    return Principal(name, (*entry.read, *TEMPORARY), (*entry.write, *TEMPORARY), role=entry.role)
 
 
 class PluginSecurity(Security):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jdbcstore.broker.management.audit import AUDIT_LOG
 from jdbcstore.cli.output import journal_progress, printable
 from jdbcstore.cli.settings import Command, Settings, with_locker
 from jdbcstore.config import Configuration
@@ -35,7 +36,7 @@ from jdbcstore.config.broker import (
     ConnectorConfig,
 )
 from jdbcstore.config.locker import LeaseLockerIOExceptionHandlerConfig
-from jdbcstore.config.users import write_user
+from jdbcstore.config.users import ROLES, write_user
 from jdbcstore.errors import ConfigurationError, NotMaster
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ _STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "tas
 @click.option(
     "--users", metavar="FILE", help="Users file, see 'jdbcstore passwd'; by default anybody may connect."
 )
-@click.option("--health", metavar="HOST:PORT", help="Address of the HTTP health checks /live and /ready.")
+@click.option(
+    "--health", metavar="HOST:PORT", help="HTTP address of /live and /ready, and of the management."
+)
 @click.option("--become-slave", is_flag=True, help="After losing the lock, wait for it again.")
 @click.option("--log-format", type=click.Choice(LOG_FORMATS), help="Format of the log on stderr.")
 @click.pass_obj
@@ -225,6 +228,9 @@ def log_to_stderr(log_format: str, *, debug: bool) -> None:
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.getLogger("jdbcstore").setLevel(logging.DEBUG if debug else logging.INFO)
+    audit = logging.StreamHandler(sys.stderr)  # its lines are JSON already
+    logging.getLogger(AUDIT_LOG).addHandler(audit)
+    logging.getLogger(AUDIT_LOG).propagate = False
 
 
 @click.command(cls=Command)
@@ -232,17 +238,25 @@ def log_to_stderr(log_format: str, *, debug: bool) -> None:
 @click.argument("user", metavar="USER")
 @click.option("--read", multiple=True, metavar="DEST", help="What the user may consume, with * and >.")
 @click.option("--write", multiple=True, metavar="DEST", help="Where the user may send, with * and >.")
+@click.option("--role", type=click.Choice(ROLES), help="What the user may do with the broker's management.")
 @click.pass_obj
-def passwd(settings: Settings, file: Path, user: str, read: tuple[str, ...], write: tuple[str, ...]) -> None:
+def passwd(
+    settings: Settings,
+    file: Path,
+    user: str,
+    read: tuple[str, ...],
+    write: tuple[str, ...],
+    role: str | None,
+) -> None:
     """Set the password of a user in a broker's users file.
 
     The file and the user are created if needed. Prompts for the password, or reads the first line of
-    standard input. A new user may do everything unless --read or --write is given. A running broker
-    applies changes immediately.
+    standard input. A new user may send and consume everything unless --read or --write is given, and
+    may use the management only with --role. A running broker applies changes immediately.
     """
     from jdbcstore.broker.security import hash_password
 
-    is_new = write_user(file, user, hash_password(_password()), [*read] or None, [*write] or None)
+    is_new = write_user(file, user, hash_password(_password()), [*read] or None, [*write] or None, role)
     facts = {"file": str(file), "user": user, "new": is_new}
     settings.print(facts, f"{'added' if is_new else 'changed'} {printable(user)} in {file}")
 

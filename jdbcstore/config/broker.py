@@ -157,7 +157,7 @@ class BrokerConfig(Options):
     users_file: str | None = None
     """The file with users and their permissions; None lets every client in. ActiveMQ's security plug-ins."""
     health: str | None = None
-    """HOST:PORT of liveness and readiness over HTTP; None serves neither. Not in ActiveMQ."""
+    """HOST:PORT of liveness, readiness and management over HTTP; None serves none. Not in ActiveMQ."""
     memory_limit: int = option(64 * 1024 * 1024, at_least=1024 * 1024, size=True)
     """Bytes of messages in memory, of all destinations; ActiveMQ's ``memoryUsage``."""
     temp_limit: int = option(10 * 1024 * 1024 * 1024, at_least=1024 * 1024, size=True)

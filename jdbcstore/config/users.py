@@ -18,7 +18,11 @@ TEMPORARY = (
     Destination(DestinationKind.TEMPORARY_TOPIC, ">"),
 )
 _SECTION = "users"
-_KEYS = ("password", "read", "write")
+_KEYS = ("password", "read", "write", "role")
+VIEW, BROWSE, MANAGE = "view", "browse", "manage"
+ROLES = (VIEW, BROWSE, MANAGE)
+"""What a user may do with the management of a broker; each role has the rights of those before it: to look at
+counters and names, to read messages, and to change things."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +35,11 @@ class UserEntry:
     """The destinations that the user may consume from, with wildcards."""
     write: tuple[Destination, ...] = ()
     """The destinations that the user may send to, with wildcards."""
+    role: str | None = None
+    """One of ``ROLES``; None may not use the management."""
 
     def __repr__(self) -> str:
-        return f"UserEntry(read={self.read!r}, write={self.write!r})"
+        return f"UserEntry(read={self.read!r}, write={self.write!r}, role={self.role!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +94,11 @@ def _entry(path: Path, name: str, values: Any) -> UserEntry:
         raise ConfigurationError("a user needs a password; set it with jdbcstore passwd", place=place)
     if wrong := ", ".join(sorted(values.keys() - {*_KEYS})):
         raise ConfigurationError(f"unknown option {wrong} of a user; use {', '.join(_KEYS)}", place=place)
-    return UserEntry(
-        values["password"],
-        *(_patterns(values.get(key, []), f"{place}, {key}") for key in ("read", "write")),
-    )
+    role = values.get("role")
+    if role is not None and role not in ROLES:
+        raise ConfigurationError(f"the role must be one of {', '.join(ROLES)}, not {role!r}", place=place)
+    read, write = (_patterns(values.get(key, []), f"{place}, {key}") for key in ("read", "write"))
+    return UserEntry(values["password"], read, write, role)
 
 
 def _patterns(values: Any, place: str) -> tuple[Destination, ...]:
@@ -109,11 +116,13 @@ def write_user(
     password_hash: str,
     read: Sequence[str] | None = None,
     write: Sequence[str] | None = None,
+    role: str | None = None,
 ) -> bool:
-    """Set a user's password, and permissions if given; return whether the user is new.
+    """Set a user's password, and permissions and role if given; return whether the user is new.
 
-    A new user may do everything unless permissions are given. The rest of the file is unchanged. The file
-    is replaced atomically and durably; a new one is readable by its owner only.
+    A new user may send and consume everything unless permissions are given, and has no role. The rest of
+    the file is unchanged. The file is replaced atomically and durably; a new one is readable by its owner
+    only.
 
     :raises ConfigurationError: the file cannot be read or written, or is not a users file
     """
@@ -132,6 +141,8 @@ def write_user(
         if given is not None or is_new:
             entry[key] = list(EVERYTHING if given is None else given)
             _patterns(list(entry[key]), f"--{key}")
+    if role is not None:
+        entry["role"] = role
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     try:
         replace_file(path, tomlkit.dumps(document).encode(), mode=mode)

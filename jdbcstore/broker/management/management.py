@@ -49,6 +49,7 @@ from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.broker.transport.connection import ClientConnection
 from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.errors import (
+    DestinationNotFound,
     InvalidDestination,
     MessageNotFound,
     NotMaster,
@@ -184,7 +185,7 @@ class Management:
     async def destination(self, name: Destination) -> DestinationView:
         """One queue or topic, with the age of its first message.
 
-        :raises InvalidDestination: it does not exist
+        :raises DestinationNotFound: it does not exist
         :raises StoreError: the store cannot be read
         """
         _, engine = self._master()
@@ -301,7 +302,8 @@ class Management:
     ) -> list[Message]:
         """The first messages of a queue, those with consumers included; they stay where they are.
 
-        :raises InvalidDestination: it does not exist, or is a topic
+        :raises DestinationNotFound: it does not exist
+        :raises InvalidDestination: it is a topic
         :raises InvalidSelector: the selector is invalid
         :raises StoreError: the store cannot be read
         """
@@ -313,7 +315,8 @@ class Management:
     async def message(self, queue: Destination, message_id: str) -> Message:
         """One message of a queue.
 
-        :raises InvalidDestination: the queue does not exist, or is a topic
+        :raises DestinationNotFound: the queue does not exist
+        :raises InvalidDestination: it is a topic
         :raises MessageNotFound: the queue does not have it
         :raises StoreError: the store cannot be read
         """
@@ -346,7 +349,8 @@ class Management:
     ) -> Outcome:
         """Remove the messages of a queue that had arrived before this call, and that no consumer has.
 
-        :raises InvalidDestination: it does not exist, or is a topic
+        :raises DestinationNotFound: it does not exist
+        :raises InvalidDestination: it is a topic
         :raises InvalidSelector: the selector is invalid
         :raises StoreError: some of them could not be removed, which stay
         """
@@ -366,7 +370,8 @@ class Management:
         sent, without the cause of its death and without an expiration.
 
         :param to: None is where each came from; those of unknown origin stay
-        :raises InvalidDestination: the queue does not exist, is a topic, or the same as ``to``
+        :raises DestinationNotFound: the queue does not exist
+        :raises InvalidDestination: it is a topic, or the same as ``to``
         :raises InvalidSelector: the selector is invalid
         :raises StoreError: some of them could not be moved, which stay
         """
@@ -387,7 +392,8 @@ class Management:
     async def copy(self, actor: Actor, queue: Destination, choice: Choice, to: Destination) -> Outcome:
         """Send copies of messages of a queue, those with consumers included, to another destination.
 
-        :raises InvalidDestination: the queue does not exist, is a topic, or the same as ``to``
+        :raises DestinationNotFound: the queue does not exist
+        :raises InvalidDestination: it is a topic, or the same as ``to``
         :raises InvalidSelector: the selector is invalid
         :raises StoreError: some of them could not be copied
         """
@@ -436,14 +442,16 @@ class Management:
 
         Messages that consumers have stay with them, and messages that are sent are stored.
 
-        :raises InvalidDestination: it does not exist, or is a topic
+        :raises DestinationNotFound: it does not exist
+        :raises InvalidDestination: it is a topic
         """
         self._set_paused(actor, queue, True)
 
     def resume(self, actor: Actor, queue: Destination) -> None:
         """Deliver the messages of a queue again.
 
-        :raises InvalidDestination: it does not exist, or is a topic
+        :raises DestinationNotFound: it does not exist
+        :raises InvalidDestination: it is a topic
         """
         self._set_paused(actor, queue, False)
 
@@ -461,7 +469,8 @@ class Management:
     async def delete(self, actor: Actor, destination: Destination) -> Outcome:
         """Remove the messages of a queue and forget it, or a topic with its durable subscriptions.
 
-        :raises InvalidDestination: it does not exist, or has consumers
+        :raises DestinationNotFound: it does not exist
+        :raises InvalidDestination: it has consumers
         :raises StoreError: it could not be deleted
         """
         _, engine = self._master()
@@ -541,8 +550,8 @@ def _existing(engine: Engine, name: Destination) -> Queue | Topic:
     return found
 
 
-def _missing(name: Destination) -> InvalidDestination:
-    return InvalidDestination(f"{name} does not exist; send to it, or list the destinations")
+def _missing(name: Destination) -> DestinationNotFound:
+    return DestinationNotFound(f"{name} does not exist; send to it, or list the destinations")
 
 
 def _queue(engine: Engine, name: Destination) -> Queue:

@@ -1,8 +1,8 @@
-"""The broker's health over HTTP: ``/live`` and ``/ready``."""
+"""The broker over HTTP: its health at ``/live`` and ``/ready``, and its management under ``/api``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from aiohttp import web
 
@@ -16,11 +16,16 @@ class HealthServer:
     """``/live`` is 200 while the event loop runs; ``/ready`` while the broker serves, else 503 and why.
 
     A slave is alive and not ready: a load balancer finds the master, and no supervisor restarts the slave.
+
+    :param parts: further applications, by the paths that they are mounted under
     """
 
-    def __init__(self, address: Address, obstacle: Obstacle) -> None:
+    def __init__(
+        self, address: Address, obstacle: Obstacle, parts: Mapping[str, web.Application] | None = None
+    ) -> None:
         self._address = address
         self._obstacle = obstacle
+        self._parts = parts or {}
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> Address:
@@ -31,6 +36,8 @@ class HealthServer:
         application = web.Application()
         application.router.add_get("/live", _live)
         application.router.add_get("/ready", self._ready)
+        for path, part in self._parts.items():
+            application.add_subapp(path, part)
         runner = web.AppRunner(application, access_log=None, handle_signals=False)
         await runner.setup()
         site = web.TCPSite(runner, self._address.host, self._address.port)

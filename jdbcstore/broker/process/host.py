@@ -12,13 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from jdbcstore.abc import Store
+from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.process.master import MasterBroker
 from jdbcstore.broker.process.slave import Opening, Recovering, SlaveConnectors
 from jdbcstore.broker.security import Security, make_security
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
 from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed
-from jdbcstore.util.clock import Clock
+from jdbcstore.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from jdbcstore.broker.process.health import HealthServer
@@ -118,12 +119,16 @@ class BrokerHost:
         self._warn()
         if broker.health is not None:
             try:
+                from jdbcstore.broker.management.http import Api, Guard
                 from jdbcstore.broker.process.health import HealthServer
             except ImportError as error:
                 raise ConfigurationError(
                     "health over HTTP needs aiohttp; run: pip install 'jdbcstore[broker]'", option="health"
                 ) from error
-            self._health = HealthServer(Address.parse(broker.health, "health"), self.obstacle)
+            address = Address.parse(broker.health, "health")
+            management = Management(self, self._clock or SystemClock())
+            api = Api(management, Guard(self._security, address.host))
+            self._health = HealthServer(address, self.obstacle, {"/api": api.application()})
             self._health_address = await self._health.start()
         self._task = asyncio.get_running_loop().create_task(self._run(), name="jdbcstore-broker")
 

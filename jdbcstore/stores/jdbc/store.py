@@ -283,6 +283,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
 
     @property
     def timings(self) -> Mapping[str, Timings]:
+        """The commits since it was opened, and their rows."""
         return {"commit": self._writer.timings}
 
     def lock_row(self) -> Row | None:

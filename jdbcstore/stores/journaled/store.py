@@ -148,6 +148,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
 
     @property
     def timings(self) -> Mapping[str, Timings]:
+        """The writes of the journal since it was opened, and what the backing store measures."""
         behind = self._store.timings if isinstance(self._store, Measured) else {}
         return {"journal": self._journal.timings, **behind}
 

@@ -1,0 +1,410 @@
+"""The management over HTTP, as JSON under ``/api``.
+
+Without users only this machine is answered, under a name of this machine: a page whose host name was made to
+point here is not. With users, each request has a login and needs its role. A change needs a content type, or
+a header, that a form of another site cannot send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from aiohttp import BasicAuth, web
+
+from jdbcstore.broker.management.audit import Actor
+from jdbcstore.broker.management.management import MAX_BROWSED, Management
+from jdbcstore.broker.management.messages import Choice
+from jdbcstore.broker.management.requests import Fields, NotARequest, message_of
+from jdbcstore.broker.security import AllowAll, Security
+from jdbcstore.config.users import BROWSE, MANAGE, ROLES, VIEW
+from jdbcstore.errors import (
+    CorruptMessage,
+    DestinationFull,
+    DestinationNotFound,
+    InvalidDestination,
+    InvalidMessage,
+    InvalidSelector,
+    MessageNotFound,
+    NotAuthorized,
+    NotMaster,
+    StoreClosed,
+    StoreError,
+    StoreUnavailable,
+    SubscriptionInUse,
+    SubscriptionNotFound,
+)
+from jdbcstore.message.destination import Destination, DestinationKind
+from jdbcstore.message.facts import facts_of
+
+log = logging.getLogger(__name__)
+
+MAX_BODY = 1024 * 1024
+"""Bytes of a request's body at most."""
+CHANGE_HEADER = "X-Requested-By"
+"""The header that a change without a JSON body needs, with any value."""
+_BODY_TIMEOUT = 30.0
+_PAGE = 100
+_LARGEST_PAGE = 1000
+_FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "Via")
+_STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (NotARequest, 400),
+    (DestinationNotFound, 404),
+    (MessageNotFound, 404),
+    (SubscriptionNotFound, 404),
+    (SubscriptionInUse, 409),
+    (InvalidDestination, 400),
+    (InvalidMessage, 400),
+    (InvalidSelector, 400),
+    (DestinationFull, 503),
+    (NotMaster, 503),
+    (StoreClosed, 503),
+    (StoreUnavailable, 503),
+    (TimeoutError, 503),
+)
+_SORTS = ("name", "size", "enqueued", "dequeued", "dispatched", "in_flight", "consumers", "producers", "dead")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_Answer = Callable[["_Call"], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A request that is allowed."""
+
+    request: web.Request
+    actor: Actor
+    fields: Fields
+    """The body, or the query."""
+
+    def destination(self, kind: DestinationKind = DestinationKind.QUEUE) -> Destination:
+        return Destination(kind, self.request.match_info["name"])
+
+
+class Guard:
+    """Decides who may ask, and for what.
+
+    :param name: the host that the server was told to listen at
+    """
+
+    def __init__(self, security: Security, name: str) -> None:
+        self._security = security
+        self._names = {"localhost", name.lower()}
+        self._has_users = not isinstance(security, AllowAll)
+
+    async def admit(self, request: web.Request, role: str) -> Actor:
+        """The origin of a request that may do what a role may.
+
+        :raises web.HTTPException: it may not
+        """
+        if request.headers.get("Sec-Fetch-Site") == "cross-site":
+            raise _refusal(403, "a page of another site may not ask")
+        if request.method not in ("GET", "HEAD"):
+            is_json = request.content_type == "application/json"
+            if not is_json and CHANGE_HEADER not in request.headers:
+                raise _refusal(415, f"a change needs the content type application/json, or {CHANGE_HEADER}")
+        peer = request.remote or ""
+        if not self._has_users:
+            self._check_local(request, peer)
+            return Actor("", peer)
+        return Actor(await self._login(request, role), peer)
+
+    def _check_local(self, request: web.Request, peer: str) -> None:
+        if not _is_loopback(peer) or any(name in request.headers for name in _FORWARDED):
+            raise _refusal(403, "without a users_file only this machine is answered; configure one")
+        try:
+            host = urlsplit(f"//{request.headers.get('Host', '')}").hostname or ""
+        except ValueError:
+            host = ""
+        if host not in self._names and not _is_loopback(host):
+            raise _refusal(403, "the Host header does not name this machine; ask 127.0.0.1 or localhost")
+
+    async def _login(self, request: web.Request, role: str) -> str:
+        try:
+            given = BasicAuth.decode(request.headers.get("Authorization", ""), encoding="utf-8")
+        except ValueError:
+            raise _unauthorized("log in with a user of the users file") from None
+        try:
+            user = await self._security.login(given.login, given.password)
+        except NotAuthorized as error:
+            raise _unauthorized(str(error)) from None
+        if user.role is None or ROLES.index(user.role) < ROLES.index(role):
+            raise _refusal(403, f"this user needs the role {role}; set it with jdbcstore passwd --role")
+        return user.name
+
+
+class Api:
+    """The routes of the management."""
+
+    def __init__(self, management: Management, guard: Guard) -> None:
+        self._management = management
+        self._guard = guard
+
+    def application(self) -> web.Application:
+        """An application to be mounted under ``/api``."""
+        application = web.Application(middlewares=[_as_json], client_max_size=MAX_BODY)
+        for method, path, role, answer in self._routes():
+            application.router.add_route(method, path, self._handler(role, answer))
+        return application
+
+    def _routes(self) -> list[tuple[str, str, str, _Answer]]:
+        queue, topic = "/queues/{name}", "/topics/{name}"
+        return [
+            ("GET", "/broker", VIEW, self._broker),
+            ("GET", "/destinations", VIEW, self._destinations),
+            ("GET", queue, VIEW, self._queue),
+            ("GET", topic, VIEW, self._topic),
+            ("GET", "/connections", VIEW, self._connections),
+            ("GET", "/subscriptions", VIEW, self._subscriptions),
+            ("GET", "/transactions", VIEW, self._transactions),
+            ("GET", "/lock", VIEW, self._lock),
+            ("GET", "/store", VIEW, self._store),
+            ("GET", f"{queue}/messages", BROWSE, self._messages),
+            ("GET", f"{queue}/messages/{{id}}", BROWSE, self._message),
+            ("POST", f"{queue}/messages", MANAGE, self._send_to_queue),
+            ("POST", f"{topic}/messages", MANAGE, self._send_to_topic),
+            ("POST", f"{queue}/purge", MANAGE, self._purge),
+            ("POST", f"{queue}/remove", MANAGE, self._remove),
+            ("POST", f"{queue}/move", MANAGE, self._move),
+            ("POST", f"{queue}/copy", MANAGE, self._copy),
+            ("POST", f"{queue}/retry", MANAGE, self._retry),
+            ("POST", f"{queue}/pause", MANAGE, self._pause),
+            ("POST", f"{queue}/resume", MANAGE, self._resume),
+            ("DELETE", queue, MANAGE, self._delete_queue),
+            ("DELETE", topic, MANAGE, self._delete_topic),
+            ("DELETE", "/connections/{id}", MANAGE, self._drop),
+            ("DELETE", "/subscriptions/{client}/{name}", MANAGE, self._unsubscribe),
+            ("POST", "/checkpoint", MANAGE, self._checkpoint),
+            ("POST", "/hand-over", MANAGE, self._hand_over),
+        ]
+
+    def _handler(self, role: str, answer: _Answer) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            actor = await self._guard.admit(request, role)
+            values = await _body(request) if request.method == "POST" else dict(request.query)
+            fields = Fields(values)
+            found = await answer(_Call(request, actor, fields))
+            return web.json_response(found, dumps=_dumps)
+
+        return handle
+
+    # Views
+
+    async def _broker(self, call: _Call) -> Any:
+        call.fields.end()
+        return self._management.broker()
+
+    async def _destinations(self, call: _Call) -> Any:
+        kind = call.fields.one_of("kind", ("queue", "topic"))
+        search = (call.fields.text("search") or "").lower()
+        sort = call.fields.one_of("sort", _SORTS) or "name"
+        descending = call.fields.one_of("order", ("asc", "desc")) == "desc"
+        offset = call.fields.number("offset", least=0) or 0
+        limit = call.fields.number("limit", least=1, most=_LARGEST_PAGE) or _PAGE
+        call.fields.end()
+        found = [
+            view
+            for view in await self._management.destinations()
+            if (kind is None or view.is_topic == (kind == "topic")) and search in view.name.lower()
+        ]
+        found.sort(key=lambda view: getattr(view, sort) or (0 if sort != "name" else ""), reverse=descending)
+        return {"total": len(found), "destinations": found[offset : offset + limit]}
+
+    async def _queue(self, call: _Call) -> Any:
+        call.fields.end()
+        return await self._management.destination(call.destination())
+
+    async def _topic(self, call: _Call) -> Any:
+        call.fields.end()
+        return await self._management.destination(call.destination(DestinationKind.TOPIC))
+
+    async def _connections(self, call: _Call) -> Any:
+        call.fields.end()
+        return self._management.connections()
+
+    async def _subscriptions(self, call: _Call) -> Any:
+        pending = call.fields.one_of("pending", ("true", "false")) == "true"
+        call.fields.end()
+        return await self._management.subscriptions(pending=pending)
+
+    async def _transactions(self, call: _Call) -> Any:
+        call.fields.end()
+        return await self._management.transactions()
+
+    async def _lock(self, call: _Call) -> Any:
+        call.fields.end()
+        return self._management.lock()
+
+    async def _store(self, call: _Call) -> Any:
+        call.fields.end()
+        return await self._management.store()
+
+    # Messages
+
+    async def _messages(self, call: _Call) -> Any:
+        selector = call.fields.text("selector")
+        limit = call.fields.number("limit", least=1, most=MAX_BROWSED) or _PAGE
+        call.fields.end()
+        found = await self._management.browse(call.destination(), Choice(selector=selector), limit=limit)
+        return [_facts(message) for message in found]
+
+    async def _message(self, call: _Call) -> Any:
+        call.fields.end()
+        return _facts(await self._management.message(call.destination(), call.request.match_info["id"]))
+
+    async def _send_to_queue(self, call: _Call) -> Any:
+        return await self._send(call, DestinationKind.QUEUE)
+
+    async def _send_to_topic(self, call: _Call) -> Any:
+        return await self._send(call, DestinationKind.TOPIC)
+
+    async def _send(self, call: _Call, kind: DestinationKind) -> Any:
+        destination = Destination.named(call.request.match_info["name"], kind)
+        return await self._management.send(call.actor, [message_of(call.fields, destination)])
+
+    async def _purge(self, call: _Call) -> Any:
+        call.fields.end()
+        return await self._management.purge(call.actor, call.destination())
+
+    async def _remove(self, call: _Call) -> Any:
+        choice = call.fields.choice()
+        call.fields.end()
+        return await self._management.remove(call.actor, call.destination(), choice)
+
+    async def _move(self, call: _Call) -> Any:
+        choice, to = call.fields.choice(), call.fields.destination("to")
+        call.fields.end()
+        return await self._management.move(call.actor, call.destination(), choice, to)
+
+    async def _copy(self, call: _Call) -> Any:
+        choice, to = call.fields.choice(), call.fields.destination("to")
+        call.fields.end()
+        return await self._management.copy(call.actor, call.destination(), choice, to)
+
+    async def _retry(self, call: _Call) -> Any:
+        choice = call.fields.choice()
+        call.fields.end()
+        return await self._management.retry(call.actor, call.destination(), choice)
+
+    # Other operations
+
+    async def _pause(self, call: _Call) -> Any:
+        call.fields.end()
+        self._management.pause(call.actor, call.destination())
+        return {}
+
+    async def _resume(self, call: _Call) -> Any:
+        call.fields.end()
+        self._management.resume(call.actor, call.destination())
+        return {}
+
+    async def _delete_queue(self, call: _Call) -> Any:
+        return await self._management.delete(call.actor, call.destination())
+
+    async def _delete_topic(self, call: _Call) -> Any:
+        return await self._management.delete(call.actor, call.destination(DestinationKind.TOPIC))
+
+    async def _drop(self, call: _Call) -> Any:
+        self._management.drop_connection(call.actor, call.request.match_info["id"])
+        return {}
+
+    async def _unsubscribe(self, call: _Call) -> Any:
+        client, name = call.request.match_info["client"], call.request.match_info["name"]
+        await self._management.destroy_subscription(call.actor, client, name)
+        return {}
+
+    async def _checkpoint(self, call: _Call) -> Any:
+        call.fields.end()
+        await self._management.checkpoint(call.actor)
+        return {}
+
+    async def _hand_over(self, call: _Call) -> Any:
+        call.fields.end()
+        self._management.hand_over(call.actor)
+        return {}
+
+
+@web.middleware
+async def _as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer every error as JSON, without what only the log may have."""
+    try:
+        response = await handler(request)
+    except web.HTTPException as error:
+        return _error(error.status, error.text or error.reason, error.headers)
+    except StoreError as error:
+        status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+        return _error(status, str(error))
+    except TimeoutError:
+        return _error(503, "it took too long; try again later")
+    except ValueError as error:  # of a name that no text can have, such as a lone surrogate
+        log.debug("a request cannot be understood", exc_info=error)
+        return _error(400, "the request cannot be understood")
+    except Exception:
+        log.exception("a request for %s has failed", request.path)
+        return _error(500, "an unexpected error, which is in the broker's log")
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def _error(status: int, text: str, headers: Mapping[str, str] | None = None) -> web.Response:
+    kept = {name: value for name, value in (headers or {}).items() if name in ("WWW-Authenticate", "Allow")}
+    return web.json_response({"error": text}, status=status, headers=kept)
+
+
+def _refusal(status: int, text: str) -> web.HTTPException:
+    kinds = {403: web.HTTPForbidden, 415: web.HTTPUnsupportedMediaType}
+    return kinds[status](text=text)
+
+
+def _unauthorized(text: str) -> web.HTTPException:
+    headers = {"WWW-Authenticate": 'Basic realm="jdbcstore", charset="UTF-8"'}
+    return web.HTTPUnauthorized(text=text, headers=headers)
+
+
+async def _body(request: web.Request) -> Any:
+    """The JSON object in a request; an empty body is an empty one.
+
+    :raises NotARequest: it is something else
+    """
+    try:
+        async with asyncio.timeout(_BODY_TIMEOUT):
+            data = await request.read()
+    except TimeoutError:
+        raise NotARequest("the body did not arrive in time; send it at once") from None
+    try:
+        return json.loads(data) if data else {}
+    except (ValueError, RecursionError):
+        raise NotARequest("the body is not JSON; send an object, such as {}") from None
+
+
+def _facts(message: Any) -> dict[str, Any]:
+    try:
+        return facts_of(message)
+    except CorruptMessage as error:
+        return {"message_id": str(message.message_id), "id": message.sequence, "error": str(error)}
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return str(value)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

@@ -1,0 +1,149 @@
+"""Requests of the management as they come from anyone: checked field by field."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from jdbcstore.broker.management.messages import Choice
+from jdbcstore.errors import StoreError
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+
+_MOST_IDS = 1000
+_LONGEST = 1 << 63
+
+
+class NotARequest(StoreError, ValueError):
+    """A request that cannot be understood, and why."""
+
+
+class Fields:
+    """The fields of a request; each is taken once, and what is left over is an error.
+
+    :raises NotARequest: the value is not an object
+    """
+
+    def __init__(self, values: Any) -> None:
+        if not isinstance(values, dict):
+            raise NotARequest("the body must be a JSON object, such as {}")
+        self._values: dict[str, Any] = dict(values)
+
+    def end(self) -> None:
+        """Nothing is left.
+
+        :raises NotARequest: there are fields that are not known
+        """
+        if self._values:
+            raise NotARequest(f"unknown field {sorted(map(repr, self._values))[0][:80]}; remove it")
+
+    def take(self, name: str) -> Any:
+        """The value of a field; None if it is absent."""
+        return self._values.pop(name, None)
+
+    def text(self, name: str) -> str | None:
+        """A string.
+
+        :raises NotARequest: it is something else
+        """
+        value = self.take(name)
+        if value is not None and not isinstance(value, str):
+            raise NotARequest(f"{name} must be a string")
+        return value
+
+    def one_of(self, name: str, choices: Sequence[str]) -> str | None:
+        """One of these strings.
+
+        :raises NotARequest: it is something else
+        """
+        value = self.text(name)
+        if value is not None and value not in choices:
+            raise NotARequest(f"{name} must be one of {', '.join(choices)}")
+        return value
+
+    def number(self, name: str, *, least: int, most: int = _LONGEST) -> int | None:
+        """An integer in these limits, in a query as digits.
+
+        :raises NotARequest: it is something else
+        """
+        value = self.take(name)
+        if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
+            value = int(value)
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise NotARequest(f"{name} must be an integer from {least} to {most}")
+        return value
+
+    def flag(self, name: str) -> bool | None:
+        """True or false.
+
+        :raises NotARequest: it is something else
+        """
+        value = self.take(name)
+        if value is not None and not isinstance(value, bool):
+            raise NotARequest(f"{name} must be true or false")
+        return value
+
+    def destination(self, name: str) -> Destination:
+        """A queue or topic by its name, which must be there.
+
+        :raises NotARequest: it is absent, or something else
+        :raises InvalidDestination: it is not a name
+        """
+        value = self.text(name)
+        if not value:
+            raise NotARequest(f"{name} must be a destination, such as queue://ORDERS")
+        return Destination.named(value)
+
+    def choice(self) -> Choice:
+        """The messages that an operation is for: ``ids``, ``selector`` and ``limit``.
+
+        :raises NotARequest: one of them is something else
+        """
+        ids = self.take("ids")
+        if ids is not None:
+            if not isinstance(ids, list) or not all(isinstance(one, str) and one for one in ids):
+                raise NotARequest("ids must be a list of message ids")
+            if len(ids) > _MOST_IDS:
+                raise NotARequest(f"ids must be at most {_MOST_IDS}; use several requests")
+        return Choice(
+            ids=None if ids is None else tuple(ids),
+            selector=self.text("selector"),
+            limit=self.number("limit", least=1),
+        )
+
+
+def message_of(fields: Fields, destination: Destination) -> Message:
+    """The message that a request describes, to be sent to a destination.
+
+    :raises NotARequest: a field is wrong
+    :raises InvalidDestination: ``reply_to`` is not a name
+    :raises InvalidMessage: it cannot be a message
+    """
+    properties = fields.take("properties")
+    if properties is None:
+        properties = {}
+    if not isinstance(properties, dict) or not all(
+        name and isinstance(value, str | int | float | bool | None) for name, value in properties.items()
+    ):
+        raise NotARequest("properties must be an object of strings, numbers, true and false")
+    now_ms = time.time_ns() // 1_000_000
+    ttl_ms = fields.number("ttl_ms", least=1, most=1 << 53)
+    reply_to, priority = fields.text("reply_to"), fields.number("priority", least=0, most=9)
+    persistent = fields.flag("persistent")
+    message = Message(
+        fields.text("body"),
+        destination=destination,
+        properties=properties,
+        timestamp_ms=now_ms,
+        expiration_ms=0 if ttl_ms is None else now_ms + ttl_ms,
+        priority=4 if priority is None else priority,
+        persistent=True if persistent is None else persistent,
+        correlation_id=fields.text("correlation_id"),
+        jms_type=fields.text("jms_type"),
+        reply_to=None if reply_to is None else Destination.named(reply_to),
+    )
+    fields.end()
+    return message

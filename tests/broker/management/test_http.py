@@ -1,0 +1,263 @@
+"""The management over HTTP: a broker's process under STOMP clients, the roles of users, hostile input."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jdbcstore
+from jdbcstore.broker.management.http import MAX_BODY
+from jdbcstore.broker.process.host import BrokerHost
+from jdbcstore.broker.security import hash_password
+from jdbcstore.config import Configuration, DataSourceConfig
+from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
+from jdbcstore.config.users import ROLES, write_user
+from tests.support.broker.api import ApiClient, queue
+from tests.support.broker.frames import Stomp
+from tests.support.broker.programs import BrokerProcess, Client, free_port
+
+SEND = {"body": "two pints", "properties": {"table": 7}}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[tuple[BrokerProcess, ApiClient]]:
+    port = free_port()
+    url = f"sqlite:///{tmp_path}/mq.db"
+    with BrokerProcess(tmp_path, "--url", url, "--health", f"127.0.0.1:{port}") as process:
+        process.ready()
+        yield process, ApiClient(Address("127.0.0.1", port))
+
+
+def test_under_load_nothing_is_lost_that_was_not_removed_and_nothing_removed_is_delivered(
+    broker: tuple[BrokerProcess, ApiClient], tmp_path: Path
+) -> None:
+    process, api = broker
+    total = 300
+    consumer, elsewhere, producer = (Client(process.port) for _ in range(3))
+    try:
+        consumer.connect()
+        consumer.consume("/queue/WORK")
+        elsewhere.connect()
+        elsewhere.consume("/queue/ELSEWHERE")
+
+        def produce() -> None:
+            producer.connect()
+            for number in range(total):
+                producer.send("/queue/WORK", f"m{number}", n=str(number))
+
+        producing = threading.Thread(target=produce)
+        producing.start()
+        removed = moved = 0
+        while producing.is_alive():
+            api.post(queue("WORK", "pause"))
+            producing.join(0.05)
+            moved += api.post(queue("WORK", "move"), selector="n LIKE '%7'", to="ELSEWHERE")["count"]
+            removed += api.post(queue("WORK", "remove"), limit=2)["count"]
+            api.post(queue("WORK", "resume"))
+            removed += api.post(queue("WORK", "purge"))["count"]
+        producing.join()
+        assert not producer.sent_again
+        removed += api.post(queue("WORK", "purge"))["count"]
+        consumer.wait_for(total - removed - moved)
+        elsewhere.wait_for(moved)
+        given = [body for one in (consumer, elsewhere) for body, _ in one.received]
+        assert len(given) == len(set(given)) == total - removed
+        assert {body[-1] for body in elsewhere.bodies} <= {"7"}
+    finally:
+        for one in (consumer, elsewhere, producer):
+            one.close()
+    process.end()
+    with jdbcstore.open(f"sqlite:///{tmp_path}/mq.db") as store:
+        assert store.destinations() == []
+
+
+def test_views_and_operations(broker: tuple[BrokerProcess, ApiClient]) -> None:
+    process, api = broker
+    assert api.post(queue("A/B c", "messages"), **SEND) == {"count": 1, "left": 0}
+    [shown] = api.get(queue("A/B c", "messages"))
+    assert (shown["body"], shown["properties"]) == ("two pints", {"table": 7})
+    assert api.get(queue("A/B c", f"messages/{shown['message_id']}")) == shown
+    found = api.get(queue("A/B c"))
+    assert (found["name"], found["size"], found["is_paused"]) == ("queue://A/B c", 1, False)
+    assert found["oldest_age"] >= 0
+    for number in range(4):
+        api.post("/api/topics/T.X/messages", body=str(number))
+        api.post(queue(f"Q{number}", "messages"), body="x")
+    listed = api.get("/api/destinations?kind=queue&search=q&sort=name&order=desc&offset=1&limit=2")
+    assert listed["total"] == 5
+    assert [one["name"] for one in listed["destinations"]] == ["queue://Q2", "queue://Q1"]
+    assert api.get("/api/topics/T.X")["enqueued"] == 4
+    whole = api.get("/api/broker")
+    assert (whole["obstacle"], whole["queues"], whole["topics"]) == (None, 5, 1)
+    assert whole["addresses"] == [f"stomp://127.0.0.1:{process.port}"]
+    assert api.get("/api/lock")["is_held"]
+    assert api.get("/api/store")["timings"]["commit"]["count"] > 0
+    assert api.get("/api/transactions") == []
+    client = Client(process.port, acknowledges=False)
+    client.connect()
+    try:
+        client.consume("/queue/Q1")
+        client.wait_for(1)
+        [connection] = api.get("/api/connections")
+        assert (connection["consumers"], connection["in_flight"]) == (1, 1)
+        [subscription] = api.get("/api/subscriptions?pending=true")
+        assert (subscription["destination"], subscription["is_active"]) == ("queue://Q1", True)
+        assert api.post(queue("Q1", "purge")) == {"count": 0, "left": 1}
+        assert api.ask("DELETE", queue("Q1"))[0] == 400
+        assert api.ask("DELETE", f"/api/connections/{connection['id']}")[0] == 200
+        assert api.ask("DELETE", f"/api/connections/{connection['id']}")[0] == 404
+    finally:
+        client.drop()
+    assert api.ask("DELETE", queue("Q2")) == (200, {"count": 1, "left": 0})
+    assert api.ask("GET", queue("Q2"))[0] == 404
+    assert api.post(queue("Q3", "copy"), to="topic://T.X")["count"] == 1
+    api.post("/api/checkpoint")
+    lines = [json.loads(line) for line in process.log.read_text().splitlines() if line.startswith("{")]
+    assert [line["operation"] for line in lines][-3:] == ["delete", "copy", "checkpoint"]
+    assert "pints" not in process.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("GET", "/api/nothing", None, 404),
+        ("GET", "/api/queues/NONE", None, 404),
+        ("GET", "/api/queues/NONE/messages", None, 404),
+        ("PUT", "/api/queues/Q", {}, 405),
+        ("GET", "/api/queues/Q/messages?selector=n%20%3E", None, 400),
+        ("GET", "/api/queues/Q/messages?limit=0", None, 400),
+        ("GET", "/api/queues/Q/messages?limit=99999999999999999999999", None, 400),
+        ("GET", "/api/queues/Q/messages?limit=%D9%A3", None, 400),
+        ("GET", "/api/destinations?sort=__class__", None, 400),
+        ("GET", "/api/destinations?surprise=1", None, 400),
+        ("GET", "/api/queues/Q/messages/none", None, 404),
+        ("POST", "/api/queues/Q/messages", b"{", 400),
+        ("POST", "/api/queues/Q/messages", b"\xff\xfe", 400),
+        ("POST", "/api/queues/Q/messages", b"[" * 100_000, 400),
+        ("POST", "/api/queues/Q/messages", [1], 400),
+        ("POST", "/api/queues/Q/messages", {"body": 1}, 400),
+        ("POST", "/api/queues/Q/messages", {"body": "x", "surprise": 1}, 400),
+        ("POST", "/api/queues/Q/messages", {"properties": {"a": [1]}}, 400),
+        ("POST", "/api/queues/Q/messages", {"properties": {"a": 1 << 70}}, 400),
+        ("POST", "/api/queues/Q/messages", {"priority": 11}, 400),
+        ("POST", "/api/queues/Q/messages", {"priority": True}, 400),
+        ("POST", "/api/queues/%3E/messages", {"body": "x"}, 400),
+        ("POST", "/api/queues/Q/messages", b" " * (MAX_BODY + 1), 413),
+        ("POST", "/api/queues/Q/remove", {"ids": "x"}, 400),
+        ("POST", "/api/queues/Q/remove", {"ids": [""]}, 400),
+        ("POST", "/api/queues/Q/remove", {"limit": -1}, 400),
+        ("POST", "/api/queues/Q/move", {}, 400),
+        ("POST", "/api/queues/Q/move", {"to": "Q"}, 400),
+        ("POST", "/api/queues/Q/move", {"to": "a,,topic:x"}, 400),
+        ("DELETE", "/api/subscriptions/a/b", None, 404),
+    ],
+)
+def test_what_is_wrong_is_refused(
+    one_broker: ApiClient, method: str, path: str, body: Any, status: int
+) -> None:
+    one_broker.post(queue("Q", "messages"), body="stays")
+    found, answer = one_broker.ask(method, path, body)
+    assert found == status, answer
+    assert set(answer) == {"error"}
+    assert one_broker.get(queue("Q"))["size"] >= 1
+
+
+def test_only_this_machine_under_its_own_name_is_answered_without_users(one_broker: ApiClient) -> None:
+    for host in ("localhost", "localhost:80", "127.0.0.1", "[::1]:8161"):
+        assert one_broker.ask("GET", "/api/broker", headers={"Host": host})[0] == 200
+    for host in ("evil.example.com", "127.0.0.1.evil.example.com", "", "[", "192.0.2.1"):
+        assert one_broker.ask("GET", "/api/broker", headers={"Host": host})[0] in (400, 403)
+    for name in ("Forwarded", "X-Forwarded-For", "Via"):
+        assert one_broker.ask("GET", "/api/broker", headers={name: "x"})[0] == 403
+
+
+def test_another_sites_page_changes_nothing(one_broker: ApiClient) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+        found, _ = one_broker.ask("POST", queue("Q", "messages"), {"body": "x"}, {"Content-Type": kind})
+        assert found == 415
+    headers = {"Content-Type": "text/plain", "X-Requested-By": "me"}
+    assert one_broker.ask("POST", queue("Q", "messages"), {"body": "x"}, headers)[0] == 200
+    assert one_broker.ask("GET", "/api/broker", headers={"Sec-Fetch-Site": "cross-site"})[0] == 403
+    assert one_broker.ask("OPTIONS", queue("Q", "purge"))[0] == 405
+
+
+def test_many_hostile_requests_leave_it_serving(one_broker: ApiClient) -> None:
+    rng = random.Random(7)
+    for _ in range(300):
+        with socket.create_connection(one_broker.address, timeout=60) as raw:
+            words = [b"GET", b"POST", b"/api/broker", b"/api/queues/Q/purge", b"HTTP/1.1", b"\r\n", b"Host:",
+                     b"Content-Length: 5", b"Content-Length: -1", b"Transfer-Encoding: chunked", b"\0",
+                     b"A" * 20_000, b"{}", rng.randbytes(20), b"localhost", b": ", b" "]  # fmt: skip
+            raw.sendall(b"".join(rng.choices(words, k=rng.randrange(1, 14))) + b"\r\n\r\n")
+            raw.shutdown(socket.SHUT_WR)
+            while raw.recv(65536):
+                pass
+    assert one_broker.get("/api/broker")["obstacle"] is None
+
+
+@pytest.fixture(scope="module")
+def one_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiClient]:
+    folder, port = tmp_path_factory.mktemp("broker"), free_port()
+    url = f"sqlite:///{folder}/mq.db"
+    with BrokerProcess(folder, "--url", url, "--health", f"127.0.0.1:{port}") as process:
+        process.ready()
+        yield ApiClient(Address("127.0.0.1", port))
+
+
+def test_what_each_role_may_do(tmp_path: Path) -> None:
+    users = tmp_path / "users.toml"
+    for role in ROLES:
+        write_user(users, role, hash_password("secret"), role=role)
+    write_user(users, "none", hash_password("secret"))
+    connector = ConnectorConfig(uri="stomp://127.0.0.1:0")
+    configuration = Configuration(
+        data_source=DataSourceConfig(url=f"sqlite:///{tmp_path}/mq.db"),
+        broker=BrokerConfig(connectors=(connector,), health="127.0.0.1:0", users_file=str(users)),
+    )
+    asks: list[tuple[str, str, Any]] = [
+        ("GET", "/api/broker", None),
+        ("GET", queue("Q"), None),
+        ("GET", queue("Q", "messages"), None),
+        ("POST", queue("Q", "pause"), {}),
+        ("POST", queue("Q", "purge"), {}),
+        ("DELETE", queue("Q"), None),
+    ]
+    expected = {
+        "none": [403] * 6,
+        "view": [200, 200, 403, 403, 403, 403],
+        "browse": [200, 200, 200, 403, 403, 403],
+        "manage": [200] * 6,
+    }
+
+    async def main() -> None:
+        async with asyncio.timeout(120), BrokerHost(configuration) as host:
+            [(_, stomp)] = host.addresses
+            async with Stomp(stomp.port, "manage", "secret") as client:
+                await client.send("/queue/Q", "seen by few")
+            address = host.health_address
+            assert address is not None
+
+            def ask() -> None:
+                for name, statuses in expected.items():
+                    api = ApiClient(address, (name, "secret"))
+                    found = [api.ask(*one) for one in asks]
+                    assert [status for status, _ in found] == statuses
+                    if name == "view":
+                        assert "seen by few" not in json.dumps(found)
+                for wrong in (None, ("manage", "wrong"), ("nobody", "secret")):
+                    assert ApiClient(address, wrong).ask("GET", "/api/broker")[0] == 401
+                api = ApiClient(address)
+                for text in ("Basic", "Basic !", "Basic " + "=" * 50, "Bearer x", "Basic /w=="):
+                    assert api.ask("GET", "/api/broker", headers={"Authorization": text})[0] == 401
+
+            await asyncio.to_thread(ask)
+
+    asyncio.run(main())
