@@ -83,9 +83,7 @@ _STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "tas
 @click.option(
     "--users", metavar="FILE", help="Users file, see 'jdbcstore passwd'; by default anybody may connect."
 )
-@click.option(
-    "--health", metavar="HOST:PORT", help="HTTP address of /live and /ready, and of the management."
-)
+@click.option("--health", metavar="HOST:PORT", help="HTTP address of /live, /ready and the management.")
 @click.option("--become-slave", is_flag=True, help="After losing the lock, wait for it again.")
 @click.option("--log-format", type=click.Choice(LOG_FORMATS), help="Format of the log on stderr.")
 @click.pass_obj

@@ -158,6 +158,8 @@ class BrokerConfig(Options):
     """The file with users and their permissions; None lets every client in. ActiveMQ's security plug-ins."""
     health: str | None = None
     """HOST:PORT of liveness, readiness and management over HTTP; None serves none. Not in ActiveMQ."""
+    metrics_destinations: int = option(500, at_least=0)
+    """Destinations that have labels of their own in the metrics; the others are one. Not in ActiveMQ."""
     memory_limit: int = option(64 * 1024 * 1024, at_least=1024 * 1024, size=True)
     """Bytes of messages in memory, of all destinations; ActiveMQ's ``memoryUsage``."""
     temp_limit: int = option(10 * 1024 * 1024 * 1024, at_least=1024 * 1024, size=True)

@@ -100,6 +100,7 @@ OUTSIDE = {
     "aiohttp": {"broker"},
     "websockets": {"broker.stomp"},
     "argon2": {"broker"},
+    "prometheus_client": {"broker.management"},
     "cronsim": {"broker"},
     "coilmq": {"plugins"},
     "kombu": {"plugins"},

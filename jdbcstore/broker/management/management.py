@@ -288,6 +288,31 @@ class Management:
             timings={name: timings_view(one) for name, one in self.timings().items()},
         )
 
+    def pending(self) -> tuple[int, int]:
+        """The number and the bytes of writes that wait for the store, or are under way."""
+        return self._master()[1].pending
+
+    async def with_ages(self, views: Sequence[DestinationView]) -> list[DestinationView]:
+        """The views of queues with the age of the first message, in one go.
+
+        :raises StoreError: the store cannot be read
+        """
+        _, engine = self._master()
+        names = [Destination.parse(view.name) for view in views]
+        queues = [
+            found if view.size and isinstance(found := engine.destinations.get(name), Queue) else None
+            for name, view in zip(names, views, strict=True)
+        ]
+        stores = [None if queue is None else queue.store for queue in queues]
+        firsts = await engine.run(lambda: [[*store.recover(1)] if store else [] for store in stores])
+        now_ms = self._clock.now_ms()
+        return [
+            replace(view, oldest_age=max(now_ms - first[0].timestamp_ms, 0) / 1000)
+            if first and first[0].timestamp_ms
+            else view
+            for view, first in zip(views, firsts, strict=True)
+        ]
+
     def timings(self) -> dict[str, Timings]:
         """The counters of the store's work, as :class:`~jdbcstore.abc.Measured` has them; none if there are
         none."""

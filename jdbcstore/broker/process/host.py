@@ -120,15 +120,21 @@ class BrokerHost:
         if broker.health is not None:
             try:
                 from jdbcstore.broker.management.http import Api, Guard
+                from jdbcstore.broker.management.metrics import Metrics
                 from jdbcstore.broker.process.health import HealthServer
             except ImportError as error:
                 raise ConfigurationError(
-                    "health over HTTP needs aiohttp; run: pip install 'jdbcstore[broker]'", option="health"
+                    "HTTP needs aiohttp and prometheus_client; run: pip install 'jdbcstore[broker]'",
+                    option="health",
                 ) from error
             address = Address.parse(broker.health, "health")
             management = Management(self, self._clock or SystemClock())
-            api = Api(management, Guard(self._security, address.host))
-            self._health = HealthServer(address, self.obstacle, {"/api": api.application()})
+            guard = Guard(self._security, address.host)
+            parts = {
+                "/api": Api(management, guard).application(),
+                "/metrics": Metrics(management, guard, broker.metrics_destinations).application(),
+            }
+            self._health = HealthServer(address, self.obstacle, parts)
             self._health_address = await self._health.start()
         self._task = asyncio.get_running_loop().create_task(self._run(), name="jdbcstore-broker")
 

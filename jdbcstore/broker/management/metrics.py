@@ -1,0 +1,226 @@
+"""Metrics for Prometheus, at ``/metrics``: collected from the broker's counters when they are scraped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from jdbcstore.broker.management.http import Guard
+from jdbcstore.broker.management.management import Management
+from jdbcstore.broker.management.views import BrokerView, DestinationView, LockView
+from jdbcstore.config.users import VIEW
+from jdbcstore.errors import StoreError
+from jdbcstore.util.timings import BOUNDS, Timings
+
+OTHER = "other"
+"""The label ``destination`` of all that are beyond the limit."""
+_COUNTERS = {
+    "enqueued": "Messages that have arrived.",
+    "dequeued": "Messages that have left: acknowledged, removed, moved, expired or dead.",
+    "dispatched": "Deliveries to consumers, redeliveries included.",
+    "expired": "Messages that have expired.",
+    "dead": "Messages that were moved to a dead letter queue.",
+}
+"""Each field of a view, and what it counts; a metric's name is ``jdbcstore_destination_FIELD_messages``."""
+_GAUGES = {
+    "size": ("messages", "Messages of a queue, those with consumers included."),
+    "in_flight": ("in_flight_messages", "Messages that consumers have, and have not acknowledged."),
+    "consumers": ("consumers", "Consumers."),
+    "producers": ("producers", "Connections that have sent to it."),
+    "memory_used": ("memory_bytes", "Bytes of messages in memory."),
+    "is_paused": ("paused", "Whether an administrator has paused its deliveries."),
+    "oldest_age": ("oldest_message_age_seconds", "The age of the first message of a queue that has one."),
+}
+_LABELS = ("type", "destination")
+_WORK = {
+    "commit": (
+        "store_commit_seconds",
+        "store_committed_rows",
+        "Transactions of the database.",
+        "Their rows.",
+    ),
+    "journal": ("journal_write_seconds", "journal_records", "Writes of the journal.", "Their records."),
+}
+
+
+class Metrics:
+    """The page of metrics of one broker.
+
+    :param most: the destinations that have labels of their own; the first ones that are seen
+    """
+
+    def __init__(self, management: Management, guard: Guard, most: int) -> None:
+        self._management = management
+        self._guard = guard
+        self._labelled = _Labelled(most)
+
+    def application(self) -> web.Application:
+        """An application to be mounted under ``/metrics``."""
+        application = web.Application()
+        application.router.add_get("", self._answer)
+        return application
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        await self._guard.admit(request, VIEW)
+        return web.Response(body=await self.page(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def page(self) -> bytes:
+        """All metrics in the text format."""
+        management = self._management
+        broker = management.broker()
+        named: Sequence[DestinationView] = ()
+        other: _Other | None = None
+        pending = (0, 0)
+        if broker.obstacle is None:
+            try:
+                named, other = self._labelled.split(await management.destinations())
+                named = await management.with_ages(named)
+                pending = management.pending()
+            except StoreError:  # it has stopped serving meanwhile
+                named, other = (), None
+        families = [
+            *_of_broker(broker, pending),
+            *_of_lock(management.lock()),
+            *_of_destinations(named, other),
+            *_of_work(management.timings()),
+        ]
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Given(families))
+        return generate_latest(registry)
+
+
+@dataclass(eq=False)
+class _Given(Collector):
+    families: Sequence[Metric]
+
+    def collect(self) -> Iterable[Metric]:
+        return self.families
+
+
+@dataclass(frozen=True)
+class _Other:
+    """All destinations without labels of their own, together."""
+
+    count: int
+    counters: dict[str, int]
+    gauges: dict[str, float]
+
+
+class _Labelled:
+    """Which destinations have labels of their own.
+
+    A destination keeps what it got until the broker forgets it, and the counters of the others include those
+    that are forgotten: no counter falls, which Prometheus would take for a restart.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._named: set[str] = set()
+        self._others: dict[str, tuple[int, ...]] = {}
+        """Their counters when they were last seen."""
+        self._ended = [0] * len(_COUNTERS)
+
+    def split(self, views: Sequence[DestinationView]) -> tuple[list[DestinationView], _Other]:
+        """Those with labels of their own, and the others."""
+        present = {view.name for view in views}
+        self._named &= present
+        for name in self._others.keys() - present:
+            self._ended = [sum(pair) for pair in zip(self._ended, self._others.pop(name), strict=True)]
+        named, others = [], []
+        for view in views:
+            if view.name not in self._named and view.name not in self._others:
+                if len(self._named) < self._most:
+                    self._named.add(view.name)
+                else:
+                    self._others[view.name] = ()
+            if view.name in self._named:
+                named.append(view)
+            else:
+                others.append(view)
+                self._others[view.name] = tuple(getattr(view, field) for field in _COUNTERS)
+        totals = [sum(column) for column in zip(self._ended, *self._others.values(), strict=True)]
+        gauges: dict[str, float] = {
+            field: sum(getattr(view, field) or 0 for view in others)
+            for field in _GAUGES
+            if field not in ("oldest_age", "is_paused")
+        }
+        return named, _Other(len(others), dict(zip(_COUNTERS, totals, strict=True)), gauges)
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"jdbcstore_{name}", text, value=value)
+
+
+def _of_broker(broker: BrokerView, pending: tuple[int, int]) -> Iterator[Metric]:
+    yield InfoMetricFamily("jdbcstore_broker", "The broker.", value={"version": broker.version})
+    yield _gauge("broker_serving", "Whether it serves clients.", broker.obstacle is None)
+    yield _gauge("broker_uptime_seconds", "Seconds since the process began.", broker.uptime)
+    if broker.obstacle is not None:
+        return
+    yield _gauge("connections", "Clients that have logged in.", broker.connections)
+    yield _gauge("memory_used_bytes", "Bytes of messages in memory.", broker.memory_used)
+    yield _gauge("memory_limit_bytes", "The option memory_limit.", broker.memory_limit)
+    yield _gauge("temporary_used_bytes", "Bytes of messages in temporary files.", broker.temp_used)
+    yield _gauge("temporary_limit_bytes", "The option temp_limit.", broker.temp_limit)
+    kinds = GaugeMetricFamily("jdbcstore_destinations", "Queues and topics in memory.", labels=["type"])
+    kinds.add_metric(["queue"], broker.queues)
+    kinds.add_metric(["topic"], broker.topics)
+    yield kinds
+    for field, text in _COUNTERS.items():
+        value = getattr(broker, field)
+        yield CounterMetricFamily(f"jdbcstore_broker_{field}_messages", f"{text} All together.", value=value)
+    count, size = pending
+    yield _gauge("store_pending_writes", "Writes that wait for the store, or are under way.", count)
+    yield _gauge("store_pending_bytes", "Their bytes.", size)
+
+
+def _of_lock(lock: LockView) -> Iterator[Metric]:
+    yield _gauge("lock_held", "Whether it is the master.", lock.is_held)
+    if lock.epoch is not None:
+        yield _gauge("lock_epoch", "The number of this mastership.", lock.epoch)
+
+
+def _of_destinations(named: Sequence[DestinationView], other: _Other | None) -> Iterator[Metric]:
+    if other is None:
+        return
+    yield _gauge("destinations_without_labels", f'Destinations that are "{OTHER}".', other.count)
+    for field, text in _COUNTERS.items():
+        counter = CounterMetricFamily(f"jdbcstore_destination_{field}_messages", text, labels=_LABELS)
+        for view in named:
+            counter.add_metric(_labels(view), getattr(view, field))
+        counter.add_metric((OTHER, OTHER), other.counters[field])
+        yield counter
+    for field, (name, text) in _GAUGES.items():
+        gauge = GaugeMetricFamily(f"jdbcstore_destination_{name}", text, labels=_LABELS)
+        for view in named:
+            value = getattr(view, field)
+            if value is not None:
+                gauge.add_metric(_labels(view), value)
+        if field in other.gauges:
+            gauge.add_metric((OTHER, OTHER), other.gauges[field])
+        yield gauge
+
+
+def _labels(view: DestinationView) -> tuple[str, str]:
+    return "topic" if view.is_topic else "queue", view.name.partition("://")[2]
+
+
+def _of_work(timings: dict[str, Timings]) -> Iterator[Metric]:
+    for name, one in timings.items():
+        seconds, items, work, parts = _WORK[name]
+        bounds = [*(str(bound) for bound in BOUNDS), "+Inf"]
+        buckets = list(zip(bounds, accumulate(one.buckets), strict=True))
+        yield HistogramMetricFamily(f"jdbcstore_{seconds}", work, buckets=buckets, sum_value=one.seconds)
+        yield CounterMetricFamily(f"jdbcstore_{items}", parts, value=one.items)
