@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jdbcstore.broker.management.audit import AUDIT_LOG
 from jdbcstore.cli.output import journal_progress, printable
 from jdbcstore.cli.settings import Command, Settings, with_locker
 from jdbcstore.config import Configuration
@@ -222,6 +221,8 @@ def _word(text: str) -> str:
 
 def log_to_stderr(log_format: str, *, debug: bool) -> None:
     """Log to stderr at level INFO, and with ``debug`` this library at level DEBUG."""
+    from jdbcstore.broker.management.audit import AUDIT_LOG
+
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

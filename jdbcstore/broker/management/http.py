@@ -90,7 +90,7 @@ class _Call:
 class Guard:
     """Decides who may ask, and for what.
 
-    :param name: the host that the server was told to listen at
+    :param name: the configured host of the server
     """
 
     def __init__(self, security: Security, name: str) -> None:

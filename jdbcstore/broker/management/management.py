@@ -60,7 +60,7 @@ from jdbcstore.lockers.io_exceptions import GuardedStore
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
-from jdbcstore.util.clock import Clock
+from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.timings import Timings
 
 log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class Management:
     """
 
     _managed: Managed
-    _clock: Clock
+    _clock: Clock = field(default_factory=SystemClock)
     _began: float = field(init=False)
 
     def __post_init__(self) -> None:

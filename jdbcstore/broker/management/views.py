@@ -15,7 +15,12 @@ from jdbcstore.util.timings import Timings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerView:
-    """The whole broker."""
+    """The whole broker, of this ``version``.
+
+    It has so many ``connections`` that have logged in, ``queues`` and ``topics``. ``enqueued``, ``dequeued``,
+    ``dispatched``, ``expired`` and ``dead`` are those of all destinations since it became the master.
+    ``memory_limit`` and ``temp_limit`` are the options of these names.
+    """
 
     name: str
     """The broker's id for its connections: host, process, and the time of its start."""
@@ -30,7 +35,6 @@ class BrokerView:
     queues: int
     topics: int
     enqueued: int
-    """Of all destinations since the broker became the master, as the next four."""
     dequeued: int
     dispatched: int
     expired: int
@@ -45,7 +49,12 @@ class BrokerView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestinationView:
-    """A queue or a topic. The counters begin when the broker first knows it."""
+    """A queue, or a topic if ``is_topic``. The counters begin when the broker first knows it.
+
+    ``enqueued`` messages have arrived, ``dispatched`` counts deliveries, ``expired`` have expired. There are
+    so many ``consumers``, and ``memory_used`` bytes of its messages are in memory. ``is_paused`` is true if
+    an administrator has paused its deliveries.
+    """
 
     name: str
     """The qualified name, such as ``queue://ORDERS``."""
@@ -72,7 +81,10 @@ class DestinationView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionView:
-    """A client's connection."""
+    """A client's connection with this ``id`` and ``client_id``, which speaks this ``protocol``.
+
+    It is ``age`` seconds old, and has so many ``consumers`` with ``in_flight`` unacknowledged messages.
+    """
 
     id: str
     client_id: str | None
@@ -92,13 +104,18 @@ class ConnectionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionView:
-    """A consumer, or a durable subscription without one."""
+    """A consumer, or a durable subscription without one.
+
+    Messages are for this ``selector``, if it has one. ``is_browser`` is true if it consumes nothing. With a
+    limit of ``prefetch``, it has ``in_flight`` unacknowledged messages, of ``dispatched`` deliveries.
+    """
 
     destination: str
     """May have wildcards."""
     connection_id: str | None
     """None for a durable subscription without a consumer."""
     client_id: str | None
+    """The client id of JMS, if the subscription is durable."""
     name: str | None
     """The name of a durable subscription."""
     selector: str | None
@@ -114,7 +131,7 @@ class SubscriptionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionView:
-    """An XA transaction in doubt: prepared, and neither committed nor rolled back."""
+    """An XA transaction in doubt: ``xid`` is prepared, and neither committed nor rolled back."""
 
     xid: str
     writes: tuple[tuple[str, int, int], ...]
@@ -123,7 +140,7 @@ class TransactionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockView:
-    """The mastership."""
+    """The mastership; ``is_held`` while it lasts."""
 
     is_held: bool
     epoch: int | None
@@ -134,27 +151,33 @@ class LockView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingsView:
-    """One kind of work since the store was opened."""
+    """One kind of work since the store was opened: done ``count`` times, with so many ``items``.
+
+    ``p95`` and ``p99`` are as ``median``, for 95 and 99 of a hundred.
+    """
 
     count: int
     items: int
     seconds: float
-    """All together."""
+    """The duration of all together."""
     median: float | None
-    """At most this many seconds; None if it is longer than 10, or nothing was done. As the next two."""
+    """Half of them took at most so many seconds; None if that is more than 10, or nothing was done."""
     p95: float | None
     p99: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreView:
-    """The store, and the work that waits for it."""
+    """The store of this ``kind``, and the work that waits for it.
+
+    ``pending_writes``, of ``pending_bytes``, are passed to the store or wait for that.
+    """
 
     kind: str
     pending_writes: int
-    """Writes passed to the store, or waiting for that."""
     pending_bytes: int
     last_sequence: int
+    """The highest sequence that it has assigned."""
     timings: Mapping[str, TimingsView]
     """``commit``: transactions of the database and their rows; ``journal``: writes of the journal and their
     records. Neither of a store that does not measure them."""
