@@ -437,6 +437,9 @@ class Engine:
 
     def _route(self, message: Message, connection_id: str) -> Routed:
         """Each destination of a message, and the message as it gets it."""
+        found = self._destinations.get(message.destination) if message.destination else None
+        if found is not None and not found.is_rerouted:
+            return [(found, message)]
         scheduler = self.scheduler
         if scheduler is not None and is_management(message.destination):
             raise InvalidDestination(f"{message.destination} acts at once; send to it without a transaction")

@@ -41,6 +41,8 @@ class BrokerLoop:
         """Held while a destination reads what no consumer asks for: thousands would occupy all threads."""
         self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="jdbcstore-broker")
         self._scheduled: dict[Scheduled, None] = {}
+        self._done: Future[None] = self.create_future()
+        self._done.set_result(None)
 
     def run(self, function: Callable[[], T]) -> Future[T]:
         """Run a blocking function in a thread."""
@@ -77,10 +79,8 @@ class BrokerLoop:
         return not self._scheduled
 
     def done(self) -> Future[None]:
-        """A completed future."""
-        future: Future[None] = self.create_future()
-        future.set_result(None)
-        return future
+        """A completed future, always the same one."""
+        return self._done
 
     def failed(self, error: BaseException) -> Future[Any]:
         """A failed future."""
@@ -90,11 +90,10 @@ class BrokerLoop:
 
     def all_done(self, futures: Sequence[Future[None]]) -> Future[None]:
         """Completes when all of these have; fails with the first error among them."""
-        result: Future[None] = self.create_future()
         futures = [future for future in futures if not future.done() or future.exception() is not None]
         if not futures:
-            result.set_result(None)
-            return result
+            return self._done
+        result: Future[None] = self.create_future()
         together = asyncio.gather(*futures, return_exceptions=True)
 
         def finish(done: Future[list[BaseException | None]]) -> None:

@@ -491,6 +491,8 @@ class FlowControl:
 
     def room(self) -> Future[None]:
         """Completes when there is room for a message."""
+        if not (self._policy.producer_flow_control and self._is_full()):
+            return self._loop.done()
         room: Future[None] = self._loop.create_future()
         self._settle_room(room)
         return room

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import Future
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -130,7 +130,8 @@ class BaseSubscription:
                 entry.holder = None
                 del self.held[entry]
                 entries.append(entry)
-        self.extension.difference_update(entries)
+        if self.extension:
+            self.extension.difference_update(entries)
         done = [settle(source, mine) for source, mine in by_source(entries)]
         if entries:
             self.on_room()
@@ -233,8 +234,10 @@ def matches(selector: Selector, message: Message) -> bool:
         return False
 
 
-def by_source(entries: Iterable[Entry]) -> list[tuple[Source, list[Entry]]]:
+def by_source(entries: Sequence[Entry]) -> list[tuple[Source, list[Entry]]]:
     """The entries grouped by source."""
+    if len(entries) == 1:
+        return [(entries[0].source, [*entries])]
     found: dict[int, tuple[Source, list[Entry]]] = {}
     for entry in entries:
         source = entry.source

@@ -86,15 +86,16 @@ class Backlog:
 
     def head(self) -> Entry | None:
         """The next entry, which stays; None if none is in memory."""
-        returned = self._returned.head()
-        if returned is None:
+        if not self._returned.count:
             return self.cursor.head()
+        returned = self._returned.head()
+        assert returned is not None  # noqa: S101 - they are counted
         waiting = self.cursor.head()
         return returned if waiting is None or self._returned.is_before(returned, waiting) else waiting
 
     def pop(self, head: Entry) -> None:
         """Remove the entry just returned by :meth:`head`."""
-        if self._returned.head() is head:
+        if self._returned.count and self._returned.head() is head:
             self._returned.pop()
         else:
             self.cursor.pop()

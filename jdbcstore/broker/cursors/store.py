@@ -311,9 +311,11 @@ class StoreCursor:
         self._is_wanted = head is None
         if self._unread < 0:
             return head
+        if self._reading and not self._top:
+            return head
         # Something of higher priority is stored, unless the window is so full that it has to wait.
         waits = head is not None and window.lane_of(head) < self._unread and window.count < 2 * self._limit
-        if not self._reading and (waits or window.count * 2 <= self._limit):
+        if not self._reading and (waits or self._is_half_empty()):
             self._read()
         return None if waits else head
 
@@ -344,6 +346,10 @@ class StoreCursor:
         if self._memory.is_high:
             return self._pages.most(self._page_size, self._least_bytes)
         return self._pages.most(_PAGES * self._page_size, max(self._memory.room, self._least_bytes))
+
+    def _is_half_empty(self) -> bool:
+        count = self._window.count
+        return count * 2 <= _PAGES * self._page_size and count * 2 <= self._limit
 
     def _has_room(self) -> bool:
         window = self._window

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from asyncio import TimerHandle
+from asyncio import Future, TimerHandle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
+from typing import NamedTuple
 
 from jdbcstore.broker.api import Delivery, Subscription, SubscriptionRequest
 from jdbcstore.broker.openwire.commands import Type, codec_version, write_command, write_id
 from jdbcstore.broker.transport.connection import ClientConnection
-from jdbcstore.errors import MessageTooLarge, StoreError
+from jdbcstore.errors import MessageTooLarge, StoreError, TransactionError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ConsumerId, MessageId
 from jdbcstore.message.openwire import encode_for_wire, parts_with_broker_out_time
@@ -30,8 +31,8 @@ _MOST_HEADS = 100
 NO_WAIT = -1
 """The time-out of a pull that takes what is there now."""
 
-Key = tuple[MessageId, Destination]
-"""What a delivery is acknowledged by: a composite destination may bring one message twice."""
+Numbered = dict[int, Delivery]
+"""Deliveries by their numbers among those of the connection, in order."""
 
 
 class AckType(IntEnum):
@@ -46,12 +47,12 @@ class AckType(IntEnum):
     EXPIRED = 6
 
 
-@dataclass(slots=True)
-class Dispatched:
-    """A delivery that its client has not acknowledged, and its number among those of the connection."""
+class _Dispatched(NamedTuple):
+    """A delivery that its client has not acknowledged. A composite destination may bring one message twice."""
 
     delivery: Delivery
-    number: int
+    message_id: MessageId
+    destination: Destination
 
 
 @dataclass(eq=False, repr=False)
@@ -74,8 +75,10 @@ class OpenWireConsumer:
     def __post_init__(self) -> None:
         self.subscription: Subscription
         """The broker's end, set by :meth:`open`; nothing is delivered before."""
-        self._pending: dict[Key, Dispatched] = {}
-        """Unacknowledged deliveries, in delivery order."""
+        self._pending: dict[int, _Dispatched] = {}
+        """Unacknowledged deliveries by number, in delivery order. A client repeats the number of a message in
+        its acknowledgement, as a part of the message's id."""
+        self._codec = codec_version(self._version)
         self._heads: dict[Destination, bytes] = {}
         self._consumer = write_id(self.consumer_id, self._version)
         self._pull: TimerHandle | None = None
@@ -94,19 +97,19 @@ class OpenWireConsumer:
 
     def deliver(self, delivery: Delivery) -> None:
         try:
-            frame, key, number = self._frame(delivery)
+            number, dispatched, frame = self._frame(delivery)
         except StoreError as error:
             # It must not block the messages behind it.
             log.error("a message of %s is rejected: %s", delivery.destination, error)
             asyncio.get_running_loop().call_soon(self.subscription.reject, [delivery])
             return
         self._end_pull()
-        self._pending[key] = Dispatched(delivery, number)
+        self._pending[number] = dispatched
         self._output.write(frame)
 
-    def _frame(self, delivery: Delivery) -> tuple[bytes, Key, int]:
-        message, destination = delivery.message, delivery.destination
-        blob, slot = encode_for_wire(message, codec_version(self._version))
+    def _frame(self, delivery: Delivery) -> tuple[int, _Dispatched, bytes]:
+        message, destination, codec = delivery.message, delivery.destination, self._codec
+        blob, slot = encode_for_wire(message, codec)
         head = self._heads.get(destination)
         if head is None:
             if len(self._heads) >= _MOST_HEADS:
@@ -120,10 +123,10 @@ class OpenWireConsumer:
         count = message.redelivery_counter or (1 if delivery.redelivered else 0)
         start = slot + 8 if slot >= 0 else 4
         numbered = (blob[4:slot], _i64(number)) if slot >= 0 else ()
-        rest = parts_with_broker_out_time(blob, start, self._now_ms(), codec_version(self._version))
+        rest = parts_with_broker_out_time(blob, start, self._now_ms(), codec)
         assert message.message_id is not None  # noqa: S101 - a message of the broker has one
         frame = b"".join((_i32(size), head, *numbered, *rest, _i32(count)))
-        return frame, (message.message_id, destination), number
+        return number, _Dispatched(delivery, message.message_id, destination), frame
 
     def browsed(self) -> None:
         self._write_nothing()
@@ -165,35 +168,68 @@ class OpenWireConsumer:
 
     def covered(
         self, kind: AckType, first: MessageId | None, last: MessageId, destination: Destination | None
-    ) -> dict[Key, Delivery]:
+    ) -> Numbered:
         """The deliveries that an acknowledgement covers, in order; none if it does not match any.
 
         :param first: where the range begins; None is the first that is pending
         """
-        if destination is None or (last, destination) not in self._pending:
-            known = next((key for key in self._pending if key[0] == last), None)
-        else:
-            known = (last, destination)
-        if known is None:
+        pending = self._pending
+        end = self._number_of(last, destination)
+        if end is None:
             return {}
         if kind is AckType.INDIVIDUAL or (first == last and kind is not AckType.DELIVERED):
-            return {known: self._pending[known].delivery}
-        found: dict[Key, Delivery] = {}
-        in_range = first is None or kind is AckType.DELIVERED
-        for key, dispatched in self._pending.items():
-            in_range = in_range or key[0] == first
-            if in_range:
-                found[key] = dispatched.delivery
-            if key == known:
+            return {end: pending[end].delivery}
+        begin: int | None = 0
+        if first is not None and kind is not AckType.DELIVERED:
+            begin = self._number_of(first, destination)
+        found: Numbered = {}
+        if begin is None:
+            return found
+        for number, dispatched in pending.items():
+            if number > end:
                 break
+            if number >= begin:
+                found[number] = dispatched.delivery
         return found
 
-    def settled(self, keys: dict[Key, Delivery]) -> None:
+    def _number_of(self, message_id: MessageId, destination: Destination | None) -> int | None:
+        """The number of the delivery with this id: the one from the destination, if there is one."""
+        number = message_id.broker_sequence
+        found = self._pending.get(number)
+        if found is not None and found.message_id == message_id:
+            return number
+        numbers = [number for number, one in self._pending.items() if one.message_id == message_id]
+        named = (one for one in numbers if self._pending[one].destination == destination)
+        return next(named, numbers[0] if numbers else None)
+
+    def carry_out(
+        self, kind: AckType, found: Numbered, *, is_transacted: bool, cause: str | None
+    ) -> Future[None] | None:
+        """Carry out an acknowledgement at once; returns the future of what has to be written.
+
+        :param is_transacted: whether a transaction has sent it, which may not contain its kind
+        :param cause: why the client could not consume them
+        :raises TransactionError: it may not be sent by a transaction
+        """
+        subscription, deliveries = self.subscription, [*found.values()]
+        if kind is AckType.REDELIVERED:
+            return None  # the client consumes them again
+        if kind is AckType.DELIVERED:
+            subscription.extend(deliveries)
+            return None
+        if kind is AckType.POISON and is_transacted:
+            raise TransactionError("Poison ack cannot be transacted")
+        self.settled(found)
+        if kind is AckType.POISON:
+            return subscription.reject(deliveries, cause)
+        if kind is AckType.EXPIRED:
+            return subscription.expire(deliveries)
+        return subscription.acknowledge(deliveries)
+
+    def settled(self, numbers: Numbered) -> None:
         """Forget deliveries: their acknowledgement is final."""
-        for key, delivery in keys.items():
-            dispatched = self._pending.get(key)
-            if dispatched is not None and dispatched.delivery is delivery:
-                del self._pending[key]
+        for number in numbers:
+            self._pending.pop(number, None)
 
     def close(self, last_seen: int | None = None) -> None:
         """Return to the broker the deliveries that the client has not acknowledged.
@@ -203,6 +239,6 @@ class OpenWireConsumer:
         self._end_pull()
         unseen = set()
         if last_seen is not None:
-            unseen = {one.delivery for one in self._pending.values() if one.number > last_seen}
+            unseen = {one.delivery for number, one in self._pending.items() if number > last_seen}
         self._pending.clear()
         self.subscription.close(unseen)

@@ -14,20 +14,24 @@ from functools import partial
 from struct import Struct
 from typing import Any
 
-from jdbcstore.broker.api import Delivery, Subscription, SubscriptionRequest
+from jdbcstore.broker.api import Subscription, SubscriptionRequest
+from jdbcstore.broker.openwire.acknowledgements import (
+    MESSAGE_ACK,
+    Acknowledgement,
+    AcknowledgementReader,
+)
 from jdbcstore.broker.openwire.advisories import TemporaryAdvisories, is_advisory
 from jdbcstore.broker.openwire.commands import (
     FIRST_MESSAGE,
     LAST_MESSAGE,
     NEWEST,
     Command,
-    Throwable,
     Type,
     codec_version,
     read_command,
     write_command,
 )
-from jdbcstore.broker.openwire.consumers import AckType, Key, OpenWireConsumer
+from jdbcstore.broker.openwire.consumers import AckType, OpenWireConsumer
 from jdbcstore.broker.openwire.errors import throwable
 from jdbcstore.broker.openwire.frames import FrameReader, WireFormat, agree, wire_format_info
 from jdbcstore.broker.openwire.transactions import Transactions
@@ -61,6 +65,7 @@ _INACTIVITY_MS = 30_000
 _MOST_PRODUCERS = 10_000
 _MESSAGE_SIZE = 1024
 """Bytes that ActiveMQ counts for a message beside its content, in a producer's window."""
+_NOT_OPEN = "the connection is not open; begin with CONNECTION_INFO"
 _XA_OK, _XA_RDONLY = 0, 3
 _ADD, _REMOVE = 0, 1
 _head = Struct(">i?").unpack_from
@@ -93,6 +98,7 @@ class Session(ClientConnection):
         self._numbers: Iterator[int] = itertools.count(1)
         self._transactions = Transactions(self._broker, self.connection_id)
         self._advisories = TemporaryAdvisories(self, self._broker, NEWEST)
+        self._acknowledgements = AcknowledgementReader(NEWEST)
 
     def connection_made(self, transport: Any) -> None:
         # First of all: a client that is refused has to understand why.
@@ -108,6 +114,9 @@ class Session(ClientConnection):
         if FIRST_MESSAGE <= kind <= LAST_MESSAGE:
             self._take_message(frame)
             return
+        if kind == MESSAGE_ACK:
+            self._take_acknowledgement(frame)
+            return
         command = read_command(frame, self._version)
         receipt = command.command_id if command.response_required else None
         try:
@@ -115,7 +124,7 @@ class Session(ClientConnection):
             if execute is None:
                 raise ProtocolError(f"{command.type.name} is not a command for this broker", fatal=True)
             if self._principal is None and command.type not in _BEFORE:
-                raise ProtocolError("the connection is not open; begin with CONNECTION_INFO", fatal=True)
+                raise ProtocolError(_NOT_OPEN, fatal=True)
             execute(self, command, receipt)
         except Exception as error:
             self.fail(error, receipt)
@@ -172,6 +181,7 @@ class Session(ClientConnection):
         agreed = self._format = agree(frame, self._config.max_frame_size, _INACTIVITY_MS)
         self._version = agreed.version
         self._advisories = TemporaryAdvisories(self, self._broker, agreed.version)
+        self._acknowledgements = AcknowledgementReader(agreed.version)
         name = self._config.name or "jdbcstore"
         self.write(
             write_command(
@@ -244,7 +254,7 @@ class Session(ClientConnection):
 
     def _take_message(self, frame: bytes) -> None:
         if self._principal is None:
-            raise ProtocolError("the connection is not open; begin with CONNECTION_INFO", fatal=True)
+            raise ProtocolError(_NOT_OPEN, fatal=True)
         try:
             version, now_ms = codec_version(self._version), self._service.clock.now_ms()
             message = decode(set_broker_in_time(frame, now_ms, version), version=version)
@@ -367,31 +377,35 @@ class Session(ClientConnection):
         if consumer is not None:
             consumer.pull(command["timeout"])
 
-    def _acknowledge(self, command: Command, receipt: Receipt) -> None:
-        name: TransactionId | None = command["transaction_id"]
+    def _take_acknowledgement(self, frame: bytes) -> None:
+        if self._principal is None:
+            raise ProtocolError(_NOT_OPEN, fatal=True)
+        acknowledgement = self._acknowledgements.read(frame)
+        name = acknowledgement.transaction_id
+        receipt = acknowledgement.command_id if acknowledgement.response_required else None
         try:
-            done = self._acknowledged(command, name)
+            done = self._acknowledge(acknowledgement, name)
         except Exception as error:
             if name is not None:
                 self._transactions.fail(name, error)
-            raise
+            self.fail(error, receipt)
+            return
         if done is None:
             self._answer(receipt)
-        else:
+        elif done is not self._acknowledging or receipt is not None:
             self._acknowledging = done
             self._track(done, receipt, fatal=True)
 
-    def _acknowledged(self, command: Command, name: TransactionId | None) -> Future[None] | None:
-        try:
-            kind = AckType(command["ack_type"])
-        except ValueError:
-            raise ProtocolError(f"{command['ack_type']} is not a type of acknowledgement") from None
-        consumer, last = self._consumers.get(command["consumer_id"]), command["last"]
+    def _acknowledge(self, sent: Acknowledgement, name: TransactionId | None) -> Future[None] | None:
+        """Carry it out; returns the future of what has to be written, which several may have in common."""
+        kind, consumer, last = _ACK_TYPES.get(sent.ack_type), self._consumers.get(sent.consumer_id), sent.last
+        if kind is None:
+            raise ProtocolError(f"{sent.ack_type} is not a type of acknowledgement")
         if last is None:
             raise ProtocolError("an acknowledgement needs the id of its last message")
         found = {}
         if consumer is not None:
-            found = consumer.covered(kind, command["first"], last, command["destination"])
+            found = consumer.covered(kind, sent.first, last, sent.destination)
         if consumer is None or not found:
             # One of an earlier connection: its messages are delivered again.
             if name is not None and kind in _FINAL:
@@ -400,9 +414,8 @@ class Session(ClientConnection):
         if kind in _FINAL and name is not None:
             self._transactions.acknowledge(name, consumer, found)
             return None
-        cause: Throwable | None = command["cause"]
-        text = None if cause is None else cause.text
-        return _settle(consumer, kind, found, is_transacted=name is not None, cause=text)
+        text = None if sent.cause is None else sent.cause.text
+        return consumer.carry_out(kind, found, is_transacted=name is not None, cause=text)
 
     def _unsubscribe(self, command: Command, receipt: Receipt) -> None:
         name = command["subscription_name"]
@@ -521,6 +534,7 @@ class Session(ClientConnection):
         )
 
 
+_ACK_TYPES = {int(kind): kind for kind in AckType}
 _FINAL = (AckType.STANDARD, AckType.INDIVIDUAL, AckType.UNMATCHED)
 """Acknowledgements that a transaction may contain."""
 
@@ -533,7 +547,6 @@ _COMMANDS: dict[Type, Callable[[Session, Command, Receipt], None]] = {
     Type.PRODUCER_INFO: Session._add_producer,
     Type.CONSUMER_INFO: Session._add_consumer,
     Type.REMOVE_INFO: Session._remove,
-    Type.MESSAGE_ACK: Session._acknowledge,
     Type.MESSAGE_PULL: Session._pull,
     Type.TRANSACTION_INFO: Session._transact,
     Type.DESTINATION_INFO: Session._change_destination,
@@ -556,31 +569,6 @@ _OPERATIONS: dict[int, Callable[[Session, Any, Receipt], None]] = {
     7: Session._end_work,
 }
 """Begin, prepare, commit in one phase or two, roll back, recover, forget, end."""
-
-
-def _settle(
-    consumer: OpenWireConsumer,
-    kind: AckType,
-    found: dict[Key, Delivery],
-    *,
-    is_transacted: bool,
-    cause: str | None,
-) -> Future[None] | None:
-    """Carry out an acknowledgement at once; returns the future of what has to be written."""
-    subscription, deliveries = consumer.subscription, [*found.values()]
-    if kind is AckType.REDELIVERED:
-        return None  # the client consumes them again
-    if kind is AckType.DELIVERED:
-        subscription.extend(deliveries)
-        return None
-    if kind is AckType.POISON and is_transacted:
-        raise TransactionError("Poison ack cannot be transacted")
-    consumer.settled(found)
-    if kind is AckType.POISON:
-        return subscription.reject(deliveries, cause)
-    return (
-        subscription.expire(deliveries) if kind is AckType.EXPIRED else subscription.acknowledge(deliveries)
-    )
 
 
 def _is_of(consumer_id: ConsumerId, session: SessionId) -> bool:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from jdbcstore.broker.api import Broker, BrokerTransaction, Delivery
-from jdbcstore.broker.openwire.consumers import Key, OpenWireConsumer
+from jdbcstore.broker.api import Broker, BrokerTransaction
+from jdbcstore.broker.openwire.consumers import Numbered, OpenWireConsumer
 from jdbcstore.broker.openwire.errors import BranchFailed
 from jdbcstore.errors import ProtocolError, TransactionError, TransactionNotFound
 from jdbcstore.message.ids import TransactionId, XATransactionId
@@ -25,7 +25,7 @@ class _Open:
     """The broker's transaction, and the deliveries that it has acknowledged."""
 
     broker: BrokerTransaction
-    acknowledged: list[tuple[OpenWireConsumer, dict[Key, Delivery]]] = field(default_factory=list)
+    acknowledged: list[tuple[OpenWireConsumer, Numbered]] = field(default_factory=list)
     failure: BaseException | None = None
     """Why it can only be rolled back, as the broker's already has been."""
 
@@ -65,7 +65,8 @@ class Transactions:
         if transaction.failure is not None:
             return _done()
         done = transaction.broker.send(message)
-        done.add_done_callback(partial(self._sent, transaction))
+        if not done.done() or done.exception() is not None:
+            done.add_done_callback(partial(self._sent, transaction))
         return done
 
     def _sent(self, transaction: _Open, done: Future[None]) -> None:
@@ -73,7 +74,7 @@ class Transactions:
         if error is not None and transaction in self._open.values():
             self._fail(transaction, error)
 
-    def acknowledge(self, name: TransactionId, consumer: OpenWireConsumer, keys: dict[Key, Delivery]) -> None:
+    def acknowledge(self, name: TransactionId, consumer: OpenWireConsumer, keys: Numbered) -> None:
         """Add an acknowledgement; the consumer keeps the deliveries until the commit."""
         transaction = self._find(name)
         transaction.acknowledged.append((consumer, keys))

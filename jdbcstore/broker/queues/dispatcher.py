@@ -253,11 +253,9 @@ class Dispatcher:
             self._unblock(expired)
         consumers.woken.clear()
         while consumers.any_room and self._blocked.count < self._most_blocked:
-            backlog = self._next()
-            if backlog is None:
+            entry, backlog = self._next()
+            if entry is None:
                 break
-            entry = backlog.head()
-            assert entry is not None  # noqa: S101 - the backlog was chosen by its head
             if self._is_expired(entry):
                 self._take(backlog, entry)
                 expired.append(entry)
@@ -303,16 +301,16 @@ class Dispatcher:
         if entry.stored:
             self._in_flight.add(entry.sequence)
 
-    def _next(self) -> Backlog | None:
-        """The backlog of the next message: stored and transient ones in turns."""
+    def _next(self) -> tuple[Entry | None, Backlog]:
+        """The next message, and its backlog: stored and transient ones in turns."""
         stored, transient = self.stored.head(), self.transient.head()
         if transient is None:
-            return None if stored is None else self.stored
+            return stored, self.stored
         if stored is not None:
             self._transient_turn = not self._transient_turn
             if not self._transient_turn:
-                return self.stored
-        return self.transient
+                return stored, self.stored
+        return transient, self.transient
 
     def _is_expired(self, entry: Entry) -> bool:
         expiration_ms = entry.message.expiration_ms

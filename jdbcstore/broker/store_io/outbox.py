@@ -223,15 +223,16 @@ class Acknowledgements:
     _give_back: Callable[[Sequence[Entry]], None]
     _counters: Counters
     pending: list[Entry] = field(default_factory=list)
-    _promises: list[Future[None]] = field(default_factory=list)
+    _promise: Future[None] | None = None
+    """Of those pending, if anyone waits for it."""
 
     def add(self, entries: Sequence[Entry]) -> Future[None]:
-        """Acknowledge entries; completes once that is durable."""
+        """Acknowledge entries; completes once that is durable. Those of one turn have one future."""
         if not self.add_unawaited(entries):
             return self._loop.done()
-        promise: Future[None] = self._loop.create_future()
-        self._promises.append(promise)
-        return promise
+        if self._promise is None or self._promise.done():
+            self._promise = self._loop.create_future()
+        return self._promise
 
     def add_unawaited(self, entries: Sequence[Entry]) -> bool:
         """Acknowledge entries; returns whether there is anything to write."""
@@ -246,11 +247,11 @@ class Acknowledgements:
     def turn(self) -> None:
         """Write the collected acknowledgements."""
         entries, self.pending = self.pending, []
-        promises, self._promises = self._promises, []
-        self._line.submit(partial(self._write, entries), 0, partial(self._written, entries, promises))
+        promise, self._promise = self._promise, None
+        self._line.submit(partial(self._write, entries), 0, partial(self._written, entries, promise))
 
     def _written(
-        self, entries: list[Entry], promises: list[Future[None]], _: None, error: BaseException | None
+        self, entries: list[Entry], promise: Future[None] | None, _: None, error: BaseException | None
     ) -> None:
         if error is None:
             self._counters.dequeued += len(entries)
@@ -260,7 +261,7 @@ class Acknowledgements:
                 entry.redeliver()
                 self._memory.hold(entry)
             self._give_back(entries)
-        for promise in promises:
+        if promise is not None:
             settle(promise, error)
 
     def committed(self, entries: Sequence[Entry]) -> None:

@@ -232,6 +232,9 @@ class EngineTransaction:
                 self._sends.append((target, routed, target.stage(written, routed)))
         except StoreError as error:
             return self._loop.failed(error)
+        if len(targets) == 1:
+            [(target, routed)] = targets
+            return target.room(routed)
         return self._loop.all_done([target.room(routed) for target, routed in targets])
 
     def acknowledge(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> None:

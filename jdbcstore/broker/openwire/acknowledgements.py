@@ -1,0 +1,106 @@
+"""Acknowledgements as a client sends them, one for each message if it likes: read by what they repeat.
+
+Of two acknowledgements in a row mostly the numbers of the message differ. So the bytes of the last one are
+kept that can come again, and what they mean: such a frame is compared with them and not taken apart.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from jdbcstore.broker.openwire.commands import Throwable, Type, read_command, write_id
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import ConsumerId, MessageId, ProducerId, TransactionId
+
+_BEGINNING = 10
+"""Bytes of a frame before its first field: its size, type, command id, and whether it wants a response."""
+_END = 5
+"""Bytes after the ids of the messages, in a frame without a cause: the count, and that it is absent."""
+_head, _numbers = Struct(">i?").unpack_from, Struct(">qq")
+
+
+class Acknowledgement(NamedTuple):
+    """What a client says of some messages."""
+
+    command_id: int
+    response_required: bool
+    destination: Destination | None
+    transaction_id: TransactionId | None
+    consumer_id: ConsumerId
+    ack_type: int
+    first: MessageId | None
+    last: MessageId | None
+    cause: Throwable | None
+
+
+class AcknowledgementReader:
+    """Reads the acknowledgements of one connection.
+
+    :param version: of the wire format
+    """
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+        self._names = b""
+        """The destination, the transaction and the consumer of the last one, as they were sent; then these."""
+        self._known: tuple[Destination | None, TransactionId | None, ConsumerId] | None = None
+        self._id = b""
+        """The id of its last message without the two numbers at the end; then the producer's."""
+        self._producer_id: ProducerId | None = None
+
+    def read(self, frame: bytes) -> Acknowledgement:
+        """The acknowledgement in a frame, which includes its size.
+
+        :raises ProtocolError: it is damaged; nothing after it counts
+        """
+        known = self._known
+        if known is not None and frame.startswith(self._names, _BEGINNING) and not frame[-1]:
+            at = _BEGINNING + len(self._names)
+            ids = self._read_ids(frame, at + 1)
+            if ids is not None:
+                command_id, response_required = _head(frame, 5)
+                kind = (frame[at] ^ 0x80) - 0x80
+                return Acknowledgement(command_id, response_required, *known, kind, *ids, None)
+        return self._read_anew(frame)
+
+    def _read_ids(self, frame: bytes, at: int) -> tuple[MessageId | None, MessageId] | None:
+        """The ids of the first and the last message, if both are of the known producer."""
+        each = len(self._id) + _numbers.size
+        end = len(frame) - _END
+        start = end - each
+        if start < at or not frame.startswith(self._id, start):
+            return None
+        last = MessageId(self._producer_id, *_numbers.unpack_from(frame, start + len(self._id)))
+        if start == at + 1 and not frame[at]:
+            return None, last
+        if start != at + each or not frame.startswith(self._id, at):
+            return None
+        if frame[at:start] == frame[start:end]:
+            return last, last
+        return MessageId(self._producer_id, *_numbers.unpack_from(frame, at + len(self._id))), last
+
+    def _read_anew(self, frame: bytes) -> Acknowledgement:
+        command = read_command(frame, self._version)
+        names = command["destination"], command["transaction_id"], command["consumer_id"]
+        first, last, cause = command["first"], command["last"], command["cause"]
+        self._names = b"".join(write_id(name, self._version) for name in names)
+        self._known = names if frame.startswith(self._names, _BEGINNING) else None
+        if last is None or last.text_view is not None or last.producer_id is None:
+            self._known = None
+        else:
+            self._id = write_id(last, self._version)[: -_numbers.size]
+            self._producer_id = last.producer_id
+        return Acknowledgement(
+            command.command_id,
+            command.response_required,
+            *names,
+            command["ack_type"],
+            first,
+            last,
+            cause,
+        )
+
+
+MESSAGE_ACK = int(Type.MESSAGE_ACK)
+"""Its number, in a form that is quickly compared."""
