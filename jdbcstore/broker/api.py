@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.ids import ProducerId, XATransactionId
+from jdbcstore.message.ids import ConsumerId, ProducerId, XATransactionId
 from jdbcstore.message.message import Message
 
 
@@ -48,6 +48,8 @@ class SubscriptionRequest:
     exclusive: bool = False
     priority: int = 0
     """Consumers of a higher priority get messages first."""
+    consumer_id: ConsumerId | None = None
+    """How the client names the consumer, for those who watch consumers."""
 
 
 class Delivery(Protocol):
@@ -146,14 +148,39 @@ class BrokerTransaction(Protocol):
         """Drop the sends. The deliveries stay with their consumer, unacknowledged."""
 
 
-class TemporaryWatcher(Protocol):
-    """A connector's connection that notifies its client of temporary destinations."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionInfo:
+    """A client's connection that has logged in."""
 
-    def temporary_created(self, destination: Destination) -> None:
-        """It exists now. Called before anything is sent to it; it may only append to an output buffer."""
+    connection_id: str
+    client_id: str | None = None
+    user: str | None = None
+    peer: str = ""
+    """The client's address."""
 
-    def temporary_deleted(self, destination: Destination) -> None:
-        """It has ended."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerInfo:
+    """A producer that a client has made for one destination."""
+
+    connection_id: str
+    producer_id: ProducerId
+    destination: Destination
+
+
+Known = ConnectionInfo | ProducerInfo | SubscriptionRequest | Destination
+"""What a broker knows of its clients; a consumer is its request."""
+
+
+class Watcher(Protocol):
+    """A connector's connection that notifies its client of what is there. It may only append to an output
+    buffer: the broker is in the middle of its work."""
+
+    def added(self, what: Known) -> None:
+        """It is there now. A temporary destination is announced before anything is sent to it."""
+
+    def removed(self, what: Known) -> None:
+        """It is there no more."""
 
 
 class Broker(Protocol):
@@ -217,10 +244,28 @@ class Broker(Protocol):
         :raises InvalidDestination: it is not this connection's, or it has consumers
         """
 
-    def watch_temporary(self, watcher: TemporaryWatcher) -> None:
-        """Notify a watcher of the temporary destinations that exist, and of every change."""
+    def connected(self, connection: ConnectionInfo) -> None:
+        """A client has logged in."""
 
-    def unwatch_temporary(self, watcher: TemporaryWatcher) -> None: ...
+    def add_producer(self, producer: ProducerInfo) -> None:
+        """A client has a producer, until it is removed or the connection ends."""
+
+    def remove_producer(self, connection_id: str, producer_id: ProducerId) -> None:
+        """The producer has ended; does nothing if it is not known."""
+
+    def all_known(self) -> list[Known]:
+        """What is there now: connections and destinations first, then producers and consumers."""
+
+    def count_consumers(self, destination: Destination) -> int:
+        """The number of consumers that a destination has."""
+
+    def count_producers(self, destination: Destination) -> int:
+        """The number of producers that were made for a destination."""
+
+    def watch(self, watcher: Watcher, *, only_temporary: bool) -> None:
+        """Notify a watcher of every change from now on, or only of temporary destinations."""
+
+    def unwatch(self, watcher: Watcher) -> None: ...
 
     def disconnected(self, connection_id: str) -> None:
-        """Delete the temporary destinations of a connection that has ended with its subscriptions."""
+        """Forget a connection that has ended with its subscriptions; its temporary destinations end."""

@@ -19,12 +19,16 @@ from typing import TypeVar, cast
 from jdbcstore.abc import Store, XATransaction
 from jdbcstore.broker.api import (
     BrokerTransaction,
+    ConnectionInfo,
     Consumer,
+    Known,
+    ProducerInfo,
     Subscription,
     SubscriptionRequest,
-    TemporaryWatcher,
+    Watcher,
 )
 from jdbcstore.broker.counters import Counters
+from jdbcstore.broker.directory import Directory
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import MemoryUsage, Resources
 from jdbcstore.broker.queues.browser import Browser
@@ -157,7 +161,8 @@ class Engine:
         self._destinations: dict[Destination, Queue | Topic] = {}
         self._subscriptions: dict[BaseSubscription, list[DestinationPattern]] = {}
         """Each subscription with its wildcards."""
-        self._temporary = TemporaryDestinations()
+        self._directory = directory = Directory(self._known_destinations)
+        self._temporary = TemporaryDestinations(directory.add, directory.remove)
         self._virtual = VirtualDestinations(
             options.virtual_topics, options.composite_destinations, self._is_wanted_in
         )
@@ -268,6 +273,8 @@ class Engine:
             if is_wildcard(destination):
                 raise InvalidDestination(f"{destination} has wildcards; send to a name without them")
             found = self._destinations[destination] = self._make_destination(destination, is_empty=True)
+            if not destination.is_temporary:
+                self._directory.add(destination)
             for subscription, patterns in self._subscriptions.items():
                 if any(pattern.matches(destination) for pattern in patterns):
                     found.add(subscription)
@@ -286,6 +293,8 @@ class Engine:
                 self.ended.add(found.counters)
                 del self._destinations[name]
                 found.close()
+                if not name.is_temporary:
+                    self._directory.remove(name)
 
     def _look_for_idle(self) -> None:
         self.forget_idle()
@@ -493,9 +502,14 @@ class Engine:
             subscription = self._subscribed_to_topics(request, consumer)
         else:
             subscription = await self._durables.subscribe(request, consumer)
-        subscription.on_close = lambda closed: self._subscriptions.pop(closed, None)
+        subscription.on_close = self._closed
         self._add(subscription)
+        self._directory.add(request)
         return subscription
+
+    def _closed(self, subscription: BaseSubscription) -> None:
+        self._subscriptions.pop(subscription, None)
+        self._directory.remove(subscription.request)
 
     def _begin_soon(self, subscribed: Future[Subscription]) -> None:
         if not subscribed.cancelled() and subscribed.exception() is None:
@@ -545,13 +559,40 @@ class Engine:
         self._temporary.delete(destination)
         self._end_temporary(destination)
 
-    def watch_temporary(self, watcher: TemporaryWatcher) -> None:
-        self._temporary.watch(watcher)
+    # What is there
 
-    def unwatch_temporary(self, watcher: TemporaryWatcher) -> None:
-        self._temporary.unwatch(watcher)
+    def _known_destinations(self) -> list[Destination]:
+        durable = [destination for destination in self._destinations if not destination.is_temporary]
+        return durable + self._temporary.all()
+
+    def connected(self, connection: ConnectionInfo) -> None:
+        self._directory.add(connection)
+
+    def add_producer(self, producer: ProducerInfo) -> None:
+        self._directory.add(producer)
+
+    def remove_producer(self, connection_id: str, producer_id: ProducerId) -> None:
+        producer = self._directory.producer(connection_id, producer_id)
+        if producer is not None:
+            self._directory.remove(producer)
+
+    def all_known(self) -> list[Known]:
+        return [*self._directory]
+
+    def count_consumers(self, destination: Destination) -> int:
+        return self._directory.consumers_of(destination)
+
+    def count_producers(self, destination: Destination) -> int:
+        return self._directory.producers_of(destination)
+
+    def watch(self, watcher: Watcher, *, only_temporary: bool) -> None:
+        self._directory.watch(watcher, only_temporary=only_temporary)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        self._directory.unwatch(watcher)
 
     def disconnected(self, connection_id: str) -> None:
+        self._directory.disconnected(connection_id)
         self._drop(connection_id)
         if connection_id in self._gates.closed:  # what waits at the gate may still arrive
             self._gates.call(connection_id, lambda: self._drop(connection_id))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from jdbcstore.broker.api import TemporaryWatcher
 from jdbcstore.errors import InvalidDestination
 from jdbcstore.message.destination import Destination
 
@@ -17,12 +16,18 @@ class TemporaryDestinations:
 
     A name is the owner's connection id, a colon, and a part that the connector chooses. The destination
     exists once its owner subscribes, sends to it, or asks for replies to it.
+
+    :param on_created: called with each that begins to exist, before anything is sent to it
+    :param on_deleted: called with each that has ended
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, on_created: Callable[[Destination], None], on_deleted: Callable[[Destination], None]
+    ) -> None:
         self._existing: dict[str, set[Destination]] = {}
         """By connection."""
-        self._watchers: dict[TemporaryWatcher, None] = {}
+        self._on_created = on_created
+        self._on_deleted = on_deleted
 
     def use(self, destinations: Iterable[Destination], connection_id: str) -> None:
         """A connection sends to these destinations; those that it owns are created.
@@ -49,8 +54,7 @@ class TemporaryDestinations:
             )
         if destination not in own:
             own.add(destination)
-            for watcher in self._watchers:
-                watcher.temporary_created(destination)
+            self._on_created(destination)
 
     def expect_reply(self, destination: Destination, connection_id: str) -> None:
         """A connection asks for replies, which may come before it subscribes."""
@@ -73,28 +77,18 @@ class TemporaryDestinations:
     def delete(self, destination: Destination) -> None:
         """Delete one destination."""
         self._existing.get(owner_of(destination), set()).discard(destination)
-        self._deleted(destination)
+        self._on_deleted(destination)
 
     def end(self, connection_id: str) -> set[Destination]:
         """Delete the destinations of a closed connection; returns them."""
         ended = self._existing.pop(connection_id, set())
         for destination in ended:
-            self._deleted(destination)
+            self._on_deleted(destination)
         return ended
 
-    def _deleted(self, destination: Destination) -> None:
-        for watcher in self._watchers:
-            watcher.temporary_deleted(destination)
-
-    def watch(self, watcher: TemporaryWatcher) -> None:
-        """Notify a watcher of all destinations that exist, and of changes."""
-        self._watchers[watcher] = None
-        for own in self._existing.values():
-            for destination in own:
-                watcher.temporary_created(destination)
-
-    def unwatch(self, watcher: TemporaryWatcher) -> None:
-        self._watchers.pop(watcher, None)
+    def all(self) -> list[Destination]:
+        """Those that exist."""
+        return [destination for own in self._existing.values() for destination in own]
 
 
 def owner_of(destination: Destination) -> str:

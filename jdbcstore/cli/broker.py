@@ -78,6 +78,11 @@ _STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "tas
 )
 @click.option("--certificate", metavar="FILE", help="PEM file with the certificate and its key.")
 @click.option("--private-key", metavar="FILE", help="PEM file with the key, if it is a separate file.")
+@click.option(
+    "--advertise",
+    metavar="URIS",
+    help="Addresses of all brokers on the store, such as tcp://a:61616,tcp://b:61616, for failover: clients.",
+)
 @click.option("--name", metavar="NAME", help="Name of the broker, shown as the holder of the lock.")
 @click.option(
     "--users", metavar="FILE", help="Users file, see 'jdbcstore passwd'; by default anybody may connect."
@@ -119,6 +124,7 @@ def _configured(settings: Settings, name: str | None, given: dict[str, Any]) -> 
     changes = {
         "users_file": given["users"],
         "health": given["health"],
+        "advertise": given["advertise"],
         "log_format": given["log_format"],
         "become_slave": given["become_slave"] or None,
         "connectors": tuple(_connectors(given)) or None,

@@ -20,6 +20,7 @@ WS, WSS = "ws", "wss"
 SCHEMES = (STOMP, STOMP_TLS, OPENWIRE, OPENWIRE_TLS, AUTO, AUTO_TLS, WS, WSS)
 TLS_SCHEMES = (STOMP_TLS, OPENWIRE_TLS, AUTO_TLS, WSS)
 _ORIGIN = re.compile(r"\*|null|[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#\s]+")
+_ADVERTISED = re.compile(r"(tcp|ssl)://[^/?#,\s]+:[0-9]+(\?[^#,\s]*)?")
 LOG_FORMATS = ("text", "json")
 
 
@@ -183,6 +184,10 @@ class BrokerConfig(Options):
     ActiveMQ."""
     populate_jmsx_user_id: bool = False
     """Whether each message gets the login of its sender as JMSXUserID."""
+    advertise: str | None = None
+    """The addresses of all brokers on the store as JMS clients name them, separated by commas: those on
+    ``failover:`` are sent them when they connect. Not in ActiveMQ, whose ``updateClusterClients`` does it in
+    a network of brokers."""
     answer_as_slave: bool = False
     """Whether a slave accepts connections, to reply that it is not the master. Not in ActiveMQ."""
     log_format: str = option("text", choices=LOG_FORMATS)
@@ -192,6 +197,19 @@ class BrokerConfig(Options):
         check(self)
         if self.health is not None:
             Address.parse(self.health, "health")
+        for one in self._advertised:
+            if not _ADVERTISED.fullmatch(one):
+                raise ConfigurationError(
+                    f"advertise has {one!r}; write tcp://HOST:PORT or ssl://HOST:PORT", option="advertise"
+                )
+
+    @property
+    def _advertised(self) -> tuple[str, ...]:
+        return tuple(one.strip() for one in (self.advertise or "").split(",") if one.strip())
+
+    def advertised(self, *, is_tls: bool) -> str:
+        """The addresses of ``advertise`` with or without TLS, separated by commas."""
+        return ",".join(one for one in self._advertised if one.startswith("ssl:") is is_tls)
 
     @property
     def serving(self) -> tuple[ConnectorConfig, ...]:

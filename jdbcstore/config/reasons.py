@@ -132,7 +132,7 @@ REDELIVERY_PLUGIN = {
 
 CONNECTOR = by_name({
     NO_NETWORKS: ("discoveryUri", "auditNetworkProducers"),
-    "STOMP does not inform clients about other brokers": (
+    "name the brokers in advertise of [broker]": (
         "updateClusterClients", "rebalanceClusterClients", "updateClusterClientsOnRemove",
     ),
     "a slow connection is throttled, without a report": ("enableStatusMonitor",),

@@ -43,7 +43,7 @@ class AcknowledgementReader:
     def __init__(self, version: int) -> None:
         self._version = version
         self._names = b""
-        """The destination, the transaction and the consumer of the last one, as they were sent; then these."""
+        """The destination, the transaction and the consumer of the last one, as they were sent."""
         self._known: tuple[Destination | None, TransactionId | None, ConsumerId] | None = None
         self._id = b""
         """The id of its last message without the two numbers at the end; then the producer's."""

@@ -1,55 +1,92 @@
-"""Advisory messages about temporary destinations, without which a JMS client does not reply to one.
+"""Advisories: messages about connections, producers, consumers and destinations, for those who ask for them.
 
-ActiveMQ's client subscribes to them when it connects. Other advisory topics exist like any topic, and nothing
-is sent to them.
+Any JMS client asks for those of temporary destinations when it connects: it does not reply to one that it was
+not notified of. They are consumed from topics, ``ActiveMQ.Advisory.>``; nothing is stored, or kept for later.
+Each has what was added or removed as an object inside the message, and a new consumer gets one for everything
+that is there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
+from typing import NamedTuple
 
-from jdbcstore.broker.api import Broker
+from jdbcstore.broker.api import Broker, ConnectionInfo, Known, ProducerInfo, SubscriptionRequest
 from jdbcstore.broker.openwire.commands import Type, write_body, write_command
 from jdbcstore.broker.transport.connection import ClientConnection
 from jdbcstore.message.destination import Destination, DestinationKind
-from jdbcstore.message.ids import ConsumerId, MessageId, ProducerId
+from jdbcstore.message.ids import ConnectionId, ConsumerId, MessageId, ProducerId
+from jdbcstore.message.openwire.encoder import encode_map
+from jdbcstore.message.patterns import DestinationPattern
 
-TOPICS = {
-    DestinationKind.TEMPORARY_QUEUE: Destination.topic("ActiveMQ.Advisory.TempQueue"),
-    DestinationKind.TEMPORARY_TOPIC: Destination.topic("ActiveMQ.Advisory.TempTopic"),
+_PREFIX = "ActiveMQ.Advisory."
+_CONNECTIONS = Destination.topic(_PREFIX + "Connection")
+_OF_DESTINATIONS = {
+    DestinationKind.QUEUE: Destination.topic(_PREFIX + "Queue"),
+    DestinationKind.TOPIC: Destination.topic(_PREFIX + "Topic"),
+    DestinationKind.TEMPORARY_QUEUE: Destination.topic(_PREFIX + "TempQueue"),
+    DestinationKind.TEMPORARY_TOPIC: Destination.topic(_PREFIX + "TempTopic"),
 }
+_OF_TEMPORARY = (
+    _OF_DESTINATIONS[DestinationKind.TEMPORARY_QUEUE],
+    _OF_DESTINATIONS[DestinationKind.TEMPORARY_TOPIC],
+)
 _ADD, _REMOVE = 0, 1
 
 
 def is_advisory(destination: Destination) -> bool:
-    """Whether a consumer of this destination gets advisories of temporary destinations, and nothing else."""
-    return all(member in TOPICS.values() for member in destination.members)
+    """Whether a consumer of this destination gets advisories, and nothing else."""
+    return destination.is_topic and all(_is_about_itself(member) for member in destination.members)
 
 
-class TemporaryAdvisories:
-    """A connection's consumers of advisories; a :class:`~jdbcstore.broker.api.TemporaryWatcher`.
+def is_of_temporary(destination: Destination) -> bool:
+    """Whether a consumer of this destination gets only what every JMS client has to know."""
+    return all(member in _OF_TEMPORARY for member in destination.members)
 
-    What it sends needs no acknowledgement, and is not stored: there is a message for each temporary
-    destination that exists, and for each change.
+
+def _is_about_itself(destination: Destination) -> bool:
+    return destination.is_topic and destination.name.startswith(_PREFIX)
+
+
+class _About(NamedTuple):
+    data: bytes
+    """What was added or removed, as a command."""
+    properties: Mapping[str, int]
+
+
+class Advisories:
+    """A connection's consumers of advisories; a :class:`~jdbcstore.broker.api.Watcher`.
+
+    What it sends needs no acknowledgement.
     """
 
-    def __init__(self, output: ClientConnection, broker: Broker, version: int) -> None:
+    def __init__(self, output: ClientConnection, broker: Broker, version: int, broker_name: str) -> None:
         self._output = output
         self._broker = broker
         self._version = version
-        self._consumers: dict[ConsumerId, Destination] = {}
+        self._origin = {"originBrokerName": broker_name, "originBrokerId": broker_name}
+        self._consumers: dict[ConsumerId, list[DestinationPattern]] = {}
+        self._wants_all = False
+        """Whether any consumer wants others than those of temporary destinations."""
         self._producer = ProducerId(f"{output.connection_id}-advisories", -1, 1)
         self._numbers = count(1)
 
     def __contains__(self, consumer_id: ConsumerId) -> bool:
         return consumer_id in self._consumers
 
+    def __len__(self) -> int:
+        return len(self._consumers)
+
     def add(self, consumer_id: ConsumerId, destination: Destination) -> None:
-        """Send a consumer what exists, and every change."""
-        # Those before it are notified again, which does no harm.
-        self.close_watch()
-        self._consumers[consumer_id] = destination
-        self._broker.watch_temporary(self)
+        """Send a consumer what is there, and every change."""
+        patterns = self._consumers[consumer_id] = [DestinationPattern(one) for one in destination.members]
+        self._wants_all = self._wants_all or not is_of_temporary(destination)
+        self._broker.watch(self, only_temporary=not self._wants_all)
+        for known in self._broker.all_known():
+            for topic, member in _topics(known):
+                if _is_wanted(topic, patterns):
+                    self._send(topic, self._about(known, member, is_removed=False), consumer_id, consumer_id)
 
     def remove(self, consumer_id: ConsumerId) -> None:
         self._consumers.pop(consumer_id, None)
@@ -58,29 +95,121 @@ class TemporaryAdvisories:
 
     def close_watch(self) -> None:
         """Be notified no more."""
-        self._broker.unwatch_temporary(self)
+        self._broker.unwatch(self)
 
-    def temporary_created(self, destination: Destination) -> None:
-        self._send(destination, _ADD)
+    def added(self, what: Known) -> None:
+        self._changed(what, is_removed=False)
 
-    def temporary_deleted(self, destination: Destination) -> None:
-        self._send(destination, _REMOVE)
+    def removed(self, what: Known) -> None:
+        self._changed(what, is_removed=True)
 
-    def _send(self, destination: Destination, operation: int) -> None:
-        topic, version = TOPICS[destination.kind], self._version
-        consumers = [one for one, wanted in self._consumers.items() if topic in wanted.members]
-        if not consumers:
-            return
-        info = write_body(Type.DESTINATION_INFO, version, destination=destination, operation=operation)
-        message = write_body(
+    def _changed(self, what: Known, *, is_removed: bool) -> None:
+        for topic, member in _topics(what):
+            if self._output.is_choked and topic not in _OF_TEMPORARY:
+                continue  # the client reads so slowly that it cannot have all
+            wanting = [one for one, patterns in self._consumers.items() if _is_wanted(topic, patterns)]
+            if wanting:
+                about = self._about(what, member, is_removed=is_removed)
+                for consumer_id in wanting:
+                    self._send(topic, about, consumer_id)
+
+    def _about(self, what: Known, member: Destination | None, *, is_removed: bool) -> _About:
+        match what:
+            case ConnectionInfo():
+                return _About(self._connection(what, is_removed), {})
+            case Destination():
+                operation = _REMOVE if is_removed else _ADD
+                return _About(self._body(Type.DESTINATION_INFO, destination=what, operation=operation), {})
+            case ProducerInfo():
+                assert member is not None  # noqa: S101 - it has a destination
+                number = self._broker.count_producers(member)
+                return _About(self._of_producer(what, is_removed), {"producerCount": number})
+            case SubscriptionRequest():
+                assert member is not None  # noqa: S101 - it has a destination
+                number = self._broker.count_consumers(member)
+                return _About(self._consumer(what, is_removed), {"consumerCount": number})
+
+    def _connection(self, connection: ConnectionInfo, is_removed: bool) -> bytes:
+        connection_id = ConnectionId(connection.connection_id)
+        if is_removed:
+            return self._body(Type.REMOVE_INFO, object_id=connection_id)
+        return self._body(
+            Type.CONNECTION_INFO,
+            connection_id=connection_id,
+            client_id=connection.client_id,
+            password="",
+            user=connection.user,
+            client_ip=connection.peer,
+        )
+
+    def _of_producer(self, producer: ProducerInfo, is_removed: bool) -> bytes:
+        if is_removed:
+            return self._body(Type.REMOVE_INFO, object_id=producer.producer_id)
+        return self._body(
+            Type.PRODUCER_INFO, producer_id=producer.producer_id, destination=producer.destination
+        )
+
+    def _consumer(self, request: SubscriptionRequest, is_removed: bool) -> bytes:
+        # STOMP clients do not name their consumers.
+        consumer_id = request.consumer_id or ConsumerId(request.connection_id, -1, id(request))
+        if is_removed:
+            return self._body(Type.REMOVE_INFO, object_id=consumer_id)
+        return self._body(
+            Type.CONSUMER_INFO,
+            consumer_id=consumer_id,
+            browser=request.browser,
+            destination=request.destination,
+            prefetch=request.prefetch,
+            selector=request.selector,
+            subscription_name=request.subscription_name,
+            no_local=request.no_local,
+            exclusive=request.exclusive,
+            retroactive=request.retroactive,
+            priority=request.priority,
+            **({} if self._version < _CLIENT_ID_SINCE else {"client_id": request.client_id}),
+        )
+
+    def _body(self, kind: Type, **values: object) -> bytes:
+        return write_body(kind, self._version, **values)
+
+    def _send(
+        self, topic: Destination, about: _About, consumer_id: ConsumerId, target: ConsumerId | None = None
+    ) -> None:
+        message = self._body(
             Type.MESSAGE,
-            version,
             producer_id=self._producer,
             destination=topic,
             message_id=MessageId(self._producer, next(self._numbers)),
             type="Advisory",
-            data=info,
+            properties=encode_map({**self._origin, **about.properties}),
+            data=about.data,
+            target=target,
         )
-        for consumer_id in consumers:
-            values = {"consumer_id": consumer_id, "destination": topic, "message": message}
-            self._output.write(write_command(Type.MESSAGE_DISPATCH, version, **values))
+        values = {"consumer_id": consumer_id, "destination": topic, "message": message}
+        self._output.write(write_command(Type.MESSAGE_DISPATCH, self._version, **values))
+
+
+_CLIENT_ID_SINCE = 10
+"""The version of the wire format since which a consumer has the id of its client."""
+
+
+def _topics(what: Known) -> list[tuple[Destination, Destination | None]]:
+    """The topics of advisories about something; with each the destination that it is about, if it has one."""
+    match what:
+        case ConnectionInfo():
+            return [(_CONNECTIONS, None)]
+        case Destination():
+            return [] if _is_about_itself(what) else [(_OF_DESTINATIONS[what.kind], None)]
+        case _:
+            kind = "Producer" if isinstance(what, ProducerInfo) else "Consumer"
+            members = [member for member in what.destination.members if not _is_about_itself(member)]
+            return [(_topic(kind, member), member) for member in members]
+
+
+def _topic(what: str, destination: Destination) -> Destination:
+    kind = "Topic" if destination.is_topic else "Queue"
+    return Destination.topic(f"{_PREFIX}{what}.{kind}.{destination.name}")
+
+
+def _is_wanted(topic: Destination, patterns: list[DestinationPattern]) -> bool:
+    return any(pattern.matches(topic) for pattern in patterns)

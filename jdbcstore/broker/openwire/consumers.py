@@ -48,7 +48,7 @@ class AckType(IntEnum):
 
 
 class _Dispatched(NamedTuple):
-    """A delivery that its client has not acknowledged. A composite destination may bring one message twice."""
+    """A delivery that its client has not acknowledged; a composite destination may bring a message twice."""
 
     delivery: Delivery
     message_id: MessageId

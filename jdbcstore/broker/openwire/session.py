@@ -14,13 +14,13 @@ from functools import partial
 from struct import Struct
 from typing import Any
 
-from jdbcstore.broker.api import Subscription, SubscriptionRequest
+from jdbcstore.broker.api import ProducerInfo, Subscription, SubscriptionRequest
 from jdbcstore.broker.openwire.acknowledgements import (
     MESSAGE_ACK,
     Acknowledgement,
     AcknowledgementReader,
 )
-from jdbcstore.broker.openwire.advisories import TemporaryAdvisories, is_advisory
+from jdbcstore.broker.openwire.advisories import Advisories, is_advisory, is_of_temporary
 from jdbcstore.broker.openwire.commands import (
     FIRST_MESSAGE,
     LAST_MESSAGE,
@@ -97,7 +97,7 @@ class Session(ClientConnection):
         self._is_released = False
         self._numbers: Iterator[int] = itertools.count(1)
         self._transactions = Transactions(self._broker, self.connection_id)
-        self._advisories = TemporaryAdvisories(self, self._broker, NEWEST)
+        self._advisories = Advisories(self, self._broker, NEWEST, self._name)
         self._acknowledgements = AcknowledgementReader(NEWEST)
 
     def connection_made(self, transport: Any) -> None:
@@ -141,6 +141,11 @@ class Session(ClientConnection):
             consumer.subscription.resume()
         super().resume_writing()
 
+    @property
+    def _name(self) -> str:
+        """The broker's, for its clients."""
+        return self._config.name or "jdbcstore"
+
     def superseded(self) -> None:
         """The client is back on another connection: return all to the broker, and close."""
         self.end_reason = "the client has reconnected"
@@ -180,14 +185,13 @@ class Session(ClientConnection):
     def _negotiate(self, frame: bytes) -> None:
         agreed = self._format = agree(frame, self._config.max_frame_size, _INACTIVITY_MS)
         self._version = agreed.version
-        self._advisories = TemporaryAdvisories(self, self._broker, agreed.version)
+        self._advisories = Advisories(self, self._broker, agreed.version, self._name)
         self._acknowledgements = AcknowledgementReader(agreed.version)
-        name = self._config.name or "jdbcstore"
         self.write(
             write_command(
                 *(Type.BROKER_INFO, self._version),
-                broker_id=BrokerId(name),
-                broker_name=name,
+                broker_id=BrokerId(self._name),
+                broker_name=self._name,
                 broker_url=self._config.uri,
             )
         )
@@ -213,7 +217,8 @@ class Session(ClientConnection):
         self.reader.limit = config.max_frame_size
         self._answer(receipt)
         if command["manageable"]:
-            self.write(write_command(Type.CONNECTION_CONTROL, self._version))
+            addresses = self._service.advertised(config.is_tls) or None
+            self.write(write_command(Type.CONNECTION_CONTROL, self._version, connected_brokers=addresses))
         seconds = agreed.inactivity_ms / 1000
         self._start_heart_beats(seconds / 2, seconds / 3, agreed.first_delay_ms / 1000)
         text = "is logged in as %r, OpenWire %s with %s, client id %r"
@@ -241,6 +246,11 @@ class Session(ClientConnection):
         if destination is not None and destination not in self._writable:
             self._check_may_write(destination)
         self._windows[producer_id] = max(command["window"], 0)
+        if destination is not None:
+            mine = self.connection_id
+            self._broker.add_producer(
+                ProducerInfo(connection_id=mine, producer_id=producer_id, destination=destination)
+            )
         if not self._reconnects:
             self._answer(receipt)
             return
@@ -300,11 +310,13 @@ class Session(ClientConnection):
         if consumer_id in self._consumers or consumer_id in self._advisories:
             self._answer(receipt)  # a client that has reconnected repeats itself
             return
-        if len(self._consumers) >= self._config.max_subscriptions:
+        if len(self._consumers) + len(self._advisories) >= self._config.max_subscriptions:
             raise ProtocolError(
                 f"the connection has {self._config.max_subscriptions} consumers, the maximum; close some"
             )
-        if destination.is_topic and is_advisory(destination):
+        if is_advisory(destination):
+            if not is_of_temporary(destination):
+                self._check_may_read(destination)
             self._answer(receipt)
             self._advisories.add(consumer_id, destination)
             return
@@ -348,6 +360,7 @@ class Session(ClientConnection):
             no_local=command["no_local"],
             exclusive=command["exclusive"],
             priority=command["priority"],
+            consumer_id=command["consumer_id"],
         )
 
     def _subscribed(self, consumer: OpenWireConsumer, receipt: Receipt, subscription: Subscription) -> None:
@@ -407,8 +420,8 @@ class Session(ClientConnection):
         if consumer is not None:
             found = consumer.covered(kind, sent.first, last, sent.destination)
         if consumer is None or not found:
-            # One of an earlier connection: its messages are delivered again.
-            if name is not None and kind in _FINAL:
+            # One of an earlier connection: its messages are delivered again. Or of an advisory.
+            if name is not None and kind in _FINAL and sent.consumer_id not in self._advisories:
                 raise TransactionError(f"Unmatched acknowledge: {last} is not pending with this consumer")
             return None
         if kind in _FINAL and name is not None:
@@ -430,17 +443,23 @@ class Session(ClientConnection):
         object_id, last_seen = command["object_id"], command["last_delivered"]
         match object_id:
             case ProducerId():
-                self._windows.pop(object_id, None)
-                self._stored.pop(object_id, None)
+                self._remove_producer(object_id)
             case ConsumerId():
                 self._advisories.remove(object_id)
                 self._close_all([self._consumers.get(object_id)], last_seen)
             case SessionId():
                 mine = [one for one in self._consumers.values() if _is_of(one.consumer_id, object_id)]
                 self._close_all(mine, last_seen)
+                for producer_id in [one for one in self._windows if _is_of(one, object_id)]:
+                    self._remove_producer(producer_id)
             case ConnectionId():
                 self._close_all([*self._consumers.values()], last_seen)
         self._answer(receipt)
+
+    def _remove_producer(self, producer_id: ProducerId) -> None:
+        self._windows.pop(producer_id, None)
+        self._stored.pop(producer_id, None)
+        self._broker.remove_producer(self.connection_id, producer_id)
 
     def _close_all(self, consumers: Sequence[OpenWireConsumer | None], last_seen: int) -> None:
         for consumer in consumers:
@@ -571,8 +590,8 @@ _OPERATIONS: dict[int, Callable[[Session, Any, Receipt], None]] = {
 """Begin, prepare, commit in one phase or two, roll back, recover, forget, end."""
 
 
-def _is_of(consumer_id: ConsumerId, session: SessionId) -> bool:
-    return consumer_id.session_id == session.value and consumer_id.connection_id == session.connection_id
+def _is_of(one: ConsumerId | ProducerId, session: SessionId) -> bool:
+    return one.session_id == session.value and one.connection_id == session.connection_id
 
 
 def _counted(message: Message) -> int:

@@ -178,6 +178,7 @@ class MasterBroker:
             self._security,
             server=broker.server,
             populate_user_id=broker.populate_jmsx_user_id,
+            advertised=lambda is_tls: broker.advertised(is_tls=is_tls),
             clock=self._clock,
             on_store_error=self._on_store_error,
         )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
-from jdbcstore.broker.api import Promise, Subscription
+from jdbcstore.broker.api import ConnectionInfo, Promise, Subscription
 from jdbcstore.broker.notices import BoundedLog
 from jdbcstore.broker.security import Principal
 from jdbcstore.broker.transport.service import SMALL, Service
@@ -345,7 +345,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._pumping = True
         reader = self.reader
         try:
-            while self.takes_frames and not self._is_choked:
+            while self.takes_frames and not self.is_choked:
                 frame = reader.read()
                 if frame is None:
                     if self._peer_has_closed:
@@ -360,7 +360,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.update_reading()
 
     @property
-    def _is_choked(self) -> bool:
+    def is_choked(self) -> bool:
         """Whether the client reads its replies so slowly that it may not cause more."""
         return self.paused and self._transport.get_write_buffer_size() + self._output_size > _MAX_OUTPUT
 
@@ -368,7 +368,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Pause or resume reading, as what is under way and the inflow of all clients demand."""
         held = self._held
         # A little is read from a client that has to wait, too: its end would not be noticed otherwise.
-        takes = (self.takes_frames or held < SMALL) and not self._is_choked
+        takes = (self.takes_frames or held < SMALL) and not self.is_choked
         takes = takes and (held <= SMALL or self._service.inflow.may_read(self, self._loop))
         reads = self._closing or self.ended or takes
         if reads is self._reading or self._peer_has_closed or self._transport.is_closing():
@@ -578,6 +578,11 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._user_id = user or None
         self._cancel_timers()
         self._connections.logged_in(self)
+        self._broker.connected(
+            ConnectionInfo(
+                connection_id=self.connection_id, client_id=client_id, user=user or None, peer=self.peer
+            )
+        )
         if self._config.idle_timeout:
             self._check_idle()
 

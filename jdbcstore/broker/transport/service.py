@@ -137,6 +137,7 @@ class Service:
 
     :param server: the header ``server`` of CONNECTED; None is jdbcstore with its version
     :param populate_user_id: whether messages carry the sender's login in JMSXUserID
+    :param advertised: the addresses of all brokers on the store, with or without TLS, for JMS clients
     :param on_store_error: decides about an error of the broker by raising: ``ReplySuppressed`` closes the
         client's connection without a reply, any other error is sent to the client
     """
@@ -148,6 +149,7 @@ class Service:
         *,
         server: str | None = None,
         populate_user_id: bool = False,
+        advertised: Callable[[bool], str] = lambda _: "",
         clock: Clock | None = None,
         on_store_error: Callable[[StoreError], None] = reply_with,
     ) -> None:
@@ -155,6 +157,7 @@ class Service:
         self.security = security
         self.server = server or _name_and_version()
         self.populate_user_id = populate_user_id
+        self.advertised = advertised
         self.clock = clock or SystemClock()
         self.on_store_error = on_store_error
         self.read_buffer = memoryview(bytearray(_READ_BUFFER))

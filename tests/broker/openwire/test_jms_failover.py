@@ -148,3 +148,26 @@ def test_durable_subscribers_and_temporary_queues_come_back(tmp_path: Path) -> N
             assert client.texts(answers, 1) == ["answer"]
     finally:
         brokers.broker.end()
+
+
+def test_a_client_is_told_where_the_other_broker_is(tmp_path: Path) -> None:
+    ports = [free_port(), free_port()]
+    addresses = ", ".join(f"tcp://127.0.0.1:{port}" for port in ports)
+
+    def start(port: int) -> BrokerProcess:
+        url = f"sqlite:///{tmp_path / 'mq.db'}"
+        options = "--url", url, "--openwire", f"127.0.0.1:{port}", "--advertise", addresses
+        broker = BrokerProcess(tmp_path, *options)
+        broker.ready()
+        return broker
+
+    broker = start(ports[0])
+    try:
+        with Jms(f"failover:(tcp://127.0.0.1:{ports[0]})", **QUICKLY) as client:
+            client.send("Q", "before")
+            broker.kill()
+            broker = start(ports[1])
+            client.send("Q", "after")
+            assert client.texts(client.consumer("Q"), 2) == ["before", "after"]
+    finally:
+        broker.end()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import pytest
 
@@ -252,49 +251,6 @@ def test_queues_are_deleted(client: Jms, broker: RunningBroker, queue: str) -> N
     else:
         client.connection.destroyDestination(destination)
         assert client.browse(queue) == []
-
-
-def test_queues_are_listed(client: Jms, broker: RunningBroker, queue: str) -> None:
-    """By advisories, which our broker has for temporary destinations only."""
-    source = client.connection.getDestinationSource()
-    client.send(queue, "x")
-    destination = client.destination(queue)
-    if broker.either(activemq=True, ours=False):
-        wait_until(lambda: source.getQueues().contains(destination), 30, "that it is listed")
-    else:
-        assert client.browse(queue) == ["x"]
-        assert source.getQueues().isEmpty()
-
-
-def test_advisories_of_consumers(client: Jms, broker: RunningBroker, queue: str) -> None:
-    support = java("org.apache.activemq.advisory.AdvisorySupport")
-    watching = client.consumer(support.getConsumerAdvisoryTopic(client.destination(queue)))
-    consumer = client.consumer(queue)
-    if broker.either(activemq=True, ours=False):
-        advisory = take(watching)
-        assert isinstance(advisory.getDataStructure(), activemq("command.ConsumerInfo"))
-        assert advisory.getIntProperty("consumerCount") == 1
-    else:
-        client.send(queue, "x")
-        assert client.texts(consumer, 1) == ["x"]
-        assert watching.receiveNoWait() is None
-
-
-def test_a_listener_of_temporary_destinations(connect: Connect) -> None:
-    support = java("org.apache.activemq.advisory.AdvisorySupport")
-    one, two = connect(), connect()
-    watching = one.consumer(support.TEMP_QUEUE_ADVISORY_TOPIC)
-    temporary = two.session.createTemporaryQueue()
-
-    def about() -> Any:
-        while True:
-            info = take(watching).getDataStructure()
-            if info.getDestination().equals(temporary):
-                return info
-
-    assert about().isAddOperation()
-    temporary.delete()
-    assert about().isRemoveOperation()
 
 
 def test_a_null_destination(client: Jms) -> None:

@@ -112,6 +112,8 @@ def test_addresses(text: str, address: Address, loopback: bool) -> None:
 @pytest.mark.parametrize(
     ("section", "complaint"),
     [
+        ('advertise = "tcp://a:1, b:1"', r"\[broker\].*advertise has 'b:1'; write tcp://HOST:PORT"),
+        ('advertise = "stomp://a:1"', "advertise has 'stomp://a:1'"),
         ('health = "8161"', r"\[broker\].*health must be HOST:PORT"),
         ('health = "a:99999"', "health must be HOST:PORT"),
         ('health = "me@a:9"', "health must be HOST:PORT"),
@@ -134,3 +136,10 @@ def test_a_broker_without_a_database(tmp_path: Path) -> None:
     path.write_text('<broker persistent="false"/>')
 
     assert load_config(path, environment={}).broker == BrokerConfig(persistent=False)
+
+
+def test_clients_are_sent_the_addresses_of_their_kind() -> None:
+    broker = BrokerConfig(advertise="tcp://a:61616, ssl://a:61617,tcp://[::1]:61616?keepAlive=true,")
+    assert broker.advertised(is_tls=False) == "tcp://a:61616,tcp://[::1]:61616?keepAlive=true"
+    assert broker.advertised(is_tls=True) == "ssl://a:61617"
+    assert BrokerConfig().advertised(is_tls=False) == ""
