@@ -385,6 +385,7 @@ class Engine:
             del self._destinations[destination]
             self._virtual.forget(destination)
             found.close()
+            self._directory.remove(destination)
 
     # Sending
 

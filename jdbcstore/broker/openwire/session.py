@@ -584,10 +584,11 @@ _OPERATIONS: dict[int, Callable[[Session, Any, Receipt], None]] = {
     3: Session._commit,
     4: Session._rollback,
     5: Session._recover,
-    6: Session._end_work,
+    6: Session._rollback,
     7: Session._end_work,
 }
-"""Begin, prepare, commit in one phase or two, roll back, recover, forget, end."""
+"""Begin, prepare, commit in one phase or two, roll back, recover, forget, end. To forget a branch is to roll it
+back, as in ActiveMQ."""
 
 
 def _is_of(one: ConsumerId | ProducerId, session: SessionId) -> bool:

@@ -134,6 +134,23 @@ def test_another_connection_rolls_back(connect: Connect, client: Jms, queue: str
     assert client.texts(client.consumer(queue), 1) == ["a"]
 
 
+def test_a_branch_that_is_forgotten(xa: Jms, client: Jms, queue: str) -> None:
+    client.send(queue, "a")
+    consumer = xa.consumer(queue)
+    with Branch(xa) as branch:
+        assert xa.texts(consumer, 1) == ["a"]
+        xa.send(f"{queue}.OUT", "never")
+    branch.resource.prepare(branch.xid)
+    branch.resource.forget(branch.xid)
+    assert not branch.is_among(branch.resource.recover(RECOVER))
+    assert client.browse(f"{queue}.OUT") == []
+    consumer.close()
+    assert client.texts(client.consumer(queue), 1) == ["a"]
+    with refused("XAException") as caught:
+        branch.resource.forget(new_xid())
+    assert caught[0].errorCode == NOT_KNOWN
+
+
 def test_what_is_prepared_is_not_delivered(connect: Connect, client: Jms, queue: str) -> None:
     client.send(queue, "a", "b")
     with Jms(client.url, xa=True) as xa:
