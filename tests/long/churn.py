@@ -2,8 +2,8 @@
 
 Each opens a connection to ``jdbcstore broker`` and gets as far as chance will have it: nothing, a part of its
 offer, all of it, a login, a session, consumers of advisories and queues, half a message. Then it resets the
-connection, or closes it. Meanwhile anclient is served; in the end the broker's memory and its open
-files are what they were.
+connection, or closes it. Meanwhile other clients are served; in the end
+the broker's memory is bounded, and its open files are as many as at first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BOUND = 64 * 1024 * 1024
 """How much the broker may grow."""
 _RESET = struct.pack("ii", 1, 0)
 _AT_ONCE = 50
-_QUEUE = Destination.queue("CHURN")
+_QUEUE, _TOPIC = Destination.queue("CHURN"), Destination.topic("CHURN")
 
 
 @click.command(help=__doc__)
@@ -99,7 +99,7 @@ def begun(port: int, number: int, chance: random.Random) -> socket.socket:
 def _frames(name: str) -> list[bytes]:
     """What a client sends, from its offer to a message."""
     producer_id = ProducerId(name, 1, 1)
-    message = Message("x" * 1000, destination=_QUEUE, message_id=MessageId(producer_id, 1), persistent=False)
+    message = Message("x" * 1000, destination=_TOPIC, message_id=MessageId(producer_id, 1), persistent=False)
     advisories = Destination.topic("ActiveMQ.Advisory.>")
     return [
         wire_format_info(1 << 20, 30_000, "churn"),
@@ -109,7 +109,7 @@ def _frames(name: str) -> list[bytes]:
         write_command(
             Type.CONSUMER_INFO, consumer_id=ConsumerId(name, 1, 1), destination=_QUEUE, prefetch=10
         ),
-        write_command(Type.PRODUCER_INFO, producer_id=producer_id, destination=_QUEUE),
+        write_command(Type.PRODUCER_INFO, producer_id=producer_id, destination=_TOPIC),
         encode(message),
     ]
 

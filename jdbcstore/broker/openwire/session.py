@@ -587,8 +587,8 @@ _OPERATIONS: dict[int, Callable[[Session, Any, Receipt], None]] = {
     6: Session._rollback,
     7: Session._end_work,
 }
-"""Begin, prepare, commit in one phase or two, roll back, recover, forget, end. To forget a branch is to roll it
-back, as in ActiveMQ."""
+"""Begin, prepare, commit in one phase or two, roll back, recover, forget, end. As in ActiveMQ, to forget a
+branch is to roll it back."""
 
 
 def _is_of(one: ConsumerId | ProducerId, session: SessionId) -> bool:
