@@ -37,6 +37,8 @@ class SubscriptionRequest:
     prefetch: int | None = None
     """The maximum number of unacknowledged messages; None is the destination's policy, and 0 delivers only
     what is pulled."""
+    prefetch_is_default: bool = False
+    """Whether nobody has chosen ``prefetch``: then the policy's is in effect, even if that is 0."""
     selector: str | None = None
     browser: bool = False
     """Show the messages of a queue once, and consume nothing."""
@@ -89,6 +91,10 @@ class Subscription(Protocol):
 
     @property
     def request(self) -> SubscriptionRequest: ...
+
+    @property
+    def prefetch(self) -> int:
+        """The limit in effect: the request's, or the policy's."""
 
     def acknowledge(self, deliveries: Sequence[Delivery]) -> Future[None]:
         """Remove consumed messages. Completes once that is durable; makes room in the prefetch at once."""

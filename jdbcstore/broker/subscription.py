@@ -51,7 +51,10 @@ class BaseSubscription:
     def __post_init__(self) -> None:
         self._loop = self._resources.loop
         request = self.request
-        self.prefetch = max(self.prefetch, 1) if request.prefetch is None else request.prefetch
+        if request.prefetch is None:
+            self.prefetch = max(self.prefetch, 1)
+        elif not request.prefetch_is_default:
+            self.prefetch = request.prefetch
         self._selector = Selector(request.selector) if request.selector else None
         self.queues: list[Dispatching] = []
         self.held: dict[Entry, None] = {}

@@ -348,10 +348,12 @@ class Session(ClientConnection):
             raise ProtocolError("a durable subscription belongs to a client id; set that of the connection")
         if browser and destination.is_topic:
             raise InvalidDestination(f"only queues can be browsed, and {destination} is a topic")
+        defaults = _TOPIC_PREFETCHES if destination.is_topic else _QUEUE_PREFETCHES
         return SubscriptionRequest(
             destination=destination,
             connection_id=self.connection_id,
             prefetch=max(command["prefetch"], 0),
+            prefetch_is_default=command["prefetch"] in defaults[(name is not None) or browser],
             selector=command["selector"] or None,
             browser=browser,
             client_id=None if name is None else self._client_id,
@@ -367,6 +369,9 @@ class Session(ClientConnection):
         self._subscribing = None
         consumer.open(subscription)
         self._consumers[consumer.consumer_id] = consumer
+        if consumer.request.prefetch and not subscription.prefetch:  # the client has to pull
+            control = {"consumer_id": consumer.consumer_id, "prefetch": 0}
+            self.write(write_command(Type.CONSUMER_CONTROL, self._version, **control))
         self._log_consumer(consumer, "subscribes to")
         self._answer(receipt)
 
@@ -547,11 +552,16 @@ class Session(ClientConnection):
             how += ", as a browser"
         self._log(
             *(self._service.subscribing, logging.INFO, "%s %s, prefetch %s%s"),
-            *(does, request.destination, request.prefetch, how),
+            *(does, request.destination, consumer.subscription.prefetch, how),
             destination=str(request.destination),
             subscription=name or str(consumer.consumer_id)[:LONGEST_NAME],
         )
 
+
+_QUEUE_PREFETCHES = {False: (1000,), True: (500,)}
+"""What clients send if nobody has chosen a prefetch, for consumers and for browsers."""
+_TOPIC_PREFETCHES = {False: (32766,), True: (100, 1000)}
+"""The same for subscribers of topics, and durable ones."""
 
 _ACK_TYPES = {int(kind): kind for kind in AckType}
 _FINAL = (AckType.STANDARD, AckType.INDIVIDUAL, AckType.UNMATCHED)

@@ -14,6 +14,7 @@ from jdbcstore import Destination, Store
 from jdbcstore.broker.openwire.commands import Type, write_command
 from jdbcstore.broker.openwire.frames import wire_format_info
 from jdbcstore.broker.security import Principal, Security
+from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import NotAuthorized
 from jdbcstore.message.ids import ConnectionId, ConsumerId, LocalTransactionId, ProducerId
 from tests.support.broker.openwire.client import Client
@@ -335,3 +336,30 @@ def test_producers_are_forgotten(client: Client) -> None:
     producer_id = ProducerId(client.connection_id, 1, 7)
     client.request(Type.PRODUCER_INFO, producer_id=producer_id, window=1)
     client.request(Type.REMOVE_INFO, object_id=producer_id, last_delivered=0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "delivered"),
+    [(1000, 2), (999, 3), (1, 1)],
+    ids=["the default", "another", "fewer"],
+)
+def test_the_policy_has_the_prefetch_that_nobody_has_chosen(store: Store, asked: int, delivered: int) -> None:
+    with Served(store, PolicyEntry(queue_prefetch=2)) as served, Client(served.openwire_port) as client:
+        for body in "abc":
+            client.send(Q, body)
+        client.consume(Q, asked)
+        assert [client.dispatched()[0].body for _ in range(delivered)] == [*"abc"[:delivered]]
+        # Nothing more has come before this is answered.
+        client.request(Type.PRODUCER_INFO, producer_id=ProducerId("c", 1, 9), destination=Q)
+
+
+def test_a_client_is_told_to_pull(store: Store) -> None:
+    with Served(store, PolicyEntry(queue_prefetch=0)) as served, Client(served.openwire_port) as client:
+        consumer_id = ConsumerId(client.connection_id, 1, 1)
+        command_id = client.write(Type.CONSUMER_INFO, consumer_id=consumer_id, destination=Q, prefetch=1000)
+        control = client.expect(Type.CONSUMER_CONTROL)
+        assert (control["consumer_id"], control["prefetch"]) == (consumer_id, 0)
+        client.answer(command_id, Type.RESPONSE)
+        client.send(Q, "a")
+        client.write(Type.MESSAGE_PULL, wants=False, consumer_id=consumer_id, destination=Q, timeout=0)
+        assert client.dispatched()[0].body == "a"
