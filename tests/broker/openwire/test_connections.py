@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import random
 import struct
 from collections.abc import Iterator
@@ -363,3 +364,32 @@ def test_a_client_is_told_to_pull(store: Store) -> None:
         client.send(Q, "a")
         client.write(Type.MESSAGE_PULL, wants=False, consumer_id=consumer_id, destination=Q, timeout=0)
         assert client.dispatched()[0].body == "a"
+
+
+FULL = PolicyEntry(memory_limit=4096, pending_queue_policy="vmQueueCursor")
+
+
+def test_a_window_opens_when_there_is_room(store: Store) -> None:
+    with Served(store, FULL) as served, Client(served.openwire_port) as client:
+        client.request(Type.PRODUCER_INFO, producer_id=client.producer_id, destination=Q, window=100_000)
+        for _ in range(2):  # one fills the queue's memory
+            quickly = {"persistent": False, "response_required": False, "producer_id": client.producer_id}
+            client.socket.sendall(client.message(Q, "x" * 5000, **quickly))
+        assert client.expect(Type.PRODUCER_ACK)["producer_id"] == client.producer_id
+        client.request(Type.FLUSH_COMMAND)  # which is answered before the second
+        with Client(served.openwire_port) as other:
+            consumer_id = other.consume(Q)
+            for _ in range(2):
+                other.acknowledge(consumer_id, other.dispatched()[0])
+        assert client.expect(Type.PRODUCER_ACK)["size"] > 5000
+
+
+def test_a_full_queue_refuses(store: Store) -> None:
+    policy = dataclasses.replace(FULL, send_fail_if_no_space=True)
+    with Served(store, policy) as served, Client(served.openwire_port) as client:
+        client.send(Q, "x" * 5000, persistent=False)
+        frame = client.message(Q, "x", persistent=False)
+        client.socket.sendall(frame)
+        error = client.expect(Type.EXCEPTION_RESPONSE)["error"]
+        assert error.name == "javax.jms.ResourceAllocationException"
+        client.consume(Q)
