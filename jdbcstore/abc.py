@@ -491,6 +491,35 @@ class XAResource(Protocol):
         ...
 
 
+class MasterAddress(NamedTuple):
+    """An address of the process that is the master."""
+
+    kind: str
+    """Its protocol: ``management``, or the scheme of a connector; ``name`` for the name of the process."""
+    url: str
+    """The URL; the name itself of a ``name``."""
+    since_ms: int
+    """The time when it was announced."""
+
+
+@runtime_checkable
+class Announcing(Protocol):
+    """A store whose master can be found by other processes, such as JdbcStore."""
+
+    def announce(self, addresses: Iterable[tuple[str, str]]) -> None:
+        """Replace the addresses of the master by these kinds and URLs; only the master may.
+
+        Those too long for the table are left out.
+
+        :raises LockLost: another process is the master
+        """
+        ...
+
+    def announced(self) -> list[MasterAddress]:
+        """The addresses of the last master, which may have ended since; sorted."""
+        ...
+
+
 @runtime_checkable
 class Measured(Protocol):
     """A store that measures its writes, such as JdbcStore."""

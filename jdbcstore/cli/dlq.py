@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.messages import CorruptMessages, messages_of
 from jdbcstore.cli.options import DESTINATION, SELECTOR, all_of
 from jdbcstore.cli.output import counted, local_time, note, print_table, progress
+from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.config import Configuration
 from jdbcstore.config.policy import SharedDeadLetterStrategy
@@ -41,6 +42,10 @@ class DeadLetters(CorruptMessages):
 
     def places(self, store: Store, configuration: Configuration) -> list[Destination]:
         """The queues to read."""
+        return self.chosen(store.destinations(), configuration)
+
+    def chosen(self, existing: Iterable[Destination], configuration: Configuration) -> list[Destination]:
+        """The queues to read, of those that exist."""
         from jdbcstore.broker.queues.dead_letters import is_dead_letter_queue
 
         strategies = [
@@ -48,9 +53,7 @@ class DeadLetters(CorruptMessages):
             *(one.dead_letter_strategy for one in configuration.policies),
         ]
         return [*self.queues] or [
-            one
-            for one in store.destinations()
-            if any(is_dead_letter_queue(strategy, one) for strategy in strategies)
+            one for one in existing if any(is_dead_letter_queue(strategy, one) for strategy in strategies)
         ]
 
     def read(self, store: Store, place: Destination) -> Iterator[Message]:
@@ -143,8 +146,8 @@ def _facts(place: Destination, message: Message) -> Facts:
 def retry(settings: Settings, /, **given: Any) -> int:
     """Send dead letters to their original destinations again.
 
-    Each message is moved in a transaction, so that it is never lost and never in both places. Stop the
-    broker first.
+    Each message is moved in a transaction, so that it is never lost and never in both places. While a broker
+    with --health serves, it does that, without --from; another has to be stopped first.
     """
     return _process(settings, DeadLetters(**given), "retried", _move)
 
@@ -153,7 +156,10 @@ def retry(settings: Settings, /, **given: Any) -> int:
 @_choosing
 @click.pass_obj
 def purge(settings: Settings, /, **given: Any) -> int:
-    """Remove dead letters. Stop the broker first."""
+    """Remove dead letters.
+
+    While a broker with --health serves, it does that, without --from; another has to be stopped first.
+    """
     return _process(settings, DeadLetters(**given), "removed", _remove)
 
 
@@ -163,8 +169,41 @@ def _process(
     done: str,
     act: Callable[[Store, Destination, list[Message]], int],
 ) -> int:
+    if dead.origin is not None:
+        with settings.open(audited=False, must_exist=True) as store:
+            return _process_here(settings, store, dead, done, act)
+    with settings.store_or_broker(audited=False, must_exist=True) as place:
+        if isinstance(place, RemoteBroker):
+            return _process_there(settings, place, dead, done)
+        return _process_here(settings, place, dead, done, act)
+
+
+def _process_there(settings: Settings, broker: RemoteBroker, dead: DeadLetters, done: str) -> int:
+    """Have the broker process them, which counts those that it has processed only."""
+    count, configuration = 0, settings.configuration()
+    for place in dead.chosen(broker.queues(), configuration):
+        if count == dead.limit:
+            break
+        count += broker.act(
+            "retry" if done == "retried" else "remove",
+            place,
+            ids=[*dead.message_ids] or None,
+            selector=None if dead.selector is None else dead.selector.text,
+            limit=None if dead.limit is None else dead.limit - count,
+        )
+    settings.print({done: count, "left": 0}, f"{done} {counted(count, 'dead letter')}")
+    return ExitCode.DONE if count else ExitCode.NOT_FOUND
+
+
+def _process_here(
+    settings: Settings,
+    store: Store,
+    dead: DeadLetters,
+    done: str,
+    act: Callable[[Store, Destination, list[Message]], int],
+) -> int:
     count = seen = 0
-    with settings.open(audited=False, must_exist=True) as store, progress(done, dead.limit) as advance:
+    with progress(done, dead.limit) as advance:
         for place in dead.places(store, settings.configuration()):
             limit = None if dead.limit is None else dead.limit - seen
             chosen = itertools.islice(dead.read(store, place), limit)

@@ -19,6 +19,7 @@ from jdbcstore.abc import MessageReference, MessageStore
 from jdbcstore.cli.messages import messages_of
 from jdbcstore.cli.options import DESTINATION, TARGET, Parsed
 from jdbcstore.cli.output import counted, note, printable, progress
+from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.errors import InvalidMessage, StoreError
 from jdbcstore.message.destination import Destination
@@ -73,6 +74,8 @@ def _property(text: str) -> tuple[str, Any]:
 
 
 _PROPERTY = Parsed("property", _property)
+_IN_JSON = (str, bool, int, float)
+"""The types of properties that are the same after JSON."""
 
 
 @click.command(cls=Command)
@@ -102,7 +105,7 @@ def send(
     """Send messages durably.
 
     BODY is the text of the message. With -, each line of standard input is sent as soon as it is read;
-    without BODY, the message has no body.
+    without BODY, the message has no body. While a broker with --health serves, it sends them.
     """
     if body == "-" and count is not None:
         raise click.UsageError("--count repeats one BODY; it cannot be combined with -")
@@ -116,8 +119,12 @@ def send(
         )
 
     total = None if body == "-" else count or 1
-    with settings.open() as store, progress("sending", total) as done:
-        sender = _Sender(messages_of(store, destination), done)
+    with settings.store_or_broker() as place, progress("sending", total) as done:
+        sender: _Sender | _RemoteSender
+        if isinstance(place, RemoteBroker):
+            sender = _RemoteSender(place, destination, done)
+        else:
+            sender = _Sender(messages_of(place, destination), done)
         try:
             for texts in reads:
                 sender.send_all(map(message, texts))
@@ -148,6 +155,49 @@ def _decoded(line: bytes, number: int) -> str:
         return line.removesuffix(b"\r").decode()
     except UnicodeDecodeError:
         raise InvalidMessage(f"line {number} of the input is not UTF-8; convert it first") from None
+
+
+class _RemoteSender:
+    """Has a broker send messages, one after another."""
+
+    def __init__(self, broker: RemoteBroker, destination: Destination, done: Callable[[int], None]) -> None:
+        self._broker = broker
+        self._destination = destination
+        self._done = done
+        self._stored = 0
+
+    def send_all(self, messages: Iterator[Message]) -> None:
+        """Send messages, each durable before the next is sent."""
+        for message in messages:
+            wrong = [name for name, value in message.properties.items() if type(value) not in _IN_JSON]
+            if wrong:
+                raise InvalidMessage(
+                    f"{wrong[0]} has a type that a broker is not sent; use int, double or string"
+                )
+            ttl_ms = message.expiration_ms - (message.timestamp_ms or 0) if message.expiration_ms else None
+            fields = {
+                "body": message.body,
+                "properties": dict(message.properties),
+                "priority": message.priority,
+                "ttl_ms": ttl_ms,
+                "correlation_id": message.correlation_id,
+                "jms_type": message.jms_type,
+                "reply_to": None if message.reply_to is None else str(message.reply_to),
+            }
+            self._broker.send(self._destination, **fields)
+            self._stored += 1
+            self._done(1)
+
+    def flush(self, *_ignored: type[Exception]) -> int:
+        """The number of messages that were stored in all."""
+        return self._stored
+
+    def facts(self) -> dict[str, object]:
+        unknown = ("first_id", "last_id", "first_message_id", "last_message_id")
+        return {"sent": self._stored, **dict.fromkeys(unknown)}
+
+    def summary(self, destination: Destination) -> str:
+        return f"sent {counted(self._stored)} to {printable(str(destination))}"
 
 
 class _Sender:

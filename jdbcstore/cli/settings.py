@@ -14,6 +14,7 @@ from jdbcstore.errors import IN_JOURNAL, NotMaster
 if TYPE_CHECKING:
     from jdbcstore import Configuration, JdbcStore, Store
     from jdbcstore.abc import Progress
+    from jdbcstore.cli.remote import RemoteBroker
     from jdbcstore.database.engine import Database
     from jdbcstore.stores.opening import Opening
 
@@ -90,6 +91,38 @@ class Settings:
         store = _opening(configuration, read_only=read_only).open_database()
         _warn(configuration, store, read_only=read_only)
         return store
+
+    @contextlib.contextmanager
+    def store_or_broker(self, **options: Any) -> Iterator[Store | RemoteBroker]:
+        """The selected store, or the management of the broker that is its master.
+
+        :param options: those of :meth:`open`
+        :raises NotMaster: another process is the master, and does not offer a management
+        """
+        try:
+            store = self.open(**options)
+        except NotMaster:
+            broker = self._broker()
+            if broker is None:
+                raise
+            note(f"asking the broker at {broker.url}, which is the master")
+            yield broker
+        else:
+            with store:
+                yield store
+
+    def _broker(self) -> RemoteBroker | None:
+        from jdbcstore.cli.remote import MANAGEMENT, NAME, RemoteBroker
+
+        configuration = self.configuration()
+        if configuration.stores or configuration.data_source.url in (None, "memory:"):
+            return None
+        with _opening(configuration, read_only=True).open_database() as store:
+            announced = {one.kind: one.url for one in store.announced()}
+        if MANAGEMENT not in announced:
+            return None
+        broker = RemoteBroker(announced[MANAGEMENT])
+        return broker if broker.is_master(announced.get(NAME, "")) else None
 
     def database(self, *, must_exist: bool = False) -> Database:
         """Connection settings of the selected database."""

@@ -21,6 +21,7 @@ from jdbcstore.cli.output import (
     size,
     write_line,
 )
+from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.cli.subscriptions import print_subscriptions, subscription_facts
 from jdbcstore.message.destination import Destination
@@ -123,13 +124,27 @@ def _lock_text(lock: dict[str, Any] | None, master: dict[str, Any]) -> str:
 @click.option("--expired", is_flag=True, help="Only expired messages.")
 @click.pass_obj
 def purge(settings: Settings, destination: Destination, expired: bool) -> None:
-    """Remove the messages of a destination. The durable subscriptions of a topic remain."""
-    with settings.open(must_exist=True) as store:
-        messages = messages_of(store, destination)
-        with progress("purging", None if expired else messages.message_count()) as done:
-            removed = (messages.remove_expired if expired else messages.remove_all_messages)(done)
+    """Remove the messages of a destination. The durable subscriptions of a topic remain.
+
+    While a broker with --health serves, it removes those of a queue that no consumer has.
+    """
+    if expired or destination.is_topic:
+        with settings.open(must_exist=True) as store:
+            removed = _purge(store, destination, expired)
+    else:
+        with settings.store_or_broker(must_exist=True) as place:
+            if isinstance(place, RemoteBroker):
+                removed = place.act("purge", destination)
+            else:
+                removed = _purge(place, destination, expired)
     facts = {"destination": str(destination), "removed": removed}
     settings.print(facts, f"removed {counted(removed)} from {printable(str(destination))}")
+
+
+def _purge(store: Store, destination: Destination, expired: bool) -> int:
+    messages = messages_of(store, destination)
+    with progress("purging", None if expired else messages.message_count()) as done:
+        return (messages.remove_expired if expired else messages.remove_all_messages)(done)
 
 
 @click.command(cls=Command)

@@ -9,6 +9,7 @@ import click
 from jdbcstore.abc import Store
 from jdbcstore.cli.options import DESTINATION, SELECTOR, all_of, destination_argument
 from jdbcstore.cli.output import print_table, printable
+from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.selector import Selector
@@ -81,9 +82,16 @@ def subscribe(
 @_named_subscription
 @click.pass_obj
 def unsubscribe(settings: Settings, destination: Destination, client_id: str, subscription: str) -> None:
-    """Delete a durable subscription."""
-    with settings.open(must_exist=True) as store:
-        store.topic(_topic(destination)).unsubscribe(client_id, subscription)
+    """Delete a durable subscription.
+
+    While a broker with --health serves, it deletes the subscription, which must not have a consumer.
+    """
+    topic = _topic(destination)
+    with settings.store_or_broker(must_exist=True) as place:
+        if isinstance(place, RemoteBroker):
+            place.unsubscribe(client_id, subscription)
+        else:
+            place.topic(topic).unsubscribe(client_id, subscription)
     _report(settings, "unsubscribed", destination, client_id, subscription)
 
 

@@ -5,8 +5,10 @@ Apart from their opening, because what opens a database only need not import the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
+from jdbcstore.abc import MasterAddress
 from jdbcstore.lockers import Fence
 from jdbcstore.lockers.io_exceptions import GuardedStore, Tenure
 from jdbcstore.stores.filtered import FilteredStore
@@ -26,6 +28,14 @@ class JournaledJdbcStore(JournaledStore):
     def fence(self) -> Fence | None:
         """The fence of the mastership; None without a locker."""
         return self.database.fence
+
+    def announce(self, addresses: Iterable[tuple[str, str]]) -> None:
+        """As :meth:`jdbcstore.abc.Announcing.announce`, in the database."""
+        self.database.announce(addresses)
+
+    def announced(self) -> list[MasterAddress]:
+        """As :meth:`jdbcstore.abc.Announcing.announced`, from the database."""
+        return self.database.announced()
 
     def check(self) -> None:
         """Check that the journal and the database can be written.

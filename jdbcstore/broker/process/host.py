@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 from asyncio import Event, Task
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-from jdbcstore.abc import Store
+from jdbcstore.abc import Announcing, Store
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.process.master import MasterBroker
 from jdbcstore.broker.process.slave import Opening, Recovering, SlaveConnectors
 from jdbcstore.broker.security import Security, make_security
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
-from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed
+from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreError
 from jdbcstore.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ log = logging.getLogger(__name__)
 
 Addresses = Sequence[tuple[str, Address]]
 """The addresses that clients connect to: scheme (such as ``stomp``), and host with actual port."""
+_MANAGEMENT, _NAME = "management", "name"
+"""The kinds of the address of the management, and of the broker's name, which is unique."""
+_EVERY = ("0.0.0.0", "::")  # noqa: S104 - it listens there
 _EXIT = 1
 _HAND_OVER = 15.0
 """Seconds in which another broker may take the lock that was handed over: slaves look every few seconds."""
@@ -237,12 +241,14 @@ class BrokerHost:
         master = self._master = MasterBroker(
             store, self._configuration, self._security, self._clock, self._changed.set
         )
+        announcing: Task[None] | None = None
         try:
             if self._stopping:
                 return None
             # A broker that has been a slave waits for a database that does not answer.
             await (master.resume() if patient else master.start())
             if master.obstacle is None:
+                announcing = asyncio.create_task(self._announce(store))
                 self._report_ready()
             error = await master.ended()
             if error is not None:
@@ -255,6 +261,8 @@ class BrokerHost:
             await master.stop()
             self._master = None
             await self._close(store)
+            if announcing is not None:
+                await announcing
             if master.exits_process:
                 log.error("the process exits, as configured for the I/O exception handler")
                 os._exit(_EXIT)
@@ -268,6 +276,20 @@ class BrokerHost:
             if self._refusing is not None:
                 await self._refusing.stop()
                 self._refusing = None
+
+    async def _announce(self, store: Store) -> None:
+        """Have the store say where the master is; the broker serves without that, too."""
+        if not isinstance(store, Announcing) or self._configuration.locker is None:
+            return
+        addresses = [(scheme, _url(scheme, address)) for scheme, address in self.addresses]
+        if self._health_address is not None:
+            addresses.append((_MANAGEMENT, _url("http", self._health_address)))
+        if self._master is not None:
+            addresses += [(_NAME, one.broker_id) for one in self._master.connectors[:1]]
+        try:
+            await asyncio.to_thread(store.announce, addresses)
+        except StoreError as error:
+            log.debug("the addresses of the master could not be written: %s", error)
 
     async def _close(self, store: Store) -> None:
         try:
@@ -288,3 +310,9 @@ class BrokerHost:
         log.info("serving at %s", ", ".join(f"{scheme}://{where}" for scheme, where in self.addresses))
         if self._on_ready is not None:
             self._on_ready(self.addresses)
+
+
+def _url(scheme: str, address: Address) -> str:
+    """The URL under which other machines reach an address."""
+    host = socket.gethostname() if address.host in _EVERY else address.host
+    return f"{scheme}://{Address(host, address.port)}"

@@ -33,11 +33,14 @@ from jdbcstore.errors import ConfigurationError
 EPOCH_ROW = "epoch"
 FILE_ROW = "lock_file:"
 """The prefix of a lock file's path, as a name in JDBCSTORE_STATE."""
+ADDRESS_ROW = "address:"
+"""The prefix of an address of the master, as a name in JDBCSTORE_STATE: ``address:KIND:URL``."""
 NO_ROW = "ACTIVEMQ_LOCK has no row with ID 1, and so the lock cannot be acquired; run jdbcstore init"
 
 
 class LockStatements(StatementBuilder):
-    """The statements about ACTIVEMQ_LOCK, and about the master's epoch and lock files in JDBCSTORE_STATE."""
+    """The statements about ACTIVEMQ_LOCK, and about the master's epoch, addresses and lock files in
+    JDBCSTORE_STATE."""
 
     def __init__(self, tables: Tables, adapter: Adapter, dialect: Dialect, given: GivenStatements) -> None:
         super().__init__(tables, adapter, dialect, ours=True, hinted=False)
@@ -78,6 +81,11 @@ class LockStatements(StatementBuilder):
         self.add_lock_file = self._compile(
             lambda: insert(state).values(name=bindparam("name_"), number=literal_column("0"))
         )
+        named = state.c.name.like(bindparam("pattern"))
+        self.find_addresses = self._compile(lambda: select(state.c.name, state.c.number).where(named))
+        self.remove_addresses = self._compile(lambda: delete(state).where(named))
+        since = bindparam("since", type_=BigInteger())
+        self.add_address = self._compile(lambda: insert(state).values(name=bindparam("name_"), number=since))
         new, old = bindparam("new", type_=BigInteger()), bindparam("old", type_=BigInteger())
         self.begin_epoch = self._compile(
             lambda: update(state).where(self._epoch, state.c.number == old).values(number=new)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Self
 
-from jdbcstore.abc import Outcome, Progress
+from jdbcstore.abc import MasterAddress, Outcome, Progress
 from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import JOURNAL_LEFT
 from jdbcstore.database.session import Session
+from jdbcstore.database.statements.lock import ADDRESS_ROW
 from jdbcstore.errors import StoreError
 from jdbcstore.lockers import AbstractLocker, Fence, LockView, Mastership, look, make_locker, release
 from jdbcstore.message.destination import Destination, DestinationKind
@@ -55,6 +56,8 @@ from jdbcstore.util.timings import Timings
 
 log = logging.getLogger(__name__)
 
+_LONGEST_NAME = 250
+"""Characters of a name in JDBCSTORE_STATE."""
 RECORDED = 11
 """PRIORITY of the row in ACTIVEMQ_ACKS by which ActiveMQ records a queue of a virtual topic."""
 
@@ -280,6 +283,27 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         :raises LockLost: another process is the master
         """
         self._writer.call(lambda _: None)
+
+    def announce(self, addresses: Iterable[tuple[str, str]]) -> None:
+        if not self._session.has_own_tables:
+            return
+        sql, since = self._session.lock_statements, self._clock.now_ms()
+        names = {f"{ADDRESS_ROW}{kind}:{url}" for kind, url in addresses}
+
+        def write(connection: Connection) -> None:
+            connection.execute(sql.remove_addresses, pattern=f"{ADDRESS_ROW}%")
+            for name in sorted(names):
+                if len(name) <= _LONGEST_NAME:
+                    connection.execute(sql.add_address, name_=name, since=since)
+
+        self._writer.call(write)
+
+    def announced(self) -> list[MasterAddress]:
+        if not self._session.has_own_tables:
+            return []
+        rows = self._session.fetch(self._session.lock_statements.find_addresses, pattern=f"{ADDRESS_ROW}%")
+        found = [(*name.removeprefix(ADDRESS_ROW).split(":", 1), since) for name, since in rows]
+        return sorted(MasterAddress(kind, url, int(since)) for kind, url, since in found)
 
     @property
     def timings(self) -> Mapping[str, Timings]:
