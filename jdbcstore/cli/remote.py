@@ -101,7 +101,7 @@ class RemoteBroker:
             raise _error(error, error_of_404) from error
         except (URLError, OSError, ValueError) as error:
             raise StoreUnavailable(
-                f"no answer from the broker at {self.url}; look whether it has done it, and try again: {error}"
+                f"no answer from the broker at {self.url}; look if it has done it, and try again: {error}"
             ) from error
 
 

@@ -285,6 +285,10 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         self._writer.call(lambda _: None)
 
     def announce(self, addresses: Iterable[tuple[str, str]]) -> None:
+        """Replace the addresses of the master in JDBCSTORE_STATE, in one transaction.
+
+        :raises LockLost: another process is the master
+        """
         if not self._session.has_own_tables:
             return
         sql, since = self._session.lock_statements, self._clock.now_ms()
@@ -299,6 +303,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         self._writer.call(write)
 
     def announced(self) -> list[MasterAddress]:
+        """The addresses of the last master, which may have ended since; sorted."""
         if not self._session.has_own_tables:
             return []
         rows = self._session.fetch(self._session.lock_statements.find_addresses, pattern=f"{ADDRESS_ROW}%")
