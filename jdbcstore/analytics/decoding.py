@@ -19,7 +19,7 @@ from jdbcstore.analytics.java import resource
 from jdbcstore.analytics.properties import looked_up, properties_with
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 PREFIX = "jdbcstore_decode_"
@@ -128,10 +128,11 @@ def _decoder_in_pandas(number: int) -> Callable[[Any], Any]:
 def decoded(column: Column, blob: SparkColumn) -> SparkColumn:
     """One of :data:`COLUMNS`, decoded from the MSG column when a query reads it."""
     value = _function(column)(blob)
-    return (_as_time(value) if column.name in TIMES else value).alias(column.name)
+    return (as_time(value) if column.name in TIMES else value).alias(column.name)
 
 
-def _as_time(value: SparkColumn) -> SparkColumn:
+def as_time(value: SparkColumn) -> SparkColumn:
+    """The timestamp of epoch milliseconds; null for 0 and outside the calendar."""
     known = (value != 0) & value.between(YEAR_1_MS, YEAR_10000_MS - 1)
     return F.timestamp_millis(F.when(known, value))
 
@@ -139,36 +140,3 @@ def _as_time(value: SparkColumn) -> SparkColumn:
 def decoded_columns(blob: SparkColumn) -> list[SparkColumn]:
     """The columns that ``messages_decoded`` derives from the MSG column."""
     return [decoded(column, blob) for column in COLUMNS]
-
-
-HEADERS = tuple(
-    column
-    for column in COLUMNS
-    if column.name
-    in (
-        "type",
-        "timestamp",
-        "broker_in_time",
-        "redelivery_counter",
-        "correlation_id",
-        "jms_type",
-        "original_destination",
-    )
-)
-"""The headers that an archive stores, by which it is filtered most; each costs about half a microsecond."""
-
-
-def with_headers(frame: DataFrame) -> DataFrame:
-    """The rows with :data:`HEADERS`, which one pass through Python adds; MSG stays, so no rule applies."""
-    types = [(name, type_) for name, type_ in frame.dtypes] + [(one.name, one.type) for one in HEADERS]
-    added = frame.mapInArrow(_add_headers, ", ".join(f"`{name}` {type_}" for name, type_ in types))
-    times = sorted(TIMES & set(added.columns))
-    return added.withColumns({name: _as_time(added[name]) for name in times})
-
-
-def _add_headers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    names = [column.name for column in HEADERS]
-    for given in batches:
-        batch = Batch(given.column("msg"))
-        found = [batch.column(column.decode) for column in HEADERS]
-        yield pa.RecordBatch.from_arrays([*given.columns, *found], names=[*given.schema.names, *names])

@@ -150,6 +150,7 @@ def of_mysql(connection: Connection, tables: Tables) -> Meaning:
 DRIVER = "jdbcstore.StoreDriver"
 _DIALECT = "jdbcstore.StoreDialect"
 CATALOG = "jdbcstore.StoreCatalog"
+HEADERS = "jdbcstore.Headers"
 _registered: dict[str, set[str]] = {}
 """URL prefixes that have a dialect, by Spark application."""
 
@@ -185,7 +186,7 @@ def load_classes(spark: SparkSession) -> Any:
 def _load(spark: SparkSession, java: Any, loader: Any) -> None:
     jar = scratch("dialect") / "dialect.jar"
     with zipfile.ZipFile(jar, "w") as archive:
-        for source in (DRIVER, _DIALECT, CATALOG):
+        for source in (DRIVER, _DIALECT, CATALOG, HEADERS):
             compiler = java.org.codehaus.janino.SimpleCompiler()
             compiler.setParentClassLoader(loader)
             compiler.cook(resource(f"{source.partition('.')[2]}.java"))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
 from jdbcstore.analytics.columns import CAUSE, COLUMNS, YEAR_1_MS, YEAR_10000_MS
-from jdbcstore.analytics.decoding import HEADERS, decoded, decoded_columns
+from jdbcstore.analytics.decoding import decoded, decoded_columns
+from jdbcstore.analytics.headers import HEADERS
 from jdbcstore.analytics.queries import destinations, subscriptions
 from jdbcstore.analytics.remote import is_remote
 from jdbcstore.errors import ConfigurationError

@@ -19,8 +19,9 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from jdbcstore import analytics
 from jdbcstore.abc import Progress
 from jdbcstore.analytics.columns import YEAR_10000_MS
-from jdbcstore.analytics.decoding import plan_decoding, with_headers
-from jdbcstore.analytics.reading import Stored
+from jdbcstore.analytics.decoding import plan_decoding
+from jdbcstore.analytics.headers import with_headers, with_headers_in_java
+from jdbcstore.analytics.reading import RAW, Stored
 from jdbcstore.analytics.spark_session import ship
 from jdbcstore.analytics.views import decoded_archive
 from jdbcstore.config import Configuration
@@ -40,6 +41,8 @@ _FEWEST, _MOST = 1_000, 250_000
 _BROADCAST = 2_000_000
 """Names that each worker can hold."""
 _DAY_MS = 86_400_000
+_REST = "undecoded"
+"""In place of the day of messages whose headers Java cannot read, until Python has."""
 _COMPARED_AT_ONCE = 100_000
 
 
@@ -124,11 +127,9 @@ def write(
     messages = size = files = 0
     with archive.writing(), analytics.connect(spark, store) as views, analytics.explained():
         for ranges in _batches(views.stored, archive, window, batch):
-            frame = _batch(_new(views.stored, archive, window, ranges), window)
-            folder, observed = archive.begin(), Observation()
-            frame = frame.observe(observed, F.count("id").alias("written"))
-            frame.write.partitionBy("date").parquet(archive.folder.url(folder))
-            manifest = archive.commit(folder, _files(spark, archive, folder), observed.get["written"])
+            folder = archive.begin()
+            written = _write(spark, archive, folder, _new(views.stored, archive, window, ranges), window)
+            manifest = archive.commit(folder, _files(spark, archive, folder), written)
             if manifest is not None:
                 messages += manifest.messages
                 size += sum(file.bytes for file in manifest.files)
@@ -167,16 +168,36 @@ def _bounds_of_new(
     return None if names is None or names[0] is None else (names[0] - 1, names[1])
 
 
-def _batch(frame: DataFrame, window: Window) -> DataFrame:
-    """The messages of the window, with the columns of the archive, ordered by day, destination and ID."""
+def _write(spark: SparkSession, archive: Archive, folder: str, frame: DataFrame, window: Window) -> int:
+    """Write the messages of the window to the folder of a batch; returns how many there are.
+
+    A message whose headers Java cannot read is written there first and read again: the store may change it.
+    """
     # A reference is useless without its journal; the message is archived once its body is in the database.
     refers = F.substring("msg", 1, len(REFERENCE_START)).eqNullSafe(F.lit(REFERENCE_START))
-    frame = with_headers(frame.where(~refers))
+    frame = with_headers_in_java(frame.where(~refers), "known")
+    written, known = _write_part(archive, folder, frame, window)
+    if written == known:
+        return written
+    rest = f"{folder}/date={_REST}"
+    again = with_headers(spark.read.parquet(archive.folder.url(rest)).select(*RAW))
+    decoded, _ = _write_part(archive, folder, again.withColumn("known", F.lit(True)), window)  # noqa: FBT003
+    archive.folder.remove(rest)
+    return known + decoded
+
+
+def _write_part(archive: Archive, folder: str, frame: DataFrame, window: Window) -> tuple[int, int]:
+    """Write messages ordered by day, destination and ID; returns how many, and how many of them are known."""
     frame = frame.withColumn("message_size", F.octet_length("msg").cast("bigint"))
     frame = frame.withColumn("time_ms", F.unix_millis(F.coalesce("timestamp", "broker_in_time")))
     if window.before_ms is not None:
-        frame = frame.where(F.col("time_ms") < window.before_ms)
-    return frame.withColumn("date", _date()).sortWithinPartitions("date", "container", "id")
+        frame = frame.where(~F.col("known") | (F.col("time_ms") < window.before_ms))
+    frame = frame.withColumn("date", F.when(F.col("known"), _date()).otherwise(_REST))
+    observed = Observation()
+    totals = (F.count("id").alias("written"), F.count_if("known").alias("known"))
+    frame = frame.sortWithinPartitions("date", "container", "id").observe(observed, *totals).drop("known")
+    frame.write.mode("append").partitionBy("date").parquet(archive.folder.url(folder))
+    return observed.get["written"], observed.get["known"]
 
 
 def _date() -> Column:
