@@ -1,9 +1,12 @@
 package jdbcstore;
 
 import java.nio.charset.StandardCharsets;
+import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.api.java.UDF1;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.StructType;
 
 /**
  * The headers that an archive stores, read from MSG where Spark has it: the walk of {@code envelope.py} over
@@ -17,6 +20,12 @@ public class Headers implements UDF1 {
     private static final int FIRST_DESTINATION = 100;
     private static final int MESSAGE_ID = 110;
     private static final int PRODUCER_ID = 123;
+
+    /** The headers of the messages in a column, as a struct of this type. */
+    public Column of(Column messages, StructType type) {
+        // Of what is deterministic Spark makes a copy for each use of a header.
+        return functions.udf((UDF1) this, type).asNondeterministic().apply(new Column[] {messages});
+    }
 
     public Object call(Object message) {
         if (message == null) {

@@ -38,7 +38,7 @@ _TYPES = ", ".join(f"`{one.name}` {one.type}" for one in HEADERS)
 
 
 def with_headers_in_java(frame: DataFrame, known: str) -> DataFrame:
-    """The rows with :data:`HEADERS`, and the column ``known``: whether Java can read those of this message."""
+    """The rows with :data:`HEADERS`, and the column ``known``: whether Java can read them."""
     headers = _in_java(frame.sparkSession, frame["msg"])
     read = frame.withColumn("headers", headers)
     return read.select(
@@ -55,13 +55,8 @@ def _in_java(spark: SparkSession, blob: SparkColumn) -> SparkColumn:
     java: Any = spark._jvm
     [constructor] = load_classes(spark).loadClass(IN_JAVA).getConstructors()
     nothing = spark.sparkContext._gateway.new_array(java.Object, 0)  # type: ignore[union-attr]
-    function = java.org.apache.spark.sql.functions.udf(
-        constructor.newInstance(nothing), java.org.apache.spark.sql.types.StructType.fromDDL(_TYPES)
-    )
-    columns = java.java.util.ArrayList()
-    columns.add(cast(Any, blob)._jc)
-    # Of what is deterministic Spark makes a copy for each use of a header.
-    return ClassicColumn(function.asNondeterministic().apply(java.PythonUtils.toSeq(columns)))
+    types = java.org.apache.spark.sql.types.StructType.fromDDL(_TYPES)
+    return ClassicColumn(constructor.newInstance(nothing).of(cast(Any, blob)._jc, types))
 
 
 def with_headers(frame: DataFrame) -> DataFrame:

@@ -47,7 +47,7 @@ def test_java_reads_what_python_reads(spark: SparkSession) -> None:
 
     blobs = _blobs()
     rows = spark.createDataFrame([*enumerate(blobs)], "id INT, msg BINARY")
-    found = dict(rows.select("id", _in_java(spark, rows["msg"])).collect())
+    found: dict[int, Any] = dict(rows.select("id", _in_java(spark, rows["msg"])).collect())
 
     batch = Batch(pa.array(blobs, pa.binary()))
     columns = {one.name: batch.column(one.decode).to_pylist() for one in HEADERS}

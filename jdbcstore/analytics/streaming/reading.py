@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, Select, event, func, inspect, literal_column, select
+from sqlalchemy import Connection, Select, event, func, inspect, literal_column, or_, select
 
 from jdbcstore.analytics.queries import between, count_ids, journal, nth_id
+from jdbcstore.analytics.streaming.offsets import Gaps
 from jdbcstore.analytics.streaming.options import StreamOptions
 from jdbcstore.analytics.vendors import vendor_of
 from jdbcstore.database.engine import Database
@@ -21,7 +23,12 @@ T = TypeVar("T")
 _PAUSE = 0.25
 """Seconds between attempts to reach the database."""
 _RUN = 10_000
-"""IDs per query when looking for a gap."""
+"""IDs per query when looking for gaps."""
+_NEAR, _SPANS = 1000, 50
+"""IDs between two gaps that one range covers, and ranges per query, when looking at gaps again."""
+_LISTED = 100
+"""IDs that a query names, and messages that are read by them."""
+_COLUMNS = ("id", "container", "msgid_prod", "msgid_seq", "expiration", "priority", "xid", "msg")
 _PAGE_BYTES = 16 * 1024 * 1024
 _LEAST_ROWS, _MOST_ROWS = 10, 5000
 
@@ -112,31 +119,44 @@ class StreamDatabase:
         """The highest ID up to this one; 0 if there is none."""
         return self._ids(select(self._highest).where(self._table.c.id <= end))[0]
 
-    def end_of_run(self, start: int, end: int, rows: int) -> int:
-        """The last ID before the first gap after ``start``, at most ``rows`` further."""
-        last = start + rows
-        while start < min(end, last):
-            reached = end_of_run(start, self._ids(self._all_ids(start, end).limit(_RUN)))
-            if reached < start + _RUN:
-                return reached
-            start = reached
-        return start
+    def run(self, start: int, end: int) -> tuple[list[int], int]:
+        """The first IDs after ``start``, up to ``end``, of all destinations, and the ID that they reach."""
+        ids = self._ids(self._all_ids(start, end).limit(_RUN))
+        return ids, ids[-1] if len(ids) == _RUN else end
 
-    def first_uncommitted(self, start: int, end: int) -> int | None:
-        """The first ID in this range whose row is uncommitted, on vendors that show it."""
+    def stored_among(self, gaps: Gaps) -> list[int]:
+        """The IDs in these gaps that are stored, ascending."""
+        return [id_ for queries in self._spanning(gaps) for id_ in self._ids(queries) if id_ in gaps]
+
+    def _spanning(self, gaps: Gaps) -> Iterator[Select[Any]]:
+        """Queries for the IDs around these gaps, in ascending order."""
+        ids = self._table.c.id
+        for spans in _by(_SPANS, gaps.spans(_NEAR)):
+            yield select(ids).where(or_(*(ids.between(*span) for span in spans))).order_by(ids)
+
+    def uncommitted_among(self, gaps: Gaps) -> list[int]:
+        """The IDs in these gaps that have rows, committed or not, on vendors that show it."""
         uncommitted = self._vendor.uncommitted
-        if not uncommitted:
-            return None
-        query = self._all_ids(start, end)
+        if not uncommitted or not gaps:
+            return []
 
-        def question(connection: Connection) -> int | None:
-            connection.exec_driver_sql(uncommitted)
-            stored = connection.execute(query).scalars().all()
-            # In this order: a row committed between the two queries is in both.
-            committed = {*connection.execute(query).scalars()}
-            return next((id_ for id_ in stored if id_ not in committed), None)
+        def question(connection: Connection) -> list[int]:
+            found: list[int] = []
+            for query in self._spanning(gaps):
+                connection.exec_driver_sql(uncommitted)
+                found += (id_ for id_ in connection.execute(query).scalars() if id_ in gaps)
+                connection.rollback()
+            return found
 
         return self._ask(question)
+
+    def ours(self, ids: Sequence[int]) -> list[int]:
+        """Those of these ascending IDs that the stream reads."""
+        if not self._ours:
+            return [*ids]
+        table = self._table.c
+        queries = (select(table.id).where(table.id.in_(some), *self._ours) for some in _by(_LISTED, ids))
+        return sorted(id_ for query in queries for id_ in self._ids(query))
 
     def _all_ids(self, start: int, end: int) -> Select[Any]:
         """Every ID after ``start``, up to ``end``, of all destinations."""
@@ -170,12 +190,8 @@ class StreamDatabase:
         :raises BodyInJournal: the body of a message is still in a journal only
         """
         rows = 100
-        names = ("id", "container", "msgid_prod", "msgid_seq", "expiration", "priority", "xid", "msg")
-        columns = [self._table.c[name] for name in names]
         while True:
-            query = select(*columns).where(*self._between(start, end)).order_by(columns[0])
-            page = self._rows(query.limit(rows))
-            _refuse_references(page)
+            page = self._page(*self._between(start, end), rows=rows)
             if page:
                 yield page
             if len(page) < rows:
@@ -183,6 +199,21 @@ class StreamDatabase:
             start = page[-1].id
             mean = sum(len(row.msg or b"") for row in page) / len(page)
             rows = max(_LEAST_ROWS, min(_MOST_ROWS, int(_PAGE_BYTES / max(1, mean))))
+
+    def pages_of(self, ids: Iterable[int]) -> Iterator[Sequence[Any]]:
+        """The messages with these IDs.
+
+        :raises BodyInJournal: the body of a message is still in a journal only
+        """
+        for some in _by(_LISTED, ids):
+            if page := self._page(self._table.c.id.in_(some), *self._ours, rows=len(some)):
+                yield page
+
+    def _page(self, *conditions: Any, rows: int) -> Sequence[Any]:
+        columns = [self._table.c[name] for name in _COLUMNS]
+        page = self._rows(select(*columns).where(*conditions).order_by(columns[0]).limit(rows))
+        _refuse_references(page)
+        return page
 
 
 def _refuse_references(page: Sequence[Any]) -> None:
@@ -196,10 +227,7 @@ def _refuse_references(page: Sequence[Any]) -> None:
             raise error
 
 
-def end_of_run(start: int, ids: Iterable[int]) -> int:
-    """The last of these ascending IDs before the first gap after ``start``."""
-    for id_ in ids:
-        if id_ != start + 1:
-            break
-        start = id_
-    return start
+def _by(count: int, items: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(items)
+    while some := [*islice(rest, count)]:
+        yield some

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from jdbcstore.analytics.batch import Batch
 from jdbcstore.analytics.columns import COLUMNS, TIMES, YEAR_1_MS, YEAR_10000_MS
+from jdbcstore.analytics.streaming.offsets import Gaps, Offset
 from jdbcstore.analytics.streaming.options import EARLIEST, LATEST, StreamOptions
 from jdbcstore.analytics.streaming.position import NOWHERE, Position
 from jdbcstore.analytics.streaming.reading import StreamDatabase
@@ -104,17 +105,25 @@ _LEAST_ROWS = 1000
 
 @dataclass(frozen=True)
 class Slice(InputPartition):
-    """The messages after one ID, up to another."""
+    """The messages after one ID, up to another, that are not in these gaps."""
 
     start: int
     end: int
+    gaps: Gaps
+
+
+@dataclass(frozen=True)
+class Late(InputPartition):
+    """Messages that appeared in gaps that the stream had passed."""
+
+    ids: tuple[int, ...]
 
 
 class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """New messages, each once, in the order of their IDs, with the columns of ``messages_decoded``.
 
-    An offset is an ID. A batch ends where everything below it is settled, so no message is skipped, whichever
-    broker stores it and however late it commits: see :mod:`jdbcstore.analytics.streaming.position`. A batch
+    An offset is an ID, with the gaps below it in which a message may be committed yet, so none is skipped,
+    whichever broker stores it: see :mod:`jdbcstore.analytics.streaming.position`. A batch
     that is read again after a failure has the same messages, except those removed meanwhile. Messages that
     were removed before the stream read them are not in it.
 
@@ -134,7 +143,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.warning("a stream of messages: %s", IN_JOURNAL)
         return Position(self._database, self._options.settle)
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         # Spark may ask again before the first batch is done, and must get the same answer.
         named = {EARLIEST: 0, LATEST: NOWHERE}
         starting = self._options.starting
@@ -146,26 +155,32 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._position.stop_at_present()
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else _UNBOUNDED
+        before = Offset.of(start)
         while True:
-            end = self._position.after(start["id"], rows)
-            if end != start["id"]:
-                return {"id": end}
-            waits = self._position.is_waiting(end)
+            end = self._position.after(before, rows)
+            if end != before:
+                return end.facts
+            waits = self._position.is_waiting(before)
             time.sleep(_PAUSE)
             if not waits:
                 return start
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Slice]:
-        if start["id"] in (NOWHERE, end["id"]):
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        before, until = Offset.of(start), Offset.of(end)
+        if before.id == NOWHERE or before == until:
             return []
-        cut = self._database.bounds(start["id"], end["id"], self._options.partitions, _LEAST_ROWS)
-        return [Slice(*bounds) for bounds in cut]
+        late = [Late(until.late)] if until.late else []
+        if before.id == until.id:
+            return late
+        parts = self._options.partitions
+        cut = self._database.bounds(before.id, until.id, parts, _LEAST_ROWS)
+        return [*late, *(Slice(*bounds, until.gaps.after(bounds[0]).up_to(bounds[1])) for bounds in cut)]
 
-    def read(self, partition: Slice) -> Iterator[RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         with closing(StreamDatabase(self._options)) as database:
-            for page in database.pages(partition.start, partition.end):
+            for page in _pages(database, partition):
                 yield batch_of(page, self._columns, decoded=self._options.decoded)
 
     def stop(self) -> None:
@@ -174,3 +189,12 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_options": self._options, "_columns": self._columns}
+
+
+def _pages(database: StreamDatabase, partition: InputPartition) -> Iterator[Sequence[Any]]:
+    if isinstance(partition, Late):
+        yield from database.pages_of(partition.ids)
+    elif isinstance(partition, Slice):
+        for page in database.pages(partition.start, partition.end):
+            # What was committed since the batch was planned is in a later one.
+            yield [row for row in page if row.id not in partition.gaps] if partition.gaps else page

@@ -181,7 +181,7 @@ def _write(spark: SparkSession, archive: Archive, folder: str, frame: DataFrame,
         return written
     rest = f"{folder}/date={_REST}"
     again = with_headers(spark.read.parquet(archive.folder.url(rest)).select(*RAW))
-    decoded, _ = _write_part(archive, folder, again.withColumn("known", F.lit(True)), window)  # noqa: FBT003
+    decoded, _ = _write_part(archive, folder, again.withColumn("known", F.lit(True)), window)
     archive.folder.remove(rest)
     return known + decoded
 
