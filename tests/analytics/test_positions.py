@@ -136,7 +136,8 @@ def test_an_id_that_commits_late_is_read_when_it_is_there(database: Database, re
 def test_what_commits_while_a_batch_is_read_is_in_the_next_one(database: Database, reader: Reader) -> None:
     one = Reader(database.url, destination="ORDERS")
     other = Reader(database.url, destination="another")
-    with database.engine.connect() as late, database.engine.connect() as early:
+    engine = database.engine.execution_options(isolation_level="READ COMMITTED")
+    with engine.connect() as late, engine.connect() as early:
         store(late, 2)
         store(early, 1)
         store(early, 3)

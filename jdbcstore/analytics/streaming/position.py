@@ -70,7 +70,7 @@ class Position:
         self._database = database
         self._horizon = Horizon(settle)
         self._start: Offset | None = None
-        """The last offset, after which the next three are what is known since."""
+        """The last offset; the next three are what is known beyond it."""
         self._passed = 0
         """The stream has nothing up to here."""
         self._gaps = Gaps()
@@ -108,12 +108,13 @@ class Position:
         cut = self._database.cut(self._passed, passed, rows)
         if cut is not None:
             passed, new = cut, new.up_to(cut)
-        self._passed, self._gaps = passed, self._unsettled(self._gaps.without(found) + new)
+        gaps = self._unsettled(self._gaps.without(found) + new)
         ours = self._database.ours(found)
-        if cut is None and not ours:
-            # Nothing for this stream: its offset does not move, and no batch is made.
-            return start
-        return Offset(passed, self._gaps, tuple(id_ for id_ in ours if id_ <= start.id))
+        if cut is not None or ours:
+            return Offset(passed, gaps, tuple(id_ for id_ in ours if id_ <= start.id))
+        # Nothing for this stream: its offset does not move, and no batch is made.
+        self._passed, self._gaps = passed, gaps
+        return start
 
     def _scan(self, until: int, rows: int) -> tuple[int, Gaps]:
         """How far the stream may go, about ``rows`` messages of all destinations, and the gaps in between."""
