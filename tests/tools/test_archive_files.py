@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,6 +59,54 @@ def test_a_manifest_of_which_only_the_beginning_is_there(tmp_path: Path) -> None
     path.write_bytes(content[:30])
     (tmp_path / second.folder / "_manifest.json").unlink()
     with pytest.raises(StoresDiffer, match=r"000002\.json is damaged"):
+        Archive(tmp_path).manifests()
+
+
+def by_hand(folder: Path, version: int, *, sealed: bool = True) -> list[dict[str, Any]]:
+    """An archive as the second format describes it, made without our writer; returns its rows."""
+    batch = folder / "batch=000001-0123456789abcdef"
+    file = batch / "date=2026-11-21" / "part-00000.snappy.parquet"
+    file.parent.mkdir(parents=True)
+    headers = dict.fromkeys(("type", "redelivery_counter", "correlation_id", "jms_type"))
+    rows = [{**ROW, "id": id_, "container": "queue://A", "msgid_seq": id_, **headers} for id_ in (4, 7)]
+    pq.write_table(pa.Table.from_pylist(rows), file)
+    content = file.read_bytes()
+    described = {
+        "path": str(file.relative_to(folder)),
+        "messages": 2,
+        "bytes": len(content),
+        "first_id": 4,
+        "last_id": 7,
+        "first_container": "queue://A",
+        "last_container": "queue://A",
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+    facts = {"format": version, "number": 1, "folder": batch.name, "written_ms": 5, "files": [described]}
+    text = json.dumps(facts, indent=1)
+    seal = f"\n{hashlib.sha256(text.encode()).hexdigest()}\n" if sealed else ""
+    (folder / "_manifest").mkdir()
+    (folder / "_manifest" / "000001.json").write_text(text + seal)
+    return rows
+
+
+@pytest.mark.backends("sqlite")
+def test_an_archive_of_the_second_format(database: Database, tmp_path: Path) -> None:
+    """It stays readable, and is continued."""
+    rows = by_hand(tmp_path / "archive", 2)
+    assert archive.restore(tmp_path / "archive", place(database)).messages == 2
+    expected = {
+        tuple(row[name] for name in ("id", "container", "msgid_prod", "msgid_seq", "msg")) for row in rows
+    }
+    assert stored(database) == expected
+    assert archive.remove(place(database), tmp_path / "archive", Window()).messages == 2
+    assert stored(database) == set()
+    assert added(Archive(tmp_path / "archive"), tmp_path / "archive", "queue://B").number == 2
+
+
+@pytest.mark.parametrize(("version", "sealed"), [(1, False), (3, True)])
+def test_an_archive_of_another_format_is_refused(tmp_path: Path, version: int, sealed: bool) -> None:
+    by_hand(tmp_path, version, sealed=sealed)
+    with pytest.raises(ConfigurationError, match="was written by another version of jdbcstore"):
         Archive(tmp_path).manifests()
 
 

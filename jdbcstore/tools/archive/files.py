@@ -104,7 +104,7 @@ class Archive:
     def _read(self, name: str) -> Manifest:
         place = f"_manifest/{name}"
         content = self.folder.read(place)
-        text = _unsealed(content) or self._completed(name, content)
+        text = _unsealed(content) or self._completed(name, content) or _unsealed_first(content)
         if text is None:
             raise StoresDiffer(f"{self.folder.place}/{place} is damaged; restore the file from a backup")
         facts = json.loads(text)
@@ -241,6 +241,15 @@ def _unsealed(content: bytes) -> bytes | None:
     """The text of a manifest, if all of it is there."""
     text, _, seal = content.removesuffix(b"\n").rpartition(b"\n")
     return text if hashlib.sha256(text).hexdigest().encode() == seal else None
+
+
+def _unsealed_first(content: bytes) -> bytes | None:
+    """The text of a manifest of the first format, which had no checksum."""
+    try:
+        facts = json.loads(content)
+    except ValueError:
+        return None
+    return content if isinstance(facts, dict) and facts.get("format") == 1 else None
 
 
 class ArchivedMessage(NamedTuple):
