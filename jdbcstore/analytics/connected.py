@@ -13,7 +13,7 @@ from jdbcstore.analytics.vendors import Vendor
 from jdbcstore.database.session import Session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Analytics(contextlib.AbstractContextManager["Analytics"], ABC):
@@ -43,6 +43,14 @@ class Analytics(contextlib.AbstractContextManager["Analytics"], ABC):
     def stored(self) -> Stored:
         """The rows as they are stored, for archives and comparisons.
 
+        :raises ConfigurationError: this is a session of Spark Connect
+        """
+
+    @abstractmethod
+    def include(self, archived: DataFrame) -> None:
+        """Add archived messages to the view ``history``, those that the store and its records do not have.
+
+        :param archived: as :func:`jdbcstore.tools.archive.read` returns it
         :raises ConfigurationError: this is a session of Spark Connect
         """
 

@@ -26,7 +26,7 @@ from jdbcstore.database.session import Session
 from jdbcstore.errors import IN_JOURNAL
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +90,7 @@ class LocalAnalytics(Analytics):
             self.has_journal = session.has_own_tables and bool(one(session, journal(session.tables))[0])
             if self.has_journal:
                 log.warning("%s: %s", session.place, IN_JOURNAL)
+            self._archived: list[DataFrame] = []
             self._shown = Shown(spark, name)
             self._views = define(self._reading, [])
             self._live = self._shown.put(self._views)
@@ -110,6 +111,12 @@ class LocalAnalytics(Analytics):
     def stored(self) -> Stored:
         return Stored(self._reading)
 
+    def include(self, archived: DataFrame) -> None:
+        self._archived.append(archived)
+        before, self._views = self._live, define(self._reading, [], self._archived)
+        self._live = self._shown.put(self._views)
+        self._shown.take(before)
+
     @contextlib.contextmanager
     def picture(self, partitions: int | None = None, *, snapshot: bool = True) -> Iterator[None]:
         if snapshot and not self._vendor.export:
@@ -119,7 +126,7 @@ class LocalAnalytics(Analytics):
         bounds = bounds_of(self._session, partitions or self.spark.sparkContext.defaultParallelism)
         with exported(self._session, self._vendor) if snapshot else contextlib.nullcontext("") as name:
             init = self._vendor.snapshot.format(snapshot=name) if snapshot else ""
-            views = define(replace(self._reading, init=init), bounds)
+            views = define(replace(self._reading, init=init), bounds, self._archived)
             with self._shown.while_in(views):
                 yield
 

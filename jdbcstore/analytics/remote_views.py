@@ -86,10 +86,10 @@ class RemoteAnalytics(Analytics):
 
     @property
     def stored(self) -> Stored:
-        raise ConfigurationError(
-            "archives and comparisons need a session with Java, which a session of Spark Connect is not; use"
-            " jdbcstore.analytics.session() with SPARK_REMOTE unset"
-        )
+        raise _needs_java()
+
+    def include(self, archived: DataFrame) -> None:  # noqa: ARG002
+        raise _needs_java()
 
     @contextlib.contextmanager
     def picture(self, partitions: int | None = None, *, snapshot: bool = True) -> Iterator[None]:
@@ -140,3 +140,10 @@ def explained() -> Iterator[None]:
             raise QueryFailed(first) from error
         name, said = found[-1]
         raise _ERRORS.get(name, QueryFailed)(said) from error
+
+
+def _needs_java() -> ConfigurationError:
+    return ConfigurationError(
+        "archives and comparisons need a session with Java, which a session of Spark Connect is not; use"
+        " jdbcstore.analytics.session() with SPARK_REMOTE unset"
+    )

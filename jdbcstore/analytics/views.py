@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -170,14 +170,16 @@ _TOTALS = (
 )
 
 
-def define(reading: Reading, bounds: list[int]) -> dict[str, DataFrame]:
-    """The DataFrame of each view; ``bounds`` are IDs that divide messages into partitions."""
+def define(reading: Reading, bounds: list[int], archived: Sequence[DataFrame] = ()) -> dict[str, DataFrame]:
+    """The DataFrame of each view; ``bounds`` are IDs that divide messages into partitions.
+
+    ``archived``: what ``history`` has besides, as :func:`jdbcstore.tools.archive.read` returns it.
+    """
     session = reading.session
     tables, adapter = session.tables, session.adapter
     lock, messages = reading.table(tables.lock), reading.table(tables.messages)
     # Without bounds: the catalog's table, which pushes limits down; of a million rows ten are decoded.
     stored = _decoded(reading.slices(tables.messages, bounds) if bounds else messages)
-    present = waiting(stored)
     return {
         "messages": messages.select(*_columns(messages)),
         "messages_decoded": stored,
@@ -186,8 +188,8 @@ def define(reading: Reading, bounds: list[int]) -> dict[str, DataFrame]:
         ),
         "destinations": _destinations(reading.query(destinations(tables, adapter), _TOTALS)),
         "in_doubt": _decoded(messages).where("xid IS NOT NULL"),
-        "history": (
-            present.union(_removed(reading.table(tables.history))) if session.has_history else present
+        "history": _history(
+            stored, messages, reading.table(tables.history) if session.has_history else None, archived
         ),
         "lock": lock.withColumn("time", F.timestamp_millis(lock["time"])),
     }
@@ -239,14 +241,40 @@ def _destinations(totals: DataFrame) -> DataFrame:
     )
 
 
+def _history(
+    stored: DataFrame, messages: DataFrame, records: DataFrame | None, archives: Sequence[DataFrame]
+) -> DataFrame:
+    """What is stored, the records of what was removed, and what is in archives only; each message once."""
+    rows = waiting(stored)
+    known = messages.select(*_NAME)
+    if records is not None:
+        rows = rows.union(_removed(records))
+        known = known.union(records.select(*_NAME))
+    for archive in archives:
+        same = [archive[name].eqNullSafe(known[name]) for name in _NAME[1:]]
+        gone = archive.join(known, [archive["id"] == known["id"], *same], "left_anti")
+        rows = rows.union(_lives(gone, "archived", F.lit(None).cast("double")))
+        known = known.union(archive.select(*_NAME))
+    return rows
+
+
+_NAME = ("id", "container", "msgid_prod", "msgid_seq")
+"""The columns that identify a message."""
+
+
 def waiting(stored: DataFrame) -> DataFrame:
     """The messages that are stored, as rows of ``history``."""
-    return stored.where("xid IS NULL").select(
+    return _lives(stored.where("xid IS NULL"), "waiting", _seconds("timestamp", F.current_timestamp()))
+
+
+def _lives(decoded: DataFrame, state: str, dwell: Column) -> DataFrame:
+    """Decoded messages, as rows of ``history``."""
+    return decoded.select(
         *("id", "destination", "destination_type", "msgid_prod", "msgid_seq"),
-        F.lit("waiting").alias("state"),
+        F.lit(state).alias("state"),
         F.col("timestamp").alias("produced"),
         F.lit(None).cast("timestamp").alias("removed"),
-        _seconds("timestamp", F.current_timestamp()).alias("dwell"),
+        dwell.alias("dwell"),
         F.col("jms_priority").cast("bigint").alias("priority"),
         F.col("message_size").alias("size"),
         F.col("redelivery_counter").cast("bigint").alias("redeliveries"),

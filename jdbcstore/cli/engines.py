@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+import click
 
 from jdbcstore.cli.output import note
 from jdbcstore.cli.spark_options import SparkOptions
@@ -57,10 +59,14 @@ class Engine(Protocol):
 
 
 @contextmanager
-def engine_of(name: str, where: Configuration, spark: SparkOptions = _HERE) -> Iterator[Engine]:
-    """The engine of this name with the views of a store."""
+def engine_of(
+    name: str, where: Configuration, spark: SparkOptions = _HERE, archives: Sequence[str] = ()
+) -> Iterator[Engine]:
+    """The engine of this name with the views of a store, of which ``history`` has archives too."""
     if name == DUCKDB:
         spark.refuse("DuckDB has no cluster")
+        if archives:
+            raise click.UsageError("DuckDB does not read archives; omit --archive, or --engine")
         from jdbcstore.analytics import duck
 
         with duck.connect(where) as found:
@@ -68,7 +74,7 @@ def engine_of(name: str, where: Configuration, spark: SparkOptions = _HERE) -> I
                 note(IN_JOURNAL)
             yield _Duck(found)
     else:
-        with spark_views(where, spark) as views:
+        with spark_views(where, spark, archives) as views:
             yield _Spark(views)
 
 
@@ -165,11 +171,19 @@ def spark_session(options: SparkOptions = _HERE) -> SparkSession:
 
 
 @contextmanager
-def spark_views(where: str | Configuration, options: SparkOptions = _HERE) -> Iterator[Analytics]:
-    """The views of a store in Spark."""
+def spark_views(
+    where: str | Configuration, options: SparkOptions = _HERE, archives: Sequence[str] = ()
+) -> Iterator[Analytics]:
+    """The views of a store in Spark, of which ``history`` has archives too."""
     from jdbcstore import analytics
 
+    if archives and options.remote is not None:
+        raise click.UsageError("archives need Java here; omit --remote")
     with analytics.connect(spark_session(options), where) as views:
+        for each in archives:
+            from jdbcstore.tools import archive
+
+            views.include(archive.read(views.spark, each))
         if views.has_journal:
             note(IN_JOURNAL)
         yield views

@@ -26,6 +26,10 @@ _HELP = """A query ends with a semicolon at the end of a line; a named query is 
 .list     list the named queries
 .help     show this help; also: help, ?
 \\q        quit; also: quit, exit, .quit and Ctrl-D. Ctrl-C discards the input, or stops the query"""
+_archives = click.option(
+    "--archive", "archives", metavar="FOLDER", multiple=True,
+    help="An archive whose messages the view history has too. Repeatable.",
+)  # fmt: skip
 _SYNONYMS = {"help": ".help", "?": ".help", "quit": "\\q", "exit": "\\q", ".quit": "\\q", ".exit": "\\q"}
 """Other names of commands, valid where no query has begun."""
 
@@ -41,6 +45,7 @@ _SYNONYMS = {"help": ".help", "?": ".help", "quit": "\\q", "exit": "\\q", ".quit
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header.")
 @click.option("-o", "--output", metavar="FOLDER.parquet", type=click.Path(path_type=Path),
               help="Write Parquet files instead of printing.")  # fmt: skip
+@_archives
 @spark_or_remote_options
 @click.pass_obj
 def sql(
@@ -51,6 +56,7 @@ def sql(
     shell: bool,
     as_csv: bool,
     output: Path | None,
+    archives: tuple[str, ...],
     spark: SparkOptions,
 ) -> None:
     """Query messages with Spark SQL or DuckDB.
@@ -72,7 +78,7 @@ def sql(
     elif shell:
         if query is not None or output is not None:
             raise click.UsageError("--shell cannot be combined with a query or --output")
-        with engine_of(engine, settings.configuration(), spark) as views:
+        with engine_of(engine, settings.configuration(), spark, archives) as views:
             _run_shell(views, show)
     else:
         text = _chosen(query, queries)
@@ -84,7 +90,10 @@ def sql(
             if output.suffix != ".parquet":
                 raise click.UsageError(f"{output} must end in .parquet, the format that is written")
             refuse_url(output)
-        with engine_of(engine, settings.configuration(), spark) as views, views.answer(text) as answer:
+        with (
+            engine_of(engine, settings.configuration(), spark, archives) as views,
+            views.answer(text) as answer,
+        ):
             if output is not None:
                 answer.write(output)
             else:
@@ -104,16 +113,17 @@ def _chosen(query: str | None, queries: dict[str, str]) -> str:
 @click.option("-o", "--output", metavar="FILE.html", default="report.html", show_default=True,
               type=click.Path(dir_okay=False, path_type=Path),
               help="File to write; an existing one is replaced.")  # fmt: skip
+@_archives
 @spark_or_remote_options
 @click.pass_obj
-def report(settings: Settings, output: Path, spark: SparkOptions) -> None:
+def report(settings: Settings, output: Path, archives: tuple[str, ...], spark: SparkOptions) -> None:
     """Write an HTML report with plots of the named queries.
 
     See jdbcstore sql --list for the queries. The report is one self-contained file. All of it shows the
     same moment if the database supports that.
     """
     configuration = settings.configuration()
-    with spark_views(configuration, spark) as views, views.picture():
+    with spark_views(configuration, spark, archives) as views, views.picture():
         from datetime import UTC, datetime
 
         from jdbcstore.analytics.report import page, sections

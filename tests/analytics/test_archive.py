@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import jdbcstore
-from jdbcstore import Destination, Message
+from jdbcstore import Destination, Message, MessageId, ProducerId
 from jdbcstore.errors import ConfigurationError, NotMaster, StoresDiffer
+from jdbcstore.message import openwire
 from jdbcstore.message.openwire.reference import refer
 from jdbcstore.tools import archive
 from jdbcstore.tools.archive import Archive, Window, writing
 from jdbcstore.tools.archive.files import File, messages
 from tests.cli.conftest import invoke  # noqa: F401
-from tests.support.analytics.archives import BEFORE, OLD, QUEUES, archived, fill, place, stored
+from tests.support.analytics.archives import BEFORE, DAY, OLD, QUEUES, archived, fill, place, stored
 from tests.support.cli.command_line import Result
 from tests.support.databases import Database, SqliteDatabase
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from jdbcstore.analytics import Analytics
 
 Invoke = Callable[..., Result]
+MESSAGE_ID = MessageId(ProducerId("ID:odd-1", 1, 1), 1)
 
 pytestmark = pytest.mark.timeout(900)  # the first one starts Spark's workers, and compiles
 
@@ -269,3 +271,76 @@ def test_a_url_that_spark_cannot_use(
     assert list(tmp_path.iterdir()) in ([], [tmp_path / "store.db"])
     with pytest.raises(ConfigurationError, match="is a URL"):
         Archive(Path("hdfs://name/mq"))
+
+
+@pytest.mark.backends("sqlite")
+def test_history_has_what_is_only_in_an_archive(
+    spark: SparkSession,
+    connect: Callable[[], Analytics],
+    database: Database,
+    tmp_path: Path,
+    invoke: Invoke,  # noqa: F811
+) -> None:
+    """Each message once: as it is stored, or as its removal was recorded, or as it was archived."""
+    folder, store = tmp_path / "archive", place(database)
+    with jdbcstore.open(store) as opened:
+        queue = opened.queue("ORDERS")
+        added = queue.add_messages(
+            [Message(f"{n}", timestamp_ms=OLD, redelivery_counter=n % 2) for n in range(6)]
+        )
+    archive.write(spark, store, folder, Window(BEFORE))
+    with jdbcstore.open(store) as opened:
+        opened.queue("ORDERS").acknowledge(*added[:2])
+    with jdbcstore.open(database.url, cleanup_period=0.0, history_retention=1e9) as opened:
+        opened.queue("ORDERS").acknowledge(added[2])
+        new = opened.queue("ORDERS").add_message(Message("new"))
+    ids = [reference.sequence for reference in (*added, new)]
+    expected = dict(zip(ids, ("archived", "archived", "acknowledged", *["waiting"] * 4), strict=True))
+
+    views = connect()
+    views.include(archive.read(spark, folder))
+    query = "SELECT id, state, redeliveries, produced, removed, dwell FROM history ORDER BY id"
+    rows = spark.sql(query).collect()
+    assert [(row.id, row.state) for row in rows] == [*expected.items()]
+    assert [row.redeliveries for row in rows[:2]] == [0, 1]
+    times = {(row.produced.timestamp() * 1000, row.removed, row.dwell) for row in rows[:2]}
+    assert times == {(OLD, None, None)}
+    with views.picture():
+        assert spark.sql("SELECT count(*) FROM history").first() == (len(ids),)
+    views.close()
+    answer = invoke("sql", "SELECT state, count(*) AS n FROM history GROUP BY state ORDER BY state", "--json",
+                    "--url", database.url, "--archive", str(folder))  # fmt: skip
+    assert [(line["state"], line["n"]) for line in answer.lines] == [
+        ("acknowledged", 1), ("archived", 2), ("waiting", 4)
+    ]  # fmt: skip
+    assert invoke("sql", "SELECT 1", "--engine", "duckdb", "--archive", str(folder)).code == 2
+
+
+@pytest.mark.backends("sqlite")
+def test_what_java_cannot_read_is_archived_once_too(
+    spark: SparkSession, database: Database, tmp_path: Path
+) -> None:
+    """Messages in rare forms, damaged ones and none at all, beside ordinary ones; each where its time is."""
+    fill(database, count=2)
+    rows = database.rows("SELECT ID, MSG FROM ACTIVEMQ_MSGS WHERE XID IS NULL ORDER BY ID")
+    (first, blob), (second, _), (third, _), *_ = rows
+    odd = openwire.encode(Message("x", jms_type="\U0001f37a", timestamp_ms=OLD + DAY, message_id=MESSAGE_ID))
+    for id_, msg in ((first, blob[:-9]), (second, odd), (third, None)):
+        database.execute("UPDATE ACTIVEMQ_MSGS SET MSG = :msg WHERE ID = :id", msg=msg, id=id_)
+
+    folder = tmp_path / "archive"
+    written = archive.write(spark, place(database), folder, Window())
+    assert written.messages == len(rows)
+    read = archive.read(spark, folder).select("id", "jms_type", "type", "date", "msg")
+    found = {row.id: row for row in read.collect()}
+    assert len(found) == len(rows)
+    assert (found[second].jms_type, found[second].date) == ("\U0001f37a", "2026-09-17")
+    assert (found[first].type, found[first].date, bytes(found[first].msg)) == (None, "unknown", blob[:-9])
+    assert (found[third].date, found[third].msg) == ("unknown", None)
+    assert {path.name for path in folder.glob("batch=*/*")} >= {"date=unknown"}
+    assert not [*folder.glob("batch=*/date=undecoded")]
+    assert archive.compare(spark, place(database), folder).same
+
+    # Of what has no time nothing is old.
+    old = archive.write(spark, place(database), tmp_path / "old", Window(BEFORE))
+    assert old.messages == len(rows) - len({first, third}) - (len(QUEUES) - 1)
