@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -75,7 +76,19 @@ def watch():
         time.sleep(0.001)
     kill()
 
+begin = files.Archive.begin
+begun = threading.Event()
+
+def told(*arguments):
+    if not begun.is_set():
+        print("begun", flush=True)
+        begun.set()
+    return begin(*arguments)
+
+files.Archive.begin = told
+
 def wait(seconds):
+    begun.wait()
     time.sleep(seconds)
     kill()
 
@@ -129,6 +142,8 @@ class Deaths:
             "PYSPARK_GATEWAY_SECRET": parameters.auth_token,
         }
         self.errors = errors
+        self.lasted = 0.0
+        """Seconds that the last run has written, from its first batch on."""
         with errors.open("w") as told:
             self._parent = subprocess.Popen(
                 [sys.executable, "-c", _PARENT, url, folder, str(before_ms), str(batch)],
@@ -148,9 +163,17 @@ class Deaths:
         self._parent.communicate(timeout=60)
 
     def run(self, stage: str) -> int:
-        """The exit code of a process with this end, :data:`KILLED` if it was killed; ``killed after 0.3``."""
+        """The exit code of a process with this end, :data:`KILLED` if it was killed.
+
+        ``killed after 0.3``: so many seconds after it has begun the first batch.
+        """
         assert self._parent.stdin is not None
         assert self._parent.stdout is not None
         self._parent.stdin.write(f"{stage}\n")
         self._parent.stdin.flush()
-        return int(self._parent.stdout.readline())
+        line, self.lasted = self._parent.stdout.readline(), 0.0
+        if line == "begun\n":
+            begin = time.monotonic()
+            line = self._parent.stdout.readline()
+            self.lasted = time.monotonic() - begin
+        return int(line)
