@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jdbcstore.analytics.connected import Analytics
-    from jdbcstore.analytics.connection import connect
+    from jdbcstore.analytics.connection import connect, stored_in
     from jdbcstore.analytics.format import register
     from jdbcstore.analytics.questions import as_json, explained
     from jdbcstore.analytics.spark_session import session
     from jdbcstore.analytics.views import VIEWS
 
-__all__ = ["VIEWS", "Analytics", "as_json", "connect", "explained", "register", "session"]
+__all__ = ["VIEWS", "Analytics", "as_json", "connect", "explained", "register", "session", "stored_in"]
 
 _MODULES = {
     "connected": ("Analytics",),
-    "connection": ("connect",),
+    "connection": ("connect", "stored_in"),
     "questions": ("as_json", "explained"),
     "format": ("register",),
     "spark_session": ("session",),

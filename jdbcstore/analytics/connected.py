@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from jdbcstore.analytics.queries import count_ids, nth_id
-from jdbcstore.analytics.reading import Stored
 from jdbcstore.analytics.vendors import Vendor
 from jdbcstore.database.session import Session
+from jdbcstore.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,14 +38,6 @@ class Analytics(contextlib.AbstractContextManager["Analytics"], ABC):
         :raises QueryFailed: Spark rejected or failed a query in the block
         """
 
-    @property
-    @abstractmethod
-    def stored(self) -> Stored:
-        """The rows as they are stored, for archives and comparisons.
-
-        :raises ConfigurationError: this is a session of Spark Connect
-        """
-
     @abstractmethod
     def include(self, archived: DataFrame) -> None:
         """Add archived messages to the view ``history``, those that the store and its records do not have.
@@ -69,6 +61,14 @@ class Analytics(contextlib.AbstractContextManager["Analytics"], ABC):
         :param snapshot: False means without the one moment, in many partitions on any database: each
             partition of each view is then read as of its own moment
         """
+
+
+def needs_java() -> ConfigurationError:
+    """The error of what a session of Spark Connect cannot do."""
+    return ConfigurationError(
+        "archives and comparisons need a session with Java, which a session of Spark Connect is not; use"
+        " jdbcstore.analytics.session() with SPARK_REMOTE unset"
+    )
 
 
 @contextlib.contextmanager

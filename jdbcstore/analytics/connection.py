@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jdbcstore.analytics.catalog import check_catalog, name_views
-from jdbcstore.analytics.connected import Analytics, bounds_of, exported, one
+from jdbcstore.analytics.connected import Analytics, bounds_of, exported, needs_java, one
 from jdbcstore.analytics.decoding import plan_decoding
 from jdbcstore.analytics.pushdown import register_dialect
 from jdbcstore.analytics.queries import journal, mean_size
@@ -65,6 +65,50 @@ def connect(
     return LocalAnalytics(spark, Session.configured(where, read_only=True), name)
 
 
+@contextlib.contextmanager
+def stored_in(spark: SparkSession, where: Configuration) -> Iterator[Stored]:
+    """The rows of a store as they are stored, for archives and comparisons; without views.
+
+    :raises ConfigurationError: this is a session of Spark Connect, or Spark cannot read this database
+    :raises StoreUnavailable: the database does not answer
+    :raises SchemaError: the tables are absent, or are not ActiveMQ's
+    """
+    if is_remote(spark):
+        raise needs_java()
+    session = Session.configured(where, read_only=True)
+    try:
+        reading = _reading(spark, session)
+        _has_journal(session)
+        yield Stored(reading)
+    finally:
+        session.engine.dispose()
+
+
+def _has_journal(session: Session) -> bool:
+    """Whether a journal may hold messages that are not in the tables, which is logged."""
+    found = session.has_own_tables and bool(one(session, journal(session.tables))[0])
+    if found:
+        log.warning("%s: %s", session.place, IN_JOURNAL)
+    return found
+
+
+def _reading(spark: SparkSession, session: Session) -> Reading:
+    """What reads this database in this session, without the catalog."""
+    adapter = session.adapter.name
+    vendor = vendor_of(adapter)
+    _check_driver(spark, adapter, vendor)
+    ship(spark)
+    with session.translated(), session.engine.connect() as connection:
+        meaning = vendor.meaning(connection, session.tables)
+    url = register_dialect(spark, vendor.driver, vendor.url(session.engine.url), meaning)
+    [mean] = one(session, mean_size(session.tables))
+    # Fewer rows at once where messages are large.
+    fetched = max(10, min(_MOST_ROWS, int(_FETCHED / max(1, float(mean or 0)))))
+    # Spark keeps a catalog as long as its session, which several processes may share: under a name that was
+    # used before, it would go on reading the earlier store.
+    return Reading(spark, session, vendor, url, f"jdbcstore_{uuid.uuid4().hex}", fetched)
+
+
 class LocalAnalytics(Analytics):
     """The views in a session with Java: its JDBC driver reads, and the planner decodes what is asked for."""
 
@@ -72,24 +116,13 @@ class LocalAnalytics(Analytics):
         self.spark = spark
         self._session = session
         try:
-            adapter = session.adapter.name
-            self._vendor = vendor_of(adapter)
-            _check_driver(spark, adapter, self._vendor)
             if name is not None:
                 check_catalog(spark)
-            ship(spark)
+            self._reading = _reading(spark, session)
+            self._vendor = self._reading.vendor
             plan_decoding(spark)
-            with session.translated(), session.engine.connect() as connection:
-                meaning = self._vendor.meaning(connection, session.tables)
-            url = register_dialect(spark, self._vendor.driver, self._vendor.url(session.engine.url), meaning)
-            # Spark keeps a catalog as long as its session, which several processes may share: under a name
-            # that was used before, it would go on reading the earlier store.
-            catalog = f"jdbcstore_{uuid.uuid4().hex}"
-            self._reading = Reading(spark, session, self._vendor, url, catalog, self._fetch_size())
             self._reading.open_catalog()
-            self.has_journal = session.has_own_tables and bool(one(session, journal(session.tables))[0])
-            if self.has_journal:
-                log.warning("%s: %s", session.place, IN_JOURNAL)
+            self.has_journal = _has_journal(session)
             self._archived: list[DataFrame] = []
             self._shown = Shown(spark, name)
             self._views = define(self._reading, [])
@@ -106,10 +139,6 @@ class LocalAnalytics(Analytics):
 
     def explained(self) -> contextlib.AbstractContextManager[None]:
         return explained()
-
-    @property
-    def stored(self) -> Stored:
-        return Stored(self._reading)
 
     def include(self, archived: DataFrame) -> None:
         self._archived.append(archived)
@@ -129,11 +158,6 @@ class LocalAnalytics(Analytics):
             views = define(replace(self._reading, init=init), bounds, self._archived)
             with self._shown.while_in(views):
                 yield
-
-    def _fetch_size(self) -> int:
-        """The rows of one fetch, fewer where messages are large."""
-        [mean] = one(self._session, mean_size(self._session.tables))
-        return max(10, min(_MOST_ROWS, int(_FETCHED / max(1, float(mean or 0)))))
 
 
 def _check_driver(spark: SparkSession, name: str, vendor: Vendor) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
 from jdbcstore.analytics.arrow.table import RAW
 from jdbcstore.analytics.arrow.views import OF_MESSAGES, SCHEMAS
-from jdbcstore.analytics.connected import Analytics, bounds_of, exported
+from jdbcstore.analytics.connected import Analytics, bounds_of, exported, needs_java
 from jdbcstore.analytics.decoding import decoded_columns
 from jdbcstore.analytics.format import register
 from jdbcstore.analytics.streaming.options import task_url
@@ -27,7 +27,6 @@ from jdbcstore.errors import ConfigurationError, QueryFailed, SchemaError, Store
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from jdbcstore.analytics.reading import Stored
 
 _PARTITIONS = 4
 """Partitions of a picture; the number of the server's cores is not known here."""
@@ -84,12 +83,8 @@ class RemoteAnalytics(Analytics):
     def explained(self) -> contextlib.AbstractContextManager[None]:
         return explained()
 
-    @property
-    def stored(self) -> Stored:
-        raise _needs_java()
-
     def include(self, archived: DataFrame) -> None:  # noqa: ARG002
-        raise _needs_java()
+        raise needs_java()
 
     @contextlib.contextmanager
     def picture(self, partitions: int | None = None, *, snapshot: bool = True) -> Iterator[None]:
@@ -140,10 +135,3 @@ def explained() -> Iterator[None]:
             raise QueryFailed(first) from error
         name, said = found[-1]
         raise _ERRORS.get(name, QueryFailed)(said) from error
-
-
-def _needs_java() -> ConfigurationError:
-    return ConfigurationError(
-        "archives and comparisons need a session with Java, which a session of Spark Connect is not; use"
-        " jdbcstore.analytics.session() with SPARK_REMOTE unset"
-    )

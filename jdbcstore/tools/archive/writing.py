@@ -125,10 +125,10 @@ def write(
     """
     archive = Archive(where)
     messages = size = files = 0
-    with archive.writing(), analytics.connect(spark, store) as views, analytics.explained():
-        for ranges in _batches(views.stored, archive, window, batch):
+    with archive.writing(), analytics.stored_in(spark, store) as stored, analytics.explained():
+        for ranges in _batches(stored, archive, window, batch):
             folder = archive.begin()
-            written = _write(spark, archive, folder, _new(views.stored, archive, window, ranges), window)
+            written = _write(spark, archive, folder, _new(stored, archive, window, ranges), window)
             manifest = archive.commit(folder, _files(spark, archive, folder), written)
             if manifest is not None:
                 messages += manifest.messages
@@ -339,8 +339,7 @@ def compare(
         for _ in pool.map(archive.check_sum, files):
             pass
     urls = [archive.folder.url(file.path) for file in files]
-    with analytics.connect(spark, store) as views, analytics.explained():
-        stored = views.stored
+    with analytics.stored_in(spark, store) as stored, analytics.explained():
         ranges = [*stored.ranges(-1, stored.last_id(), _COMPARED_AT_ONCE)] or [(-1, -1)]
         left = _digested(stored.frame(ranges))
         right = _digested(spark.read.parquet(*urls)) if urls else left.limit(0)
