@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 
@@ -14,10 +14,53 @@ from jdbcstore.analytics.java import scratch
 from jdbcstore.analytics.spark_session import session
 from jdbcstore.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 _ERRORS = {
     "java.io.FileNotFoundException": FileNotFoundError,
     "org.apache.hadoop.fs.FileAlreadyExistsException": FileExistsError,
 }
+
+
+class Footer(NamedTuple):
+    """What a Parquet file says of itself at its end."""
+
+    rows: int
+    bytes: int
+    bounds: dict[str, tuple[Any, Any]]
+    """The least and the greatest value of each column that was asked for."""
+
+
+def footer(spark: SparkSession, url: str, columns: Sequence[str]) -> Footer:
+    """The footer of a Parquet file on any file system of Spark's, without a Spark job."""
+    java: Any = spark._jvm
+    context: Any = spark.sparkContext._jsc
+    hadoop = java.org.apache.parquet.hadoop
+    file = hadoop.util.HadoopInputFile.fromPath(
+        java.org.apache.hadoop.fs.Path(url), context.hadoopConfiguration()
+    )
+    rows, bounds = 0, dict[str, tuple[Any, Any]]()
+    reader = hadoop.ParquetFileReader.open(file)
+    try:
+        for group in reader.getFooter().getBlocks():
+            rows += group.getRowCount()
+            for chunk in group.getColumns():
+                if (name := str(chunk.getPath().toDotString())) in columns:
+                    found = chunk.getStatistics()
+                    ends = _value(found.genericGetMin()), _value(found.genericGetMax())
+                    low, high = bounds.get(name, ends)
+                    bounds[name] = min(low, ends[0]), max(high, ends[1])
+    finally:
+        reader.close()
+    return Footer(rows, file.getLength(), bounds)
+
+
+def _value(least_or_greatest: Any) -> Any:
+    """A number as it is, and a string out of the form that Parquet has for it."""
+    if isinstance(least_or_greatest, int):
+        return least_or_greatest
+    return str(least_or_greatest.toStringUsingUTF8())
 
 
 class HadoopFolder:

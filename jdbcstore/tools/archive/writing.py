@@ -20,6 +20,7 @@ from jdbcstore import analytics
 from jdbcstore.abc import Progress
 from jdbcstore.analytics.columns import YEAR_10000_MS
 from jdbcstore.analytics.decoding import plan_decoding
+from jdbcstore.analytics.hadoop import footer
 from jdbcstore.analytics.headers import with_headers, with_headers_in_java
 from jdbcstore.analytics.reading import RAW, Stored
 from jdbcstore.analytics.spark_session import ship
@@ -239,31 +240,15 @@ def _known(stored: Stored, archive: Archive, ranges: _Ranges) -> DataFrame | Non
 
 def _files(spark: SparkSession, archive: Archive, folder: str) -> list[File]:
     """The files of a batch that the driver sees, in a folder to which Spark has written."""
-    if not any(name.startswith("date=") for name in archive.folder.names(folder)):
-        return []
-    written = spark.read.schema("id BIGINT, container STRING").parquet(archive.folder.url(folder))
-    bounds = [
-        kind(column).alias(f"{kind.__name__}_{column}") for kind in (F.min, F.max) for column in KEY[:2]
-    ]
-    found = (
-        written.groupBy("_metadata.file_path", "_metadata.file_size")
-        .agg(F.count("id").alias("messages"), *bounds)
-        .sort("file_path")
-        .collect()
-    )
-    return [
-        File(
-            f"{folder}/{row['file_path'].rpartition(f'/{folder}/')[2]}",
-            row["messages"],
-            row["file_size"],
-            row["min_id"],
-            row["max_id"],
-            row["min_container"],
-            row["max_container"],
-            "",
-        )
-        for row in found
-    ]
+    files = []
+    for day in archive.folder.names(folder):
+        for name in archive.folder.names(f"{folder}/{day}") if day.startswith("date=") else ():
+            if name.endswith(".parquet") and not name.startswith((".", "_")):
+                path = f"{folder}/{day}/{name}"
+                found = footer(spark, archive.folder.url(path), KEY[:2])
+                ids, containers = (found.bounds[column] for column in KEY[:2])
+                files.append(File(path, found.rows, found.bytes, *ids, *containers, ""))
+    return files
 
 
 def read(spark: SparkSession, where: str | Path) -> DataFrame:
