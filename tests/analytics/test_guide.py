@@ -60,4 +60,4 @@ def test_the_examples(
         for line in re.findall(r"^ *print\(.*\)  # (.*)$", example.code, re.MULTILINE):
             assert line in printed.splitlines()
     assert namespace["spark"] is spark
-    assert len(page.examples("py")) == 7
+    assert len(page.examples("py")) == 8
