@@ -23,10 +23,10 @@ help:
 	@echo "make lint    only ruff and mypy"
 	@echo "make bench   measure the figures of docs/benchmarks.md on this machine"
 	@echo "make sql     write the scripts in sql/ from the definitions of the tables"
-	@echo "make clean   remove .venv and caches; keep Debian packages and data"
+	@echo "make clean   remove .venv, caches and the compiled core; keep Debian packages and data"
 
 # Without Spark the demo still runs, and says what is missing.
-demo: .venv/demo
+demo: .venv/demo .venv/compiled
 	@$(MAKE) --no-print-directory .venv/spark || echo "PySpark cannot be installed here: the demo ends without it" >&2
 	@.ci/packages $(SPARK) || echo "Java and SQLite's JDBC driver cannot be installed here, see above" >&2
 	$(BIN)/jdbcstore demo --ask --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
@@ -41,12 +41,12 @@ quick: export JDBCSTORE_REQUIRE ?= sqlite
 quick: lint
 	$(BIN)/pytest --numprocesses 2 -m "not slow" --backends memory,sqlite tests/unit tests/contract
 
-lint: .venv/dev
+lint: .venv/dev .venv/compiled
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-bench: packages .venv/dev
+bench: packages .venv/dev .venv/compiled
 	$(BIN)/python -m benchmarks
 
 sql: .venv/core
@@ -56,8 +56,13 @@ packages:
 	.ci/packages $(foreach name,$(SERVERS) $(DRIVERS) $(JDBC) $(ACTIVEMQ) $(SPARK) $(FAULTS),'$(name)')
 
 .venv/core: .venv/created pyproject.toml
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable '.[compile]'
 	touch $@
+
+# Rebuilt when its source changes; without a C compiler this says so, and everything runs as Python.
+.venv/compiled: .venv/core jdbcstore/util/core/source.py jdbcstore/util/core/slots.pxd jdbcstore/util/core/build.py
+	@JDBCSTORE_PURE=1 $(BIN)/python -m jdbcstore.util.core
+	@touch $@
 
 .venv/demo: .venv/core
 	$(BIN)/pip install --quiet --editable '.[demo]'
@@ -80,5 +85,5 @@ packages:
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
+	rm -rf jdbcstore/util/core/*.so .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
 	find . -name __pycache__ -prune -exec rm -rf {} +

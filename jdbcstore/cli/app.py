@@ -131,9 +131,23 @@ _EXIT_CODES = "\n".join(f"  {code:>3}  {code.text}" for code in ExitCode)
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=f"\b\nExit codes:\n{_EXIT_CODES}",
 )
-@click.version_option(__version__, "-V", "--version")
+@click.option(
+    *("-V", "--version"),
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=lambda context, _, wanted: _print_version(context) if wanted else None,
+    help="Show the version and exit.",
+)
 def commands() -> None:
     """The command line."""
+
+
+def _print_version(context: click.Context) -> None:
+    from jdbcstore.util.core import BUILD
+
+    click.echo(f"jdbcstore, version {__version__}\ncore: {BUILD}")
+    context.exit()
 
 
 commands.help = f"""A message store on ActiveMQ's JDBC tables, in any SQL database.

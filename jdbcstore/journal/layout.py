@@ -13,9 +13,11 @@ from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
 
+from jdbcstore.util.core import core
+
 BLOCK = 512
 """Where records begin: a torn write of the first one leaves the header's sector alone."""
-RECORD = 40
+RECORD = core.RECORD
 """Bytes of a record's header."""
 CLEAN_END = 255
 GAP = 254
@@ -31,9 +33,7 @@ _BEFORE = {1: struct.Struct("<8sII5Q")}
 """Headers of earlier versions, without the fields added later."""
 _BEGIN = struct.Struct("<8sII")
 _CRC = struct.Struct("<I")
-# Length, marker, number less the durable one, sequences, kind, two of nothing, number, sequence.
-_FIELDS = struct.Struct("<IIIIBBHQQ")
-_PADDING = [bytes(size) for size in range(8)]
+_FIELDS = core.RECORD_FIELDS
 _STAMP = struct.Struct("<QQ")
 _SEEDS = struct.Struct("<II")
 
@@ -203,29 +203,4 @@ def frame(
 
     The first gets this number and sequence, and is written to this place, a segment and an offset.
     """
-    parts: list[bytes] = []
-    written: list[Written] = []
-    seed, marker = stamp
-    segment, start = place
-    start += RECORD
-    total = 0
-    for entry in entries:
-        size = entry.size
-        padding = -size & 7
-        if total + RECORD + size + padding > room:
-            break
-        body = start + total
-        total += RECORD + size + padding
-        count = entry.sequences
-        head = _FIELDS.pack(size, marker, number - durable, count, entry.kind, 0, 0, number, sequence)
-        crc = crc32c(head, seed)
-        chunks = entry.chunks
-        for chunk in chunks:
-            crc = crc32c(chunk, crc)
-        parts += (crc.to_bytes(4, "little"), head, *chunks)
-        if padding:
-            parts.append(_PADDING[padding])
-        written.append(Written(entry, number, sequence, segment, body))
-        number += 1
-        sequence += count
-    return parts, written, total
+    return core.frame(Written, entries, stamp, number, sequence, durable, room, place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -24,6 +25,7 @@ from jdbcstore.message.ids import (
     XATransactionId,
 )
 from jdbcstore.message.values import Value, checked, checked_map, identical
+from jdbcstore.util.core import BUILD, core
 
 
 class BodyType(StrEnum):
@@ -113,6 +115,12 @@ class MessageFields:
 
 
 HEADERS = tuple(field.name for field in fields(MessageFields))[:-3]
+_COMMON = (
+    *("body_type", "destination", "message_id", "priority", "timestamp_ms", "expiration_ms", "persistent"),
+    "sequence",
+)
+RARE = (*(name for name in HEADERS if name not in _COMMON), "_source")
+"""The attributes that most new messages do not have."""
 
 
 @final
@@ -457,3 +465,32 @@ def _check_number(name: str, value: object, bits: int) -> None:
         return
     if not isinstance(value, int) or not -(1 << bits - 1) <= value < 1 << bits - 1:
         raise InvalidMessage(f"{name} is {value!r}, and must be an integer of {bits} bits")
+
+
+def _is_string(value: object) -> bool:
+    return value is None or type(value) is str
+
+
+def _is_long(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+if BUILD == "compiled":
+    Message.__init__ = functools.wraps(Message.__init__)(  # type: ignore[method-assign]
+        core.constructor(
+            Message.__init__,
+            ("_body", "_properties", *HEADERS, "_source"),
+            {bytes: Message(b""), str: Message("")},
+            {
+                "destination": lambda value: value is None or type(value) is Destination,
+                "message_id": lambda value: value is None or type(value) is MessageId,
+                "priority": lambda value: type(value) is int and 0 <= value <= 9,
+                "timestamp_ms": lambda value: value is None or _is_long(value),
+                "expiration_ms": _is_long,
+                "persistent": lambda _: True,
+                "properties": lambda value: not value or type(value) is dict,
+                **dict.fromkeys(("correlation_id", "jms_type", "group_id", "user_id"), _is_string),
+            },
+            _checked_properties,
+        )
+    )

@@ -11,6 +11,7 @@ import click
 import pytest
 
 from jdbcstore.cli.app import commands
+from jdbcstore.util.core import BUILD
 from tests.cli.conftest import Invoke
 from tests.support.cli.command_line import CommandLine
 
@@ -63,7 +64,7 @@ def test_no_command_is_imported_before_it_runs(arguments: list[str]) -> None:
 
 
 def test_the_version_has_a_short_option(invoke: Invoke) -> None:
-    assert invoke("-V").out == invoke("--version").out == "jdbcstore, version 0.1.0\n"
+    assert invoke("-V").out == invoke("--version").out == f"jdbcstore, version 0.1.0\ncore: {BUILD}\n"
 
 
 def test_bash_completes_a_command(tmp_path: Path, invoke: Invoke) -> None:

@@ -91,7 +91,7 @@ OUTSIDE = {
     "oracledb": {"database.adapters"},
     "jpype": {"database.adapters"},
     "alembic": {"database.migrations"},
-    "crc32c": {"journal"},
+    "crc32c": {"journal", "util.core"},
     "javaproperties": {"config"},
     "keyring": {"config"},
     "tomlkit": {"config"},

@@ -31,21 +31,21 @@ from jdbcstore.message.openwire import wire_format as wire
 from jdbcstore.message.openwire.content import NOWHERE, StoredBytes
 from jdbcstore.message.openwire.wire_format import MAX_SIZE, MESSAGE_TYPES, VERSION
 from jdbcstore.message.values import Byte, Char, Float, Long, Short, Value
+from jdbcstore.util.core import core
 
 _BYTES, _MAP, _STREAM, _BLOB = BodyType.BYTES, BodyType.MAP, BodyType.STREAM, BodyType.BLOB
 _BLOB_TYPE = MESSAGE_TYPES[BodyType.BLOB]
 _set = object.__setattr__
 _i16, _i32, _i64, _two_i64 = Struct(">h").pack, Struct(">i").pack, Struct(">q").pack, Struct(">qq").pack
-_head, _flags = Struct(">Bi?").pack, Struct(">??").pack
+_head, _flags = core.OPENWIRE_HEAD.pack, Struct(">??").pack
 _delivery, _redelivery = Struct(">?qb").pack, Struct(">?i").pack
 
 # Most messages have none of the optional headers, so one struct writes all headers of such a message.
 # Each x is the zero of an absent header.
 _usual_headers = Struct(">xxix?qbxqx").pack
-_usual_tail = Struct(">xx?ixqx??xqq?").pack
-_usual_numbers = Struct(">qq7x?qbxqx").pack
-_NO_TAIL = _usual_tail(False, 0, 0, False, False, 0, 0, False)
-_present = Struct(">Bi").pack
+_usual_tail = core.OPENWIRE_TAIL.pack
+_usual_numbers = core.OPENWIRE_NUMBERS.pack
+_present = core.OPENWIRE_BYTES.pack
 
 
 def encode(
@@ -170,8 +170,8 @@ def _encode_usual(
         return None
     names = _usual_names(
         MESSAGE_TYPES[kind],
-        producer_id._openwire or _encode_producer_id(producer_id),
-        destination._openwire or _encode_destination(destination),
+        producer_id._openwire or encode_producer_id(producer_id),
+        destination._openwire or encode_destination(destination),
     )
     numbers = _usual_numbers(
         message_id.producer_sequence, message_id.broker_sequence,
@@ -179,20 +179,15 @@ def _encode_usual(
     )  # fmt: skip
     content, properties = encode_body(message.body, kind, False), message.properties
     marshalled = _encode_bytes(encode_map(properties)) if properties else b"\0"
-    size = len(names) + len(numbers) + len(marshalled) + len(_NO_TAIL) + 1
-    if content is None:
-        return b"".join((_i32(size), names, numbers, b"\0", marshalled, _NO_TAIL)), len(names) + 12
-    size += 4 + len(content)
-    if size > MAX_SIZE:
+    head = b"\0" if content is None else _present(1, len(content))
+    if len(names) + len(content or b"") + len(marshalled) > MAX_SIZE - _MOST_HEADERS:
         return None
-    length = _present(1, len(content))
-    return b"".join((_i32(size), names, numbers, length, content, marshalled, _NO_TAIL)), len(names) + 12
+    blob = core.usual_blob(names, numbers, head, content or b"", marshalled)
+    return blob, core.broker_sequence_at(names)
 
 
-@lru_cache(maxsize=4096)
-def _usual_names(kind: int, producer_id: bytes, destination: bytes) -> bytes:
-    """The fields from the type to the message id, without its two numbers."""
-    return b"".join((_head(kind, 0, False), producer_id, destination, b"\0\0\1\x6e\0", producer_id))
+_MOST_HEADERS = 1024
+_usual_names = lru_cache(maxsize=4096)(core.usual_names)
 
 
 def encode_fields(
@@ -210,10 +205,10 @@ def encode_fields(
     transaction_id, original = message.transaction_id, message.original_destination
     names = b"".join((
         _head(MESSAGE_TYPES[message.body_type], message.command_id, message.response_required),
-        b"\0" if producer_id is None else _encode_producer_id(producer_id),
-        b"\0" if destination is None else _encode_destination(destination),
+        b"\0" if producer_id is None else encode_producer_id(producer_id),
+        b"\0" if destination is None else encode_destination(destination),
         b"\0" if transaction_id is None else encode_structure(transaction_id, version),
-        b"\0" if original is None else _encode_destination(original),
+        b"\0" if original is None else encode_destination(original),
         b"\0" if message_id is None else _encode_message_id_name(message_id, version),
     ))  # fmt: skip
     numbers = b""
@@ -287,7 +282,7 @@ def encode_any_headers(message: Message, timestamp_ms: int, version: int) -> byt
         _i32(message.group_sequence),
         _encode_string(correlation_id, "correlation_id"),
         _delivery(message.persistent, message.expiration_ms, message.priority),
-        b"\0" if reply_to is None else _encode_destination(reply_to),
+        b"\0" if reply_to is None else encode_destination(reply_to),
         _i64(timestamp_ms),
         _encode_string(message.jms_type, "jms_type"),
     ))  # fmt: skip
@@ -343,7 +338,7 @@ def encode_any_tail(message: Message, data_structure: bytes, version: int) -> by
 # since the same ones are written with every message.
 
 
-def _encode_destination(destination: Destination) -> bytes:
+def encode_destination(destination: Destination) -> bytes:
     encoded = destination._openwire
     if encoded is None:
         name = _short_utf(destination.name, "the name of a destination")
@@ -352,7 +347,7 @@ def _encode_destination(destination: Destination) -> bytes:
     return encoded
 
 
-def _encode_producer_id(producer_id: ProducerId) -> bytes:
+def encode_producer_id(producer_id: ProducerId) -> bytes:
     encoded = producer_id._openwire
     if encoded is None:
         # The value comes before the session here, and after it everywhere else.
@@ -372,7 +367,7 @@ def _encode_message_id_name(message_id: MessageId, version: int) -> bytes:
     if version >= VERSION:
         head += _encode_string(message_id.text_view, "a message id's text view")
     producer_id = message_id.producer_id
-    return head + (b"\0" if producer_id is None else _encode_producer_id(producer_id))
+    return head + (b"\0" if producer_id is None else encode_producer_id(producer_id))
 
 
 def _encode_local_transaction(transaction: LocalTransactionId) -> bytes:
@@ -403,8 +398,8 @@ def _named(number: int, name: str) -> bytes:
 
 
 _ENCODERS: dict[type, Callable[[Any], bytes]] = {
-    Destination: _encode_destination,
-    ProducerId: _encode_producer_id,
+    Destination: encode_destination,
+    ProducerId: encode_producer_id,
     LocalTransactionId: _encode_local_transaction,
     XATransactionId: _encode_xa_transaction,
     ConsumerId: _encode_consumer_id,

@@ -84,12 +84,12 @@ class JdbcMessageStore:
         return self._context.writer.submit(Unit(only, adds=[self.encode(message)]))
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
-        unit = Unit(adds=[self.encode(message) for message in messages])
+        unit = Unit(adds=self.encode_all(messages))
         references: list[MessageReference] = self._context.writer.execute(unit)
         return references
 
     def add_messages_async(self, messages: Iterable[Message]) -> StoreFuture[list[MessageReference]]:
-        return self._context.writer.submit(Unit(adds=[self.encode(message) for message in messages]))
+        return self._context.writer.submit(Unit(adds=self.encode_all(messages)))
 
     def add_each_async(self, messages: Iterable[Message]) -> StoreFuture[list[Added]]:
         adds, outcomes = encode_each(messages, self.encode)
@@ -97,6 +97,9 @@ class JdbcMessageStore:
 
     def encode(self, message: Message) -> EncodedMessage:
         return self._context.encoder.encode(message, self.destination, prioritized=self.prioritized)
+
+    def encode_all(self, messages: Iterable[Message]) -> list[EncodedMessage]:
+        return self._context.encoder.encode_all(messages, self.destination, prioritized=self.prioritized)
 
     def get_message(self, message: MessageId | int) -> Message:
         for id_, _ in self.resolve(message):

@@ -131,13 +131,12 @@ class JournaledMessageStore:
         return self._writer.submit(Add(self._backing.encode(message)))
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
-        unit = Unit(Writes(adds=[self._backing.encode(message) for message in messages]), everything)
+        unit = Unit(Writes(adds=self._backing.encode_all(messages)), everything)
         references: list[MessageReference] = self._writer.execute(unit)
         return references
 
     def add_messages_async(self, messages: Iterable[Message]) -> StoreFuture[list[MessageReference]]:
-        encode = self._backing.encode
-        return self._writer.submit(Unit(Writes(adds=[encode(message) for message in messages]), everything))
+        return self._writer.submit(Unit(Writes(adds=self._backing.encode_all(messages)), everything))
 
     def add_each_async(self, messages: Iterable[Message]) -> StoreFuture[list[Outcome]]:
         adds, outcomes = encode_each(messages, self._backing.encode)

@@ -95,6 +95,25 @@ class Layer:
         place.size += size
         self.size += size + OVERHEAD
 
+    def add_all(self, first: int, messages: Sequence[EncodedMessage]) -> None:
+        """As :meth:`add` for each, with sequences from ``first`` on."""
+        container, priority = messages[0].container, messages[0].priority
+        place = self.place(container)
+        size = 0
+        for _, _, _, into, expiration_ms, lane, blob, _ in messages:
+            if into != container or lane != priority or expiration_ms > 0 or place.named is not None:
+                for sequence, message in enumerate(messages, first):
+                    self.add(sequence, message)
+                return
+            size += len(blob)
+        count = len(messages)
+        sequences = range(first, first + count)
+        self.adds.update(zip(sequences, messages, strict=True))
+        place.lanes.setdefault(priority, Sequences()).extend(sequences)
+        place.count += count
+        place.size += size
+        self.size += size + OVERHEAD * count
+
     def find(self, container: str, name: tuple[str, int]) -> Sequence[int]:
         """The sequences of messages added with a producer and producer sequence."""
         place = self.places.get(container)
@@ -248,10 +267,11 @@ class Overlay:
 
     def write(self, writes: Writes, first: int) -> None:
         """Apply writes; the messages added get sequences from ``first`` on."""
-        active = self.active
-        for sequence, message in enumerate(writes.adds, first):
-            if sequence > self.written:  # else a replay: the backing store has it, unless it is gone
-                active.add(sequence, message)
+        active, new = self.active, writes.adds
+        if first <= self.written:  # a replay: the backing store has these, unless they are gone
+            new = new[self.written - first + 1 :]
+        if new:
+            active.add_all(max(first, self.written + 1), new)
         self.last_sequence = max(self.last_sequence, first + len(writes.adds) - 1)
         for sequence, message in writes.updates:
             container = message.container

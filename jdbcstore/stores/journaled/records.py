@@ -18,13 +18,13 @@ from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
 from jdbcstore.stores.shared.encoding import EncodedMessage
+from jdbcstore.util.core import core
 
 WRITE, PREPARE, COMMIT, ROLLBACK, FORGET = range(1, 6)
 """Kinds of records. FORGET: a durable subscription was deleted, and its acknowledgements do not count."""
 
 _ADD, _UPDATE, _REMOVE, _ACKNOWLEDGE = range(1, 5)
-_message = Struct("<BbIIIIqq")
-"""Operation, priority, lengths of container, producer and blob, slot, producer's sequence, expiration."""
+_message = core.ADDED
 _sequence = Struct("<q")
 _remove = Struct("<BII")
 """Operation, length of the container, count."""
@@ -46,13 +46,20 @@ class Writes:
     """(sequence, priority) of what each durable subscription has consumed."""
 
 
-def encode_writes(writes: Writes) -> list[bytes]:
-    """The chunks of a body; each blob is a chunk of its own."""
+def encode_writes(writes: Writes) -> tuple[list[bytes], int]:
+    """The chunks of a body, where each blob is a chunk of its own, and the bytes of all."""
+    chunks, size = core.row_chunks(writes.adds, _ADD)
+    if writes.updates or writes.removes or writes.acknowledgements:
+        others = _encode_others(writes)
+        chunks += others
+        size += sum(map(len, others))
+    return chunks, size
+
+
+def _encode_others(writes: Writes) -> list[bytes]:
     chunks: list[bytes] = []
-    for message in writes.adds:
-        chunks += _encode_message(_ADD, message)
     for sequence, message in writes.updates:
-        chunks += (*_encode_message(_UPDATE, message), _sequence.pack(sequence))
+        chunks += (*core.row_chunks([message], _UPDATE)[0], _sequence.pack(sequence))
     for container, sequences in writes.removes:
         chunks.append(encode_removal(container, sequences))
     for key, messages in writes.acknowledgements:
@@ -60,9 +67,9 @@ def encode_writes(writes: Writes) -> list[bytes]:
     return chunks
 
 
-def encode_add(message: EncodedMessage) -> tuple[bytes, bytes]:
+def encode_add(message: EncodedMessage) -> tuple[list[bytes], int]:
     """As :func:`encode_writes`, for one message that is added."""
-    return _encode_message(_ADD, message)
+    return core.row_chunks((message,), _ADD)
 
 
 def blobs_at(adds: Sequence[EncodedMessage], xid: XATransactionId | None) -> Iterator[int]:
@@ -79,15 +86,6 @@ def encode_removal(container: str, sequences: Sequence[int]) -> bytes:
     name, count = _bytes(container), len(sequences)
     numbers = _sequence.pack(sequences[0]) if count == 1 else pack(f"<{count}q", *sequences)
     return _remove.pack(_REMOVE, len(name), count) + name + numbers
-
-
-def _encode_message(operation: int, message: EncodedMessage) -> tuple[bytes, bytes]:
-    _, producer, number, container, expiration_ms, priority, blob, slot = message
-    into, by = _bytes(container), _bytes(producer)
-    head = _message.pack(
-        operation, priority, len(into), len(by), len(blob), slot, number, expiration_ms
-    )  # fmt: skip
-    return head + into + by, blob
 
 
 def encode_acknowledgement(key: SubscriptionKey, messages: Sequence[tuple[int, int]] = ()) -> bytes:

@@ -126,7 +126,7 @@ class Refused:
         self, sequence: int, message: EncodedMessage, reason: str, now_ms: int, *, is_update: bool
     ) -> None:
         """Set a message aside, durably; :class:`StoreUnavailable` if it cannot be written."""
-        body = b"".join(encode_writes(Writes(updates=[(sequence, message)])))
+        body = b"".join(encode_writes(Writes(updates=[(sequence, message)]))[0])
         facts = {
             "sequence": sequence,
             "destination": message.container,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import compress
+from operator import attrgetter
 from typing import Any, cast
 
 from jdbcstore.abc import MessageReference
@@ -34,7 +35,10 @@ from jdbcstore.stores.journaled.records import (
 from jdbcstore.stores.shared.audit import DuplicateAudit, with_duplicates
 from jdbcstore.stores.shared.encoding import EncodedMessage, Name, everything, nothing
 from jdbcstore.util.clock import Clock
+from jdbcstore.util.core import core
 from jdbcstore.util.futures import Completion, Promise, StoreFuture, Waiter, burst
+
+_blob = attrgetter("blob")
 
 
 class Unit:
@@ -68,14 +72,19 @@ class Unit:
         self.result = result
         self.taken = False
         self.sequences = passed + (len(writes.adds) if kind in (WRITE, COMMIT) else 0)
-        self.cost = sum(len(message.blob) + OVERHEAD for message in writes.adds)
-        chunks = [] if self.xid is None else [encode_xid(self.xid)]
+        chunks: list[bytes] = []
+        self.cost = self.size = 0
         if kind == FORGET:
-            chunks += [encode_acknowledgement(key) for key, _ in writes.acknowledgements]
+            chunks = [encode_acknowledgement(key) for key, _ in writes.acknowledgements]
+            self.size = sum(map(len, chunks))
         elif kind != ROLLBACK:
-            chunks += encode_writes(writes)
+            chunks, self.size = encode_writes(writes)
+        if writes.adds:
+            self.cost = sum(map(len, map(_blob, writes.adds))) + OVERHEAD * len(writes.adds)
+        if xid is not None:
+            chunks.insert(0, encode_xid(xid))
+            self.size += len(chunks[0])
         self.chunks = chunks
-        self.size = sum(map(len, chunks))
 
     @property
     def adds(self) -> list[EncodedMessage]:
@@ -110,31 +119,23 @@ class Unit:
 
     def complete(self, sequence: int) -> None:
         """Set the result for the caller; under no lock."""
-        added = enumerate(self.adds, sequence)
-        self.completion.set_result(
-            self.result([MessageReference(number, message.message_id) for number, message in added])
-        )
+        references = core.references(MessageReference, self.adds, sequence)
+        self.completion.set_result(self.result(references))
 
 
 class Add(Unit):
     """The most common unit: one message is added."""
 
-    __slots__ = ("head", "message")
+    __slots__ = ("message",)
 
     kind = WRITE
     sequences = 1
 
     def __init__(self, message: EncodedMessage) -> None:
-        self.head, blob = encode_add(message)
-        size = len(blob)
+        self.chunks, self.size = encode_add(message)
         self.message = message
         self.taken = False
-        self.cost = size + OVERHEAD
-        self.size = len(self.head) + size
-
-    @property
-    def chunks(self) -> tuple[bytes, bytes]:  # type: ignore[override]
-        return self.head, self.message.blob
+        self.cost = len(message.blob) + OVERHEAD
 
     @property
     def adds(self) -> list[EncodedMessage]:
@@ -149,7 +150,7 @@ class Add(Unit):
         overlay.last_sequence = sequence
 
     def blobs_at(self) -> Iterable[int]:
-        return (len(self.head),)
+        return (len(self.chunks[0]),)
 
     def complete(self, sequence: int) -> None:
         self.completion.set_result(MessageReference(sequence, self.message.message_id))

@@ -97,6 +97,11 @@ class MemoryMessageStore:
         shelf = self.shelf
         return self._state.encoder.encode(message, shelf.destination, prioritized=shelf.prioritized)
 
+    def encode_all(self, messages: Iterable[Message]) -> list[EncodedMessage]:
+        """As :meth:`encode`, of messages that are stored together."""
+        shelf = self.shelf
+        return self._state.encoder.encode_all(messages, shelf.destination, prioritized=shelf.prioritized)
+
     def put(self, sequence: int, encoded: EncodedMessage) -> None:
         """Store a message with a sequence higher than any other; the lock is held."""
         message = self._kept(encoded.blob_for(sequence), sequence)

@@ -34,6 +34,10 @@ class Sequences:
         self._order.append(sequence)
         self._present.add(sequence)
 
+    def extend(self, sequences: range) -> None:
+        self._order.extend(sequences)
+        self._present.update(sequences)
+
     def discard(self, sequence: int) -> None:
         order, present = self._order, self._present
         present.discard(sequence)

@@ -7,7 +7,7 @@ them. The mark says how far it came, and is written in the same transaction as t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -83,6 +83,10 @@ class CheckpointedDestination(MessageStore, Protocol):
 
         :raises InvalidMessage: it cannot be stored
         """
+        ...
+
+    def encode_all(self, messages: Iterable[Message]) -> list[EncodedMessage]:
+        """As :meth:`encode`, of messages that are stored together."""
         ...
 
     def resolve(self, message: Reference, *, with_priority: bool = False) -> list[tuple[int, int]]:

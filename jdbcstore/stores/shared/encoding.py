@@ -18,8 +18,11 @@ from jdbcstore.errors import InvalidDestination, InvalidMessage, MessageTooLarge
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId, ProducerId
-from jdbcstore.message.message import Message
+from jdbcstore.message.message import RARE, BodyType, Message
+from jdbcstore.message.openwire.encoder import encode_body, encode_destination, encode_map, encode_producer_id
+from jdbcstore.message.openwire.wire_format import MESSAGE_TYPES
 from jdbcstore.util.clock import Clock
+from jdbcstore.util.core import core
 
 T = TypeVar("T")
 Name = tuple[str, int]
@@ -27,6 +30,10 @@ Name = tuple[str, int]
 Result = Callable[[list[Any]], Any]
 """Makes what a write returns of the references of the messages that it added."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_USUAL = core.Usual(Message(b""), RARE)
+_MESSAGE_ID = core.Shape(MessageId, ("producer_id", "producer_sequence", "broker_sequence", "text_view"))
+_KINDS = {kind: number for kind, number in MESSAGE_TYPES.items() if kind is not BodyType.BLOB}
+_DESTINATIONS = 4096
 
 
 class EncodedMessage(NamedTuple):
@@ -65,8 +72,9 @@ class MessageNamer:
         started = f"{os.getpid()}-{clock.now_ms()}-{secrets.token_hex(4)}"
         room = max(0, min(64, max_producer_length - len(f"ID:-{started}:1:1:1")))
         host = (socket.gethostname().replace(":", "-") or "localhost")[:room]
-        self._producer = ProducerId(f"ID:{host}-{started}:1", 1, 1)
-        self._sequences = itertools.count(1)
+        self.producer = ProducerId(f"ID:{host}-{started}:1", 1, 1)
+        self.sequences = itertools.count(1)
+        """The numbers of messages that come without an id."""
 
     def named(self, message: Message) -> tuple[Message, MessageId]:
         """The message, and an id that the columns can hold.
@@ -75,9 +83,9 @@ class MessageNamer:
         """
         message_id = message.message_id
         if message_id is None:
-            return message, MessageId(self._producer, next(self._sequences))
+            return message, MessageId(self.producer, next(self.sequences))
         if message_id.producer_id is None:
-            message_id = MessageId(self._producer, next(self._sequences), 0, message_id.text_view)
+            message_id = MessageId(self.producer, next(self.sequences), 0, message_id.text_view)
             return message.replace(message_id=message_id), message_id
         return message, message_id
 
@@ -97,12 +105,55 @@ class MessageEncoder:
         self._max_message_size = max_message_size
         self._sent_size = sent_size
         self._namer = MessageNamer(clock, max_producer_length)
+        self._rows: dict[Destination, core.Rows] = {}
 
     def encode(self, message: Message, destination: Destination, *, prioritized: bool) -> EncodedMessage:
         """The row of a message in this destination, all but its ID.
 
         :raises InvalidMessage: it does not fit the columns, or exceeds what the database accepts
         """
+        rows = self._rows.get(destination) or self._rows_of(destination)
+        row: EncodedMessage | None = rows.row(message, self._clock.now_ms(), prioritized)
+        return self._encode_any(message, destination, prioritized) if row is None else row
+
+    def encode_all(
+        self, messages: Iterable[Message], destination: Destination, *, prioritized: bool
+    ) -> list[EncodedMessage]:
+        """As :meth:`encode`, of messages that are stored together."""
+        rows = self._rows.get(destination) or self._rows_of(destination)
+        now_ms, other = self._clock.now_ms(), self._encode_any
+        return rows.rows(messages, now_ms, prioritized, lambda one: other(one, destination, prioritized))
+
+    def _rows_of(self, destination: Destination) -> core.Rows:
+        if len(self._rows) >= _DESTINATIONS:
+            self._rows.clear()
+        rows = self._rows[destination] = core.Rows(
+            _USUAL,
+            _MESSAGE_ID,
+            EncodedMessage,
+            destination=destination,
+            openwire=encode_destination(destination),
+            container=destination.qualified_name,
+            kinds=_KINDS,
+            bytes_kind=BodyType.BYTES,
+            text_kind=BodyType.TEXT,
+            producer=self._namer.producer,
+            numbers=self._namer.sequences,
+            named=self._named,
+            contents=lambda body, kind: encode_body(body, kind, False),
+            maps=encode_map,
+            sent_size=self._sent_size,
+            largest=self._max_message_size,
+        )
+        return rows
+
+    def _named(self, producer_id: ProducerId) -> bytes | None:
+        """The OpenWire bytes of a producer id that the column holds."""
+        if fits(str(producer_id), self._max_producer_length):
+            return encode_producer_id(producer_id)
+        return None
+
+    def _encode_any(self, message: Message, destination: Destination, prioritized: bool) -> EncodedMessage:
         if message.destination is not None and message.destination != destination:
             original = message.original_destination or message.destination
             message = message.replace(destination=destination, original_destination=original)

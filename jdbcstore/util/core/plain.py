@@ -1,0 +1,72 @@
+"""Python's versions of what the compiled core has from Cython and from C.
+
+The build replaces the import of this module: the decorators and types become Cython's, and the functions
+those of ``slots.pxd``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, TypeAlias, TypeVar
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+Py_ssize_t: TypeAlias = int
+longlong: TypeAlias = int
+bint: TypeAlias = bool
+Places: TypeAlias = Any
+"""Some of the slots of a class."""
+_set = object.__setattr__
+
+
+def cclass(cls: type[T]) -> type[T]:
+    """A class whose attributes are fields of a C struct."""
+    return cls
+
+
+def ccall(function: F) -> F:
+    """A method that C calls directly, and Python as any other."""
+    return function
+
+
+def cfunc(function: F) -> F:
+    """A method for C only."""
+    return function
+
+
+def places(_cls: type, names: Sequence[str]) -> Places:
+    """The slots of these names; :func:`same` alone needs more than one."""
+    return names, attrgetter(*names)
+
+
+def same(one: object, other: object, places: Places) -> bool:
+    """Whether both have the same values in these slots; false also where C finds that they are not the same
+    objects."""
+    return bool(places[1](one) == places[1](other))
+
+
+def put(one: object, places: Places, index: int, value: object) -> None:
+    """Set a slot of an object that is not shared yet."""
+    _set(one, places[0][index], value)
+
+
+def copy(one: object, other: object, places: Places) -> None:
+    """Set all of these slots as the other one has them."""
+    for name in places[0]:
+        _set(one, name, getattr(other, name))
+
+
+def read(one: object, places: Places) -> Any:
+    """The values of these slots, of which there are several."""
+    return places[1](one)
+
+
+def new(cls: type[T], places: Places, values: tuple[Any, ...]) -> T:  # noqa: ARG001
+    """An object with these values in its slots, which are the arguments of its class."""
+    return cls(*values)
+
+
+def new_tuple(cls: type[T], values: tuple[Any, ...]) -> T:
+    """A named tuple with these values."""
+    return tuple.__new__(cls, values)  # type: ignore[type-var]

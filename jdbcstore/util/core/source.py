@@ -1,0 +1,379 @@
+"""The one source of the core: fields of usual messages as bytes, and back; the records of the journal.
+
+This file runs as it is, and compiled (:mod:`jdbcstore.util.core.build`), with the same results. It imports
+nothing of jdbcstore: classes, and functions for what is unusual, are arguments. Layouts are defined here, and
+imported from here by the modules that have the general case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is an exception class
+from typing import Any
+
+from crc32c import crc32c
+
+from jdbcstore.util.core import plain as cython
+from jdbcstore.util.core.plain import copy, new, new_tuple, places, put, read, same
+
+SOURCE = ""
+"""In the compiled core, the checksum of the files that it was built from."""
+
+# A usual message in OpenWire: one without optional headers, so that one struct has all of them. Each x is the
+# zero of an absent header.
+
+OPENWIRE_HEAD = Struct(">Bi?")
+"""Type, command id, whether a response is required."""
+OPENWIRE_NUMBERS = Struct(">qq7x?qbxqx")
+"""From the message id's two numbers to the type: with persistent, expiration, priority and timestamp."""
+OPENWIRE_TAIL = Struct(">xx?ixqx??xqq?")
+"""After the properties."""
+OPENWIRE_BYTES = Struct(">Bi")
+"""In front of bytes that are there: a 1 and their length."""
+OPENWIRE_TEXT = Struct(">Bii")
+"""In front of the content of a text message, which has a length of its own."""
+NO_TAIL = OPENWIRE_TAIL.pack(False, 0, 0, False, False, 0, 0, False)
+_MOST = 1 << 30
+"""Bytes of a body, from which on the general encoder decides."""
+_NAMES = 4096
+
+_size = Struct(">i").pack
+_numbers = OPENWIRE_NUMBERS.pack
+_bytes_head, _text_head = OPENWIRE_BYTES.pack, OPENWIRE_TEXT.pack
+
+
+def usual_names(kind: int, producer_id: bytes, destination: bytes) -> bytes:
+    """The fields from the type to the message id, without its two numbers."""
+    return b"".join(
+        (OPENWIRE_HEAD.pack(kind, 0, False), producer_id, destination, b"\0\0\1\x6e\0", producer_id)
+    )
+
+
+def usual_blob(names: bytes, numbers: bytes, head: bytes, content: bytes, properties: bytes) -> bytes:
+    """A message of :func:`usual_names` and so on; ``head`` says that there is content, and its length."""
+    size = len(names) + len(numbers) + len(head) + len(content) + len(properties) + len(NO_TAIL)
+    return b"".join((_size(size), names, numbers, head, content, properties, NO_TAIL))
+
+
+def broker_sequence_at(names: bytes) -> int:
+    """The offset of the broker sequence in the message with these names."""
+    return len(names) + 12
+
+
+@cython.cclass
+class Shape:
+    """A class with slots, and those of its slots that matter here."""
+
+    cls: Any
+    slots: Any
+
+    def __init__(self, cls: type, names: Sequence[str]) -> None:
+        self.cls = cls
+        self.slots = places(cls, names)
+
+    def made(self, values: tuple[Any, ...]) -> Any:
+        """An object with these values in its slots, which are the arguments of its class."""
+        return new(self.cls, self.slots, values)
+
+
+_READ = (
+    *("destination", "message_id", "body_type", "_body", "_properties"),
+    *("persistent", "expiration_ms", "priority", "timestamp_ms"),
+)
+"""The other attributes of a message."""
+
+
+@cython.cclass
+class Usual:
+    """Recognises messages without optional headers, by one that has none: ``rare`` are those headers."""
+
+    template: Any
+    rare: Any
+    read: Any
+
+    def __init__(self, template: Any, rare: Sequence[str]) -> None:
+        self.template = template
+        self.rare = places(type(template), rare)
+        self.read = places(type(template), _READ)
+
+
+@cython.cclass
+class Rows:
+    """Rows of usual new messages of one destination; for any other message there is none.
+
+    ``kinds`` are the numbers of the types of messages, and ``contents`` encodes bodies other than bytes and
+    ASCII, and ``maps`` properties. ``producer`` names messages without an id, by ``numbers``; ``named``
+    returns the OpenWire bytes of the producer id of a message with one, or None if no row can hold it.
+    ``sent_size`` is what counts of a blob, if not its length.
+    """
+
+    usual: Usual
+    message_id: Shape
+    row_class: Any
+    destination: Any
+    openwire: bytes
+    container: str
+    kinds: Mapping[Any, int]
+    producer: Any
+    numbers: Any
+    named: Any
+    contents: Any
+    maps: Any
+    sent_size: Any
+    largest: int
+    names_of_bytes: dict[str, bytes]
+    names_of_text: dict[str, bytes]
+    bytes_kind: Any
+    text_kind: Any
+
+    def __init__(
+        self,
+        usual: Usual,
+        message_id: Shape,
+        row_class: type,
+        *,
+        destination: Any,
+        openwire: bytes,
+        container: str,
+        kinds: Mapping[Any, int],
+        bytes_kind: Any,
+        text_kind: Any,
+        producer: Any,
+        numbers: Iterator[int],
+        named: Callable[[Any], bytes | None],
+        contents: Callable[[Any, Any], bytes | None],
+        maps: Callable[[Any], bytes],
+        sent_size: Callable[[bytes], int],
+        largest: int,
+    ) -> None:
+        self.usual = usual
+        self.message_id = message_id
+        self.row_class = row_class
+        self.destination = destination
+        self.openwire = openwire
+        self.container = container
+        self.kinds = kinds
+        self.bytes_kind = bytes_kind
+        self.text_kind = text_kind
+        self.producer = producer
+        self.numbers = numbers
+        self.named = named
+        self.contents = contents
+        self.maps = maps
+        self.sent_size = None if sent_size is len else sent_size
+        self.largest = largest
+        self.names_of_bytes, self.names_of_text = {}, {}
+
+    @cython.ccall
+    def row(self, message: Any, now_ms: int, prioritized: bool) -> Any:
+        """The row of a message; None if this is not a usual one, or its values are not valid."""
+        if not same(message, self.usual.template, self.usual.rare):
+            return None
+        (
+            destination, message_id, kind, body, properties,
+            persistent, expiration_ms, priority, timestamp_ms,
+        ) = read(message, self.usual.read)  # fmt: skip
+        if (
+            destination is not self.destination
+            and destination is not None
+            and destination != self.destination
+        ):
+            return None
+        if message_id is None:
+            message_id = new(
+                self.message_id.cls, self.message_id.slots, (self.producer, next(self.numbers), 0, None)
+            )
+        producer, number, before, text_view = read(message_id, self.message_id.slots)
+        names = None if producer is None or text_view is not None else self._names(kind, producer)
+        if names is None:
+            return None
+        try:
+            numbers = _numbers(
+                number, before, persistent, expiration_ms, priority,
+                now_ms if timestamp_ms is None else timestamp_ms,
+            )  # fmt: skip
+        except StructError:
+            return None
+        blob = self._blob(names, numbers, kind, body, properties)
+        if blob is None:
+            return None
+        lane = priority if prioritized else 0
+        at = broker_sequence_at(names)
+        return new_tuple(
+            self.row_class,
+            (message_id, producer._text, number, self.container, expiration_ms, lane, blob, at),
+        )
+
+    @cython.cfunc
+    def _blob(self, names: Any, numbers: Any, kind: Any, body: Any, properties: Any) -> Any:
+        if kind is self.bytes_kind:
+            content = body
+            head = _bytes_head(1, len(content)) if content else b"\0"
+        elif kind is self.text_kind and body is not None and body.isascii() and "\0" not in body:
+            content = body.encode()
+            head = _text_head(1, len(content) + 4, len(content))
+        else:
+            content = self.contents(body, kind)
+            head = b"\0" if content is None else _bytes_head(1, len(content))
+            content = content or b""
+        if len(content) > _MOST:
+            return None
+        marshalled = b"\0"
+        if properties:
+            marshalled = self.maps(properties)
+            marshalled = _bytes_head(1, len(marshalled)) + marshalled
+        blob = usual_blob(names, numbers, head, content, marshalled)
+        size = len(blob) if self.sent_size is None else self.sent_size(blob)
+        return None if size > self.largest else blob
+
+    @cython.cfunc
+    def _names(self, kind: Any, producer: Any) -> Any:
+        """The fields of a message of this kind before its numbers; None if there is no such message."""
+        memo = self.names_of_bytes if kind is self.bytes_kind else self.names_of_text
+        if kind is self.bytes_kind or kind is self.text_kind:
+            names = memo.get(producer._text)
+            if names is not None:
+                return names
+        number, producer_id = self.kinds.get(kind), self.named(producer)
+        if number is None or producer_id is None:
+            return None
+        names = usual_names(number, producer_id, self.openwire)
+        if kind is self.bytes_kind or kind is self.text_kind:
+            if len(memo) >= _NAMES:
+                memo.clear()
+            memo[producer._text] = names
+        return names
+
+    def rows(
+        self, messages: Iterable[Any], now_ms: int, prioritized: bool, other: Callable[[Any], Any]
+    ) -> list[Any]:
+        """The rows of all messages; ``other`` makes those that :meth:`row` does not."""
+        made = []
+        for message in messages:
+            row = self.row(message, now_ms, prioritized)
+            made.append(other(message) if row is None else row)
+        return made
+
+
+def constructor(
+    init: Callable[..., None],
+    slots: Sequence[str],
+    templates: Mapping[type, Any],
+    checks: Mapping[str, Callable[[Any], bool]],
+    properties: Callable[[Any], Any],
+) -> Callable[..., None]:
+    """A constructor as ``init``, and faster for usual arguments when compiled.
+
+    ``templates`` are objects with nothing but a body, by the type of a body that is kept as it is. ``slots``
+    begin with those of the body and the properties. Arguments of other names than ``checks``, or refused
+    there, and bodies of other types, are for ``init``.
+    """
+    cls = type(next(iter(templates.values())))
+    every = places(cls, slots)
+    index_of = {name: at for at, name in enumerate(slots)}
+
+    def __init__(self: Any, *args: Any, **fields: Any) -> None:  # noqa: N807
+        template = templates.get(type(args[0])) if len(args) == 1 else None
+        if template is None or type(self) is not cls:
+            init(self, *args, **fields)
+            return
+        for name, value in fields.items():
+            check = checks.get(name)
+            if check is None or not check(value):
+                init(self, *args, **fields)
+                return
+        given = fields.pop("properties", None) if fields else None
+        checked = properties(given) if given else None
+        copy(self, template, every)
+        put(self, every, 0, args[0])
+        if checked is not None:
+            put(self, every, 1, checked)
+        for name, value in fields.items():
+            put(self, every, index_of[name], value)
+
+    return __init__
+
+
+def references(cls: type, rows: Sequence[Any], first: int) -> list[Any]:
+    """The references of stored rows: their sequences, from the first one on, and their message ids."""
+    made: list[Any] = []
+    for row in rows:
+        made.append(new_tuple(cls, (first, row[0])))
+        first += 1
+    return made
+
+
+# The journal's records.
+
+RECORD_FIELDS = Struct("<IIIIBBHQQ")
+"""Length, marker, number less the durable one, sequences, kind, two of nothing, number, sequence."""
+RECORD = 4 + RECORD_FIELDS.size
+"""Bytes of a record's header: the checksum, and these fields."""
+ADDED = Struct("<BbIIIIqq")
+"""Operation, priority, lengths of container, producer and blob, slot, producer's sequence, expiration."""
+_fields, _added = RECORD_FIELDS.pack, ADDED.pack
+_PADDING = [bytes(size) for size in range(8)]
+
+
+def row_chunks(rows: Sequence[Any], operation: int) -> tuple[list[bytes], int]:
+    """The rows in the body of a record, each with its blob as a chunk of its own, and the bytes of all."""
+    chunks: list[bytes] = []
+    size: cython.Py_ssize_t = 0
+    of: Any = None
+    by: Any = None
+    into = b""
+    name = b""
+    for _, producer, number, container, expiration_ms, priority, blob, slot in rows:
+        if container is not of:
+            into, of = container.encode(), container
+        if producer is not by:
+            name, by = producer.encode(), producer
+        head = _added(operation, priority, len(into), len(name), len(blob), slot, number, expiration_ms)
+        head = b"".join((head, into, name))
+        chunks.append(head)
+        chunks.append(blob)
+        size += len(head) + len(blob)
+    return chunks, size
+
+
+def frame(
+    written_class: type,
+    entries: Sequence[Any],
+    stamp: Any,
+    number: int,
+    sequence: int,
+    durable: int,
+    room: int,
+    place: Any,
+) -> tuple[list[bytes], list[Any], int]:
+    """See :func:`jdbcstore.journal.layout.frame`; ``stamp`` and ``place`` are pairs of numbers."""
+    parts: list[bytes] = []
+    written: list[Any] = []
+    seed, marker = stamp
+    segment, start = place
+    total: cython.Py_ssize_t = 0
+    size: cython.Py_ssize_t
+    padding: cython.Py_ssize_t
+    for entry in entries:
+        size = entry.size
+        padding = -size & 7
+        if total + RECORD + size + padding > room:
+            break
+        body = start + RECORD + total
+        total += RECORD + size + padding
+        count = entry.sequences
+        head = _fields(size, marker, number - durable, count, entry.kind, 0, 0, number, sequence)
+        crc = crc32c(head, seed)
+        chunks = entry.chunks
+        for chunk in chunks:
+            crc = crc32c(chunk, crc)
+        parts.append(crc.to_bytes(4, "little"))
+        parts.append(head)
+        parts.extend(chunks)
+        if padding:
+            parts.append(_PADDING[padding])
+        written.append(new_tuple(written_class, (entry, number, sequence, segment, body)))
+        number += 1
+        sequence += count
+    return parts, written, total

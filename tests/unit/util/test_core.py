@@ -1,0 +1,280 @@
+"""The core as Python and compiled: the same results, and the compiled one only if it is of these sources."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jdbcstore import Destination, Message
+from jdbcstore.abc import MessageReference
+from jdbcstore.errors import InvalidMessage
+from jdbcstore.journal.layout import Stamp, Written
+from jdbcstore.message.ids import MessageId, ProducerId
+from jdbcstore.message.message import RARE, BodyType
+from jdbcstore.message.openwire import encoder
+from jdbcstore.message.openwire.wire_format import MESSAGE_TYPES
+from jdbcstore.stores.journaled.records import WRITE, Writes, decode_writes
+from jdbcstore.stores.journaled.writer import Unit
+from jdbcstore.stores.shared.encoding import EncodedMessage
+from jdbcstore.util import core as chosen
+from jdbcstore.util.core import build, source
+from tests.support import ROOT
+from tests.support.openwire.strategies import messages
+
+ORDERS = Destination.queue("ORDERS")
+PRODUCER = ProducerId("ID:host-1-2-0:1", 1, 1)
+NOW = 1_700_000_000_000
+
+
+def both() -> list[Any]:
+    """The core as Python, and compiled where it was built."""
+    try:
+        return [source, importlib.import_module("jdbcstore.util.core.compiled")]
+    except ImportError:
+        return [source, pytest.param(None, marks=pytest.mark.skip(reason="the core was not compiled"))]
+
+
+@pytest.fixture(params=both(), ids=["python", "compiled"])
+def core(request: pytest.FixtureRequest) -> ModuleType:
+    module: ModuleType = request.param
+    return module
+
+
+def rows(core: Any, destination: Destination = ORDERS, largest: int = 1 << 20) -> Any:
+    return core.Rows(
+        core.Usual(Message(b""), RARE),
+        core.Shape(MessageId, ("producer_id", "producer_sequence", "broker_sequence", "text_view")),
+        EncodedMessage,
+        destination=destination,
+        openwire=encoder.encode_destination(destination),
+        container=destination.qualified_name,
+        kinds={kind: number for kind, number in MESSAGE_TYPES.items() if kind is not BodyType.BLOB},
+        bytes_kind=BodyType.BYTES,
+        text_kind=BodyType.TEXT,
+        producer=PRODUCER,
+        numbers=itertools.count(1),
+        named=encoder.encode_producer_id,
+        contents=lambda body, kind: encoder.encode_body(body, kind, False),
+        maps=encoder.encode_map,
+        sent_size=len,
+        largest=largest,
+    )
+
+
+def expected(message: Message, destination: Destination, message_id: MessageId) -> tuple[bytes, int]:
+    """The message field by field."""
+    timestamp_ms = NOW if message.timestamp_ms is None else message.timestamp_ms
+    return encoder.encode_fields(message, None, destination, message_id, timestamp_ms, encoder.VERSION)
+
+
+def available() -> Iterator[Any]:
+    return (one for one in both() if isinstance(one, ModuleType))
+
+
+@given(messages())
+def test_any_message_is_the_same_bytes_or_left_to_others(message: Message) -> None:
+    destination = message.destination or ORDERS
+    for core in available():
+        row = rows(core, destination).row(message, NOW, True)
+        if row is not None:
+            message_id = message.message_id or MessageId(PRODUCER, 1)
+            blob, slot = expected(message, destination, message_id)
+            assert (row.blob, row.slot) == (blob, slot)
+            assert row[:6] == (
+                message_id,
+                str(message_id.producer_id),
+                message_id.producer_sequence,
+                destination.qualified_name,
+                message.expiration_ms,
+                message.priority,
+            )
+
+
+bodies = st.one_of(st.none(), st.text(), st.binary(), st.lists(st.integers(0, 9)))
+
+
+@given(
+    bodies,
+    st.dictionaries(st.text(min_size=1), st.one_of(st.text(), st.integers(-5, 5), st.booleans())),
+    st.integers(0, 9),
+    st.booleans(),
+    st.sampled_from([None, ORDERS]),
+    st.sampled_from([None, 0, 17]),
+    st.sampled_from([None, MessageId(PRODUCER, 7, 8)]),
+)
+def test_a_usual_message_is_the_same_bytes(
+    body: Any,
+    properties: dict[str, Any],
+    priority: int,
+    persistent: bool,
+    destination: Destination | None,
+    timestamp_ms: int | None,
+    message_id: MessageId | None,
+) -> None:
+    message = Message(
+        body,
+        properties=properties,
+        priority=priority,
+        persistent=persistent,
+        destination=destination,
+        timestamp_ms=timestamp_ms,
+        message_id=message_id,
+    )
+    blob, slot = expected(message, ORDERS, message_id or MessageId(PRODUCER, 1))
+    for core in available():
+        for row in (rows(core).row(message, NOW, False), *rows(core).rows([message], NOW, False, None)):
+            assert (row.blob, row.slot, row.priority) == (blob, slot, 0)
+            assert type(row) is EncodedMessage
+            assert type(row.message_id) is MessageId
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"correlation_id": "c"},
+        {"reply_to": ORDERS},
+        {"compressed": True},
+        {"body_type": "blob", "body": None},
+        {"destination": Destination.queue("OTHER")},
+        {"message_id": MessageId(None, 0, 0, "text")},
+        {"message_id": MessageId(PRODUCER, 1, 0, "text")},
+        {"message_id": MessageId(PRODUCER, 1 << 63)},
+        {"body": b"x" * 2000},
+    ],
+    ids=str,
+)
+def test_what_is_not_usual_is_left_to_others(core: Any, headers: dict[str, Any]) -> None:
+    message = Message(**{"body": b"x", **headers})
+
+    assert rows(core, largest=1000).row(message, NOW, True) is None
+    assert rows(core, largest=1000).rows([message], NOW, True, lambda one: one.body) == [message.body]
+
+
+def test_an_object_of_another_class_is_not_a_usual_message(core: Any) -> None:
+    # Python looks for the attributes; C must not look into an object of another layout.
+    with contextlib.suppress(AttributeError):
+        assert rows(core).row(object(), NOW, True) is None
+
+
+def some_rows(core: Any, count: int, size: int = 100) -> list[EncodedMessage]:
+    found: list[EncodedMessage] = rows(core).rows([Message(b"x" * size)] * count, NOW, False, None)
+    return found
+
+
+def test_references_are_numbered(core: Any) -> None:
+    found = core.references(MessageReference, some_rows(core, 3), 17)
+
+    assert found == [MessageReference(17 + at, MessageId(PRODUCER, 1 + at)) for at in range(3)]
+    assert {type(one) for one in found} == {MessageReference}
+
+
+def test_rows_become_the_body_of_a_record(core: Any) -> None:
+    added = some_rows(core, 3)
+    chunks, size = core.row_chunks(added, 1)
+
+    assert size == sum(map(len, chunks))
+    assert decode_writes(b"".join(chunks)) == Writes(adds=added)
+
+
+@given(st.lists(st.integers(0, 200), min_size=1, max_size=5), st.integers(0, 2000))
+def test_records_are_the_same_bytes(sizes: list[int], room: int) -> None:
+    found = []
+    for core in available():
+        units = [Unit(Writes(adds=some_rows(source, 2, size))) for size in sizes]
+        parts, written, size = core.frame(Written, units, Stamp(3, 4), 7, 9, 5, room, (1, 512))
+        assert len(b"".join(parts)) == size <= room
+        assert all(type(one) is Written and one.entry.kind == WRITE for one in written)
+        found.append((b"".join(parts), [one[1:] for one in written], size))
+    assert found.count(found[0]) == len(found)
+
+
+# The constructor of messages.
+
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-2, 12), st.just(1 << 63), st.text(max_size=3), st.just(ORDERS),
+    st.just(MessageId(PRODUCER, 7)),
+    st.dictionaries(st.text(max_size=2), st.integers(0, 1 << 70), max_size=2),
+)  # fmt: skip
+NAMES = ("destination", "message_id", "priority", "timestamp_ms", "expiration_ms", "persistent", "properties")
+MORE = ("correlation_id", "jms_type", "group_id", "user_id", "reply_to", "body_type", "nothing")
+
+
+@given(bodies, st.dictionaries(st.sampled_from((*NAMES, *MORE)), VALUES, max_size=4))
+def test_the_constructors_agree(body: Any, fields: dict[str, Any]) -> None:
+    init = getattr(Message.__init__, "__wrapped__", Message.__init__)
+
+    def made(how: Any) -> Any:
+        message = Message.__new__(Message)
+        try:
+            how(message, body, **fields)
+        except (InvalidMessage, TypeError, ValueError) as error:
+            return type(error), str(error).replace("Message.__init__", "__init__")
+        return message, message.body, dict(message.properties), type(message.properties), message.sequence
+
+    assert made(Message.__init__) == made(init)
+
+
+def test_a_message_that_is_made_stays_unchanged() -> None:
+    message = Message("text", destination=ORDERS)
+
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        message.priority = 5
+    assert Message("other").body == "other"
+    assert message.body == "text"
+
+
+# The choice between the two.
+
+
+def version(folder: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    code = "from jdbcstore.util.core import BUILD; print(BUILD)"
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+
+
+def test_the_environment_chooses_python() -> None:
+    assert version(JDBCSTORE_PURE="1").stdout == "Python, because JDBCSTORE_PURE is set\n"
+
+
+def test_a_compiled_core_of_another_version_is_not_used(tmp_path: Path) -> None:
+    if chosen.BUILD != "compiled":
+        pytest.skip("the core was not compiled")
+    shutil.copytree(
+        ROOT / "jdbcstore",
+        tmp_path / "jdbcstore",
+        ignore=shutil.ignore_patterns("__pycache__", "cli", "broker"),
+    )
+    with (tmp_path / "jdbcstore" / "util" / "core" / "source.py").open("a") as file:
+        file.write("\n# changed\n")
+
+    done = version(tmp_path, JDBCSTORE_PURE="")
+
+    assert done.stdout.startswith("Python: the compiled core is of another version")
+    assert "build it again" in done.stderr
+
+
+def test_what_cannot_be_built_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", "")
+
+    with pytest.raises(build.CannotBuildError, match="there is no C compiler"):
+        build.build(tmp_path)
+    assert not [*tmp_path.iterdir()]
