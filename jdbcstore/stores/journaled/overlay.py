@@ -265,6 +265,12 @@ class Overlay:
         if kind in (WRITE, COMMIT):
             self.write(writes, first)
 
+    def add_all(self, first: int, messages: Sequence[EncodedMessage]) -> None:
+        """Apply added messages, with sequences from ``first`` on, higher than any before."""
+        if messages:
+            self.active.add_all(first, messages)
+            self.last_sequence = first + len(messages) - 1
+
     def write(self, writes: Writes, first: int) -> None:
         """Apply writes; the messages added get sequences from ``first`` on."""
         active, new = self.active, writes.adds

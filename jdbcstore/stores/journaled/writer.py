@@ -124,7 +124,7 @@ class Unit:
 
 
 class Add(Unit):
-    """The most common unit: one message is added."""
+    """The most common unit: one message is added. The writer applies those that follow each other at once."""
 
     __slots__ = ("message",)
 
@@ -144,10 +144,6 @@ class Add(Unit):
     def without_duplicates(self, is_new: Sequence[bool]) -> Unit:  # noqa: ARG002
         duplicate = MessageReference(-1, self.message.message_id)
         return self._replaced_by(Unit(Writes(), lambda _: duplicate))
-
-    def apply(self, overlay: Overlay, sequence: int, _number: int) -> None:
-        overlay.active.add(sequence, self.message)
-        overlay.last_sequence = sequence
 
     def blobs_at(self) -> Iterable[int]:
         return (len(self.chunks[0]),)
@@ -472,12 +468,22 @@ class JournalWriter:
         overlay, cost, size = self.overlay, 0, 0
         units = cast("list[tuple[Unit, int, int, int, int]]", batch)
         with self._lock:
-            for unit, number, sequence, segment, offset in units:
-                unit.apply(overlay, sequence, number)
-                if self._locates:
-                    overlay.locate(sequence, [(segment, offset + at) for at in unit.blobs_at()])
+            rows: list[EncodedMessage] = []
+            first = 0
+            for unit, number, sequence, _, _ in units:
+                if type(unit) is Add:
+                    first = first if rows else sequence
+                    rows.append(unit.message)
+                else:
+                    overlay.add_all(first, rows)
+                    rows.clear()
+                    unit.apply(overlay, sequence, number)
                 cost += unit.cost
                 size += unit.size
+            overlay.add_all(first, rows)
+            if self._locates:
+                for unit, _, sequence, segment, offset in units:
+                    overlay.locate(sequence, [(segment, offset + at) for at in unit.blobs_at()])
             overlay.last_number = batch[-1].number
             overlay.journaled += size
             self._written += size

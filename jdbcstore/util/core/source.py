@@ -32,13 +32,13 @@ OPENWIRE_TAIL = Struct(">xx?ixqx??xqq?")
 OPENWIRE_BYTES = Struct(">Bi")
 """In front of bytes that are there: a 1 and their length."""
 OPENWIRE_TEXT = Struct(">Bii")
-"""In front of the content of a text message, which has a length of its own."""
+"""In front of the content of a TextMessage, which has a length of its own."""
 NO_TAIL = OPENWIRE_TAIL.pack(False, 0, 0, False, False, 0, 0, False)
 _MOST = 1 << 30
 """Bytes of a body, from which on the general encoder decides."""
 _NAMES = 4096
 
-_size = Struct(">i").pack
+_size, _long = Struct(">i").pack, Struct(">q").pack
 _numbers = OPENWIRE_NUMBERS.pack
 _bytes_head, _text_head = OPENWIRE_BYTES.pack, OPENWIRE_TEXT.pack
 
@@ -300,6 +300,16 @@ def references(cls: type, rows: Sequence[Any], first: int) -> list[Any]:
     made: list[Any] = []
     for row in rows:
         made.append(new_tuple(cls, (first, row[0])))
+        first += 1
+    return made
+
+
+def numbered_rows(rows: Sequence[Any], first: int) -> list[Any]:
+    """The rows of the table: with their IDs, from the first one on, which their blobs get as well."""
+    made: list[Any] = []
+    for _, producer, number, container, expiration_ms, priority, blob, slot in rows:
+        blob = b"".join((blob[:slot], _long(first), blob[slot + 8 :]))
+        made.append((first, container, producer, number, expiration_ms, blob, priority, None))
         first += 1
     return made
 

@@ -25,7 +25,7 @@ from jdbcstore.journal.layout import Stamp, Written
 from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import RARE, BodyType
 from jdbcstore.message.openwire import encoder
-from jdbcstore.message.openwire.wire_format import MESSAGE_TYPES
+from jdbcstore.message.openwire.wire_format import MESSAGE_TYPES, VERSION
 from jdbcstore.stores.journaled.records import WRITE, Writes, decode_writes
 from jdbcstore.stores.journaled.writer import Unit
 from jdbcstore.stores.shared.encoding import EncodedMessage
@@ -77,7 +77,7 @@ def rows(core: Any, destination: Destination = ORDERS, largest: int = 1 << 20) -
 def expected(message: Message, destination: Destination, message_id: MessageId) -> tuple[bytes, int]:
     """The message field by field."""
     timestamp_ms = NOW if message.timestamp_ms is None else message.timestamp_ms
-    return encoder.encode_fields(message, None, destination, message_id, timestamp_ms, encoder.VERSION)
+    return encoder.encode_fields(message, None, destination, message_id, timestamp_ms, VERSION)
 
 
 def available() -> Iterator[Any]:

@@ -29,6 +29,7 @@ from jdbcstore.stores.jdbc.writer.units import Call, Unit
 from jdbcstore.stores.shared.audit import DuplicateAudit, with_duplicates
 from jdbcstore.stores.shared.encoding import EncodedMessage, Name
 from jdbcstore.util.backoff import Backoff
+from jdbcstore.util.core import core
 
 log = logging.getLogger(__name__)
 
@@ -341,7 +342,7 @@ class _Attempts:
         if plan is not None:
             others += plan.writes.items()
         batch = Batch(
-            adds=[add.row(sequence) for sequence, add in enumerate(adds, first)],
+            adds=core.numbered_rows(adds, first),
             updates=[row for sql, row in updates if sql is own],
             removes=[key for unit in units for key in unit.removes],
             others=others,
@@ -359,8 +360,7 @@ class _Attempts:
         results = []
         for unit in units:
             _notify_committed(unit)
-            adds = enumerate(unit.adds, sequence.last + 1)
-            results.append([MessageReference(id_, add.message_id) for id_, add in adds])
+            results.append(core.references(MessageReference, unit.adds, sequence.last + 1))
             sequence.use(len(unit.adds))
         return results
 
