@@ -30,6 +30,8 @@ _TYPES = (
     "long_data_type",
     "string_id_data_type",
 )
+NAMES_AND_TYPES = (*_NAMES, *_TYPES)
+"""The options of which the tables are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ class StoreConfig(Options):
 
     def _take_statements(self) -> None:
         defaults = {known.name: known.default for known in fields(self)}
-        statements, lifted = normalise(self.statements, (*_NAMES, *_TYPES))
+        statements, lifted = normalise(self.statements, NAMES_AND_TYPES)
         for name, value in lifted.items():
             if getattr(self, name) not in (defaults[name], value):
                 raise ConfigurationError(

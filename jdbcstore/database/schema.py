@@ -17,12 +17,13 @@ from sqlalchemy import (
     MetaData,
     PrimaryKeyConstraint,
     Table,
+    bindparam,
     inspect,
     select,
     text,
     true,
 )
-from sqlalchemy.engine.interfaces import ReflectedIndex
+from sqlalchemy.engine.interfaces import ReflectedColumn, ReflectedIndex
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import AddConstraint
 
@@ -69,24 +70,40 @@ class Present:
         return index.table in self.indexes and _name(index) in self.indexes[index.table]
 
 
-def look(engine: Engine, tables: Iterable[Table]) -> Present:
+def look(engine: Engine, adapter: Adapter, tables: Iterable[Table]) -> Present:
     """Inspect the database for the tables, with as few queries as the vendor allows."""
+    columns: dict[str, list[str]] = {}
+    indexes: dict[str, set[str]] = {}
+    names = [str(table.name) for table in tables]
     with engine.connect() as connection:
+        if adapter.described:
+            query = text(adapter.described).bindparams(bindparam("names", expanding=True))
+            for name, part, is_index in connection.execute(query, {"names": names}):
+                columns.setdefault(name, [])
+                if is_index:
+                    indexes.setdefault(name, set()).add(str(part).lower())
+                else:
+                    columns[name].append(part)
+        else:
+            inspector = inspect(connection)
+            for (_, name), found in inspector.get_multi_columns(filter_names=names).items():
+                columns[name] = _column_names(found)
+            for (_, name), those in inspector.get_multi_indexes(filter_names=names).items():
+                indexes[name] = {_name(index) for index in those}
+        missing = [name for name in names if name not in columns]
         inspector = inspect(connection)
-        names = [str(table.name) for table in tables]
-        columns = {
-            name: found for (_, name), found in inspector.get_multi_columns(filter_names=names).items()
-        }
-        indexes = {
-            name: found for (_, name), found in inspector.get_multi_indexes(filter_names=names).items()
-        }
-        for name in _under_another_case(inspector, [name for name in names if name not in columns]):
-            columns[name], indexes[name] = inspector.get_columns(name), inspector.get_indexes(name)
+        for name in _under_another_case(inspector, missing):
+            columns[name] = _column_names(inspector.get_columns(name))
+            indexes[name] = {_name(index) for index in inspector.get_indexes(name)}
     present = [table for table in tables if str(table.name) in columns]
     return Present(
-        {table: [str(column["name"]) for column in columns[str(table.name)]] for table in present},
-        {table: {_name(index) for index in indexes.get(str(table.name), [])} for table in present},
+        {table: columns[str(table.name)] for table in present},
+        {table: indexes.get(str(table.name), set()) for table in present},
     )
+
+
+def _column_names(found: Iterable[ReflectedColumn]) -> list[str]:
+    return [str(column["name"]) for column in found]
 
 
 def _under_another_case(inspector: Inspector, names: list[str]) -> list[str]:
@@ -316,7 +333,7 @@ def _made_by(tables: Tables) -> list[tuple[str, tuple[Table, ...]]]:
 
 
 def create_given_tables(
-    engine: Engine, tables: Tables, present: Present, given: Mapping[str, StatementValue]
+    engine: Engine, adapter: Adapter, tables: Tables, present: Present, given: Mapping[str, StatementValue]
 ) -> Present:
     """Run those statements in ``given`` whose tables are not complete; what exists afterwards.
 
@@ -326,7 +343,7 @@ def create_given_tables(
         texts = given.get(name)
         if isinstance(texts, tuple) and _lacking(present, made):
             refusals = _run_given(engine, texts)
-            present = look(engine, tables.all)
+            present = look(engine, adapter, tables.all)
             if lacking := _lacking(present, made):
                 reason = f": {refusals[0].statement!r}: {refusals[0].orig}" if refusals else ""
                 raise SchemaError(

@@ -153,10 +153,12 @@ class Session(Database):
 
     def _prepare_tables(self) -> tuple[bool, bool]:
         """Create or check the tables; whether jdbcstore's own and the index on CONTAINER exist."""
-        present = look(self.engine, self.tables.all)
+        present = look(self.engine, self.adapter, self.tables.all)
         creates = self.config.create_tables_on_startup and not self.read_only
         if creates:
-            present = create_given_tables(self.engine, self.tables, present, self.config.statements)
+            present = create_given_tables(
+                self.engine, self.adapter, self.tables, present, self.config.statements
+            )
         for table, columns in present.columns.items():
             check_table(table, columns)
         if self.adapter.make_transactional and not self.read_only:
@@ -188,7 +190,7 @@ class Session(Database):
         :raises SchemaError: it cannot be created, or is not ours
         """
         table = self.tables.history
-        columns = self.on_engine(lambda engine: look(engine, [table])).columns
+        columns = self.on_engine(lambda engine: look(engine, self.adapter, [table])).columns
         if table in columns:
             check_table(table, columns[table])
         elif self.config.create_tables_on_startup:
@@ -224,7 +226,7 @@ class Session(Database):
         :raises SchemaError: one cannot be created, or is missing and must not be created
         """
         tables = self.tables.routing
-        present = self.on_engine(lambda engine: look(engine, tables))
+        present = self.on_engine(lambda engine: look(engine, self.adapter, tables))
         for table, columns in present.columns.items():
             check_table(table, columns)
         missing = present.missing(tables)
@@ -245,8 +247,9 @@ class Session(Database):
 
     def present_tables(self) -> dict[str, bool]:
         """By table name, whether the database has the table."""
-        missing = self.on_engine(lambda engine: look(engine, self.tables.known)).missing(self.tables.known)
-        return {str(table.name): table not in missing for table in self.tables.known}
+        known = self.tables.known
+        missing = self.on_engine(lambda engine: look(engine, self.adapter, known)).missing(known)
+        return {str(table.name): table not in missing for table in known}
 
     def on_engine(self, run: Callable[[Engine], T]) -> T:
         """Call ``run`` with the engine; again if a pooled connection was lost in the meantime.

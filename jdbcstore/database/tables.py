@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
@@ -19,6 +20,7 @@ from sqlalchemy.sql import quoted_name
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config import StoreConfig
+from jdbcstore.config.store import NAMES_AND_TYPES
 from jdbcstore.database.adapters.base import Adapter, Worded
 
 
@@ -74,7 +76,22 @@ class Tables:
 
 
 def define_tables(adapter: Adapter, config: StoreConfig) -> Tables:
-    """The tables for a vendor, named so that they are those of an ActiveMQ on that vendor."""
+    """The tables for a vendor, named so that they are those of an ActiveMQ on that vendor.
+
+    Stores with the same adapter, names and types share the definitions, which take long to make. Nothing
+    changes them.
+    """
+    if vars(adapter).keys() & Adapter.__annotations__.keys():  # some depend on the URL
+        return _define(adapter, config)
+    return _shared(type(adapter), *[getattr(config, name) for name in NAMES_AND_TYPES])
+
+
+@lru_cache(maxsize=32)
+def _shared(kind: type[Adapter], *values: str | None) -> Tables:
+    return _define(kind(), StoreConfig(**dict(zip(NAMES_AND_TYPES, values, strict=True))))
+
+
+def _define(adapter: Adapter, config: StoreConfig) -> Tables:
     metadata = MetaData()
     define = _Definer(adapter, metadata, config)
     prefix = config.table_prefix

@@ -145,6 +145,12 @@ class Adapter:
     owner_grants: ClassVar[tuple[str, ...]] = ()
     """The rights that ``{owner}`` needs to create and migrate tables."""
 
+    described: ClassVar[str] = ""
+    """A query for what the tables in ``:names`` have: the table, a column or an index, and which of the two.
+
+    Columns in the order of the table. Empty if SQLAlchemy's inspection is as fast.
+    """
+
     # Statements
     begin_statement: ClassVar[str] = "BEGIN"
     now_ms: ClassVar[str]

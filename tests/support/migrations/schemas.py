@@ -68,7 +68,7 @@ _fresh: dict[Any, Schema] = {}
 def _make_fresh(database: Database, options: dict[str, Any]) -> Schema:
     target = Target(database.url, StoreConfig(**options))
     engine = target.connect_with(poolclass=NullPool)
-    create_tables(engine, target.adapter, target.tables, look(engine, target.tables.all))
+    create_tables(engine, target.adapter, target.tables, look(engine, target.adapter, target.tables.all))
     made = schema_of(database)
     target.tables.messages.metadata.drop_all(engine, tables=target.tables.known)
     return made
