@@ -83,11 +83,12 @@ def define_tables(adapter: Adapter, config: StoreConfig) -> Tables:
     """
     if vars(adapter).keys() & Adapter.__annotations__.keys():  # some depend on the URL
         return _define(adapter, config)
-    return _shared(type(adapter), *[getattr(config, name) for name in NAMES_AND_TYPES])
+    kind: Any = type(adapter)
+    return _shared(kind, tuple(getattr(config, name) for name in NAMES_AND_TYPES))
 
 
 @lru_cache(maxsize=32)
-def _shared(kind: type[Adapter], *values: str | None) -> Tables:
+def _shared(kind: type[Adapter], values: tuple[Any, ...]) -> Tables:
     return _define(kind(), StoreConfig(**dict(zip(NAMES_AND_TYPES, values, strict=True))))
 
 
