@@ -128,10 +128,18 @@ class Consumers:
             return None
         if not owner.wants(entry.message):
             return None
+        self._put_last(owner)
         if sequence < 0:
             self._groups.close(group_id)
             self._regroup()
         return owner
+
+    def _put_last(self, subscription: BaseSubscription) -> None:
+        """It is the last in its turn: with as few groups as others, it gets the next one after them."""
+        turns = self._turns[self._members[subscription]]
+        if subscription in self._in_turn and turns[-1] is not subscription:
+            turns.remove(subscription)
+            turns.append(subscription)
 
     def _owner(self, message: Message, group_id: str) -> BaseSubscription | None:
         """The only consumer that may get a message of a group; None if any may."""

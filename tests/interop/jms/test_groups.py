@@ -132,3 +132,14 @@ def test_a_group_in_transactions_stays_in_order(connect: Connect, queue: str) ->
     other.session.rollback()
     assert other.texts(consumer, 4) == ["0", "1", "2", "3"]
     other.session.commit()
+
+
+def test_a_closed_group_goes_to_another_consumer(connect: Connect, queue: str) -> None:
+    one, two = connect(), connect()
+    first = one.consumer(queue)
+    one.send(queue, of(one, "g", "opens"))
+    assert str(take(first).getText()) == "opens"
+    second = two.consumer(queue)
+    one.send(queue, of(one, "g", "closes", -1), of(one, "g", "opens again"))
+    assert str(take(first).getText()) == "closes"
+    assert str(take(second).getText()) == "opens again"
