@@ -110,7 +110,8 @@ class BrokerHost:
             return "the broker is stopping"
         if self._master is not None:
             return self._master.obstacle
-        return "waiting for the lock" if self._opening is not None else "the broker is not running"
+        is_running = self._task is not None and not self._task.done()
+        return "waiting for the lock" if is_running else "the broker is not running"
 
     async def start(self) -> None:
         """Begin to wait for the lock, and to serve once it is acquired; returns at once.

@@ -94,8 +94,14 @@ class MasterBroker:
         return await asyncio.shield(self._ended)
 
     def end(self, error: Exception | None = None) -> None:
-        """Report not ready from now on, and have :meth:`ended` return."""
+        """Report not ready from now on, and have :meth:`ended` return.
+
+        After an error the connections are closed at once: no client gets anything more from this engine.
+        """
         self.obstacle = "the broker is stopping"
+        if error is not None:
+            for connector in self._connectors:
+                connector.abort()
         if not self._ended.done():
             self._ended.set_result(error)
 

@@ -23,6 +23,7 @@ from jdbcstore.config.users import ROLES, write_user
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.frames import Stomp
 from tests.support.broker.programs import BrokerProcess, Client, free_port
+from tests.support.polling import wait_until
 
 SEND = {"body": "two pints", "properties": {"table": 7}}
 
@@ -261,3 +262,26 @@ def test_what_each_role_may_do(tmp_path: Path) -> None:
             await asyncio.to_thread(ask)
 
     asyncio.run(main())
+
+
+def test_the_mastership_is_handed_over(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/mq.db"
+    ports = free_port(), free_port()
+    one, other = [ApiClient(Address("127.0.0.1", port)) for port in ports]
+    with BrokerProcess(tmp_path, "--url", url, "--health", f"127.0.0.1:{ports[0]}") as master:
+        master.ready()
+        one.post(queue("Q", "messages"), body="kept")
+        with BrokerProcess(tmp_path, "--url", url, "--health", f"127.0.0.1:{ports[1]}") as slave:
+            assert slave.line().startswith("waiting for lock")
+            assert other.ask("POST", queue("Q", "purge"), {})[0] == 503
+            assert not other.get("/api/lock")["is_held"]
+
+            def handed_over() -> bool:
+                one.ask("POST", "/api/hand-over", {})  # again, if nobody has taken the lock in time
+                return bool(other.get("/api/lock")["is_held"])
+
+            wait_until(handed_over, 120.0, "that the other is the master")
+            slave.ready()
+            assert [message["body"] for message in other.get(queue("Q", "messages"))] == ["kept"]
+            assert one.ask("POST", queue("Q", "purge"), {})[0] == 503
+            assert one.get("/api/broker")["obstacle"] == "waiting for the lock"
