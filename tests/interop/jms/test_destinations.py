@@ -157,6 +157,7 @@ def test_request_and_reply(connect: Connect, queue: str) -> None:
         received = take(requests)
         reply = answering.text(f"answer to {received.getText()}")
         reply.setJMSCorrelationID(received.getJMSMessageID())
+        answering.await_temporary(received.getJMSReplyTo())
         answering.send(received.getJMSReplyTo(), reply)
         answer = take(consumer)
         assert str(answer.getText()) == f"answer to question {number}"
@@ -169,6 +170,7 @@ def test_a_queue_requestor(connect: Connect, queue: str) -> None:
 
     def answer() -> None:
         received = take(requests)
+        answering.await_temporary(received.getJMSReplyTo())
         answering.send(received.getJMSReplyTo(), f"answer to {received.getText()}")
 
     thread = threading.Thread(target=answer)
@@ -184,6 +186,7 @@ def test_a_temporary_topic(connect: Connect) -> None:
     one, two = connect(), connect()
     topic = one.session.createTemporaryTopic()
     consumer = one.consumer(topic)
+    two.await_temporary(topic)
     two.send(topic, "hello")
     assert one.texts(consumer, 1) == ["hello"]
 
@@ -191,6 +194,7 @@ def test_a_temporary_topic(connect: Connect) -> None:
 def test_a_temporary_queue_keeps_messages(connect: Connect) -> None:
     one, two = connect(), connect()
     temporary = one.session.createTemporaryQueue()
+    two.await_temporary(temporary)
     two.send(temporary, "1", "2")
     assert one.texts(one.consumer(temporary), 2) == ["1", "2"]
 
@@ -210,6 +214,7 @@ def test_a_deleted_temporary_destination_takes_no_messages(connect: Connect, kin
     consumer = one.consumer(temporary)
     with refused("JMSException", "InvalidDestinationException"):
         temporary.delete()
+    two.await_temporary(temporary)
     two.send(temporary, "in time")
     assert one.texts(consumer, 1) == ["in time"]
     consumer.close()
@@ -223,7 +228,7 @@ def test_temporary_queues_end_with_their_connection(connect: Connect, broker: Ru
     two = connect()
     with Jms(broker.url) as one:
         temporary = one.session.createTemporaryQueue()
-        wait_until(lambda: not two.connection.isDeleted(temporary), 30, "that the other one knows it")
+        two.await_temporary(temporary)
     wait_until(lambda: two.connection.isDeleted(temporary), 30, "that it is gone")
     with refused("InvalidDestinationException", "DestinationDoesNotExistException"):
         two.send(temporary, "?")

@@ -11,7 +11,6 @@ import pytest
 from tests.interop.jms.conftest import Connect, RunningBroker
 from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, elements, is_left, take
 from tests.support.broker.stomp.serving import Client
-from tests.support.polling import wait_until
 
 UNICODE = "grüße €"
 
@@ -242,7 +241,7 @@ def test_a_jms_client_answers_a_request_of_stomp(client: Jms, stomp: Client, que
     stomp.subscribe("/temp-queue/mine", "1")
     stomp.send(f"/queue/{queue}", "?", reply_to="/temp-queue/mine")
     reply_to = take(requests).getJMSReplyTo()
-    wait_until(lambda: not client.connection.isDeleted(reply_to), 30, "that it knows the queue")
+    client.await_temporary(reply_to)
     client.send(reply_to, "!")
     assert stomp.expect("MESSAGE").body == b"!"
 

@@ -133,6 +133,7 @@ def test_a_transaction_does_not_see_what_it_has_sent(transacted: Jms, queue: str
 def test_a_refused_send_in_a_transaction(client: Jms, transacted: Jms, queue: str) -> None:
     """A temporary queue that its connection has deleted takes nothing."""
     temporary = client.session.createTemporaryQueue()
+    transacted.await_temporary(temporary)
     transacted.send(temporary, "x")
     transacted.session.rollback()
     temporary.delete()

@@ -136,6 +136,10 @@ class Jms:
             producer.send(made, mode, priority, ttl)
         producer.close()
 
+    def await_temporary(self, destination: Any) -> None:
+        """Wait until the client has heard of another's temporary destination; until then it cannot send."""
+        wait_until(lambda: not self.connection.isDeleted(destination), 60, f"that it knows {destination}")
+
     def consumer(self, destination: Any, selector: str | None = None, no_local: bool = False) -> Any:
         return self.session.createConsumer(self.destination(destination), selector, no_local)
 

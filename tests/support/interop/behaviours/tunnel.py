@@ -23,14 +23,19 @@ class _Tunnel:
 
     async def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         name = Subprotocol("v12.stomp")
-        async with connect(self._uri, subprotocols=[name], max_size=None, proxy=None) as websocket:
-            back = asyncio.create_task(self._back(websocket, writer))
-            with contextlib.suppress(ConnectionClosed, ConnectionError):
-                while data := await reader.read(65536):
-                    for message in self._cut(data):
-                        await websocket.send(message)
-            await websocket.close()
-            await back
+        try:
+            async with connect(self._uri, subprotocols=[name], max_size=None, proxy=None) as websocket:
+                back = asyncio.create_task(self._back(websocket, writer))
+                with contextlib.suppress(ConnectionClosed, ConnectionError):
+                    while data := await reader.read(65536):
+                        for message in self._cut(data):
+                            await websocket.send(message)
+                await websocket.close()
+                await back
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
 
     async def _back(self, websocket: ClientConnection, writer: StreamWriter) -> None:
         with contextlib.suppress(ConnectionClosed, ConnectionError):
