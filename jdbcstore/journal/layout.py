@@ -203,4 +203,4 @@ def frame(
 
     The first gets this number and sequence, and is written to this place, a segment and an offset.
     """
-    return core.frame(Written, entries, stamp, number, sequence, durable, room, place)
+    return core.frame(Written, crc32c, entries, stamp, number, sequence, durable, room, place)

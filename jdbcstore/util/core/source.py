@@ -12,8 +12,6 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception class
 from typing import Any
 
-from crc32c import crc32c
-
 from jdbcstore.util.core import plain as cython
 from jdbcstore.util.core.plain import copy, new, new_tuple, places, put, read, same
 
@@ -349,6 +347,7 @@ def row_chunks(rows: Sequence[Any], operation: int) -> tuple[list[bytes], int]:
 
 def frame(
     written_class: type,
+    checksum: Callable[[bytes, int], int],
     entries: Sequence[Any],
     stamp: Any,
     number: int,
@@ -374,10 +373,10 @@ def frame(
         total += RECORD + size + padding
         count = entry.sequences
         head = _fields(size, marker, number - durable, count, entry.kind, 0, 0, number, sequence)
-        crc = crc32c(head, seed)
+        crc = checksum(head, seed)
         chunks = entry.chunks
         for chunk in chunks:
-            crc = crc32c(chunk, crc)
+            crc = checksum(chunk, crc)
         parts.append(crc.to_bytes(4, "little"))
         parts.append(head)
         parts.extend(chunks)

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -194,7 +195,7 @@ def test_records_are_the_same_bytes(sizes: list[int], room: int) -> None:
     found = []
     for core in available():
         units = [Unit(Writes(adds=some_rows(source, 2, size))) for size in sizes]
-        parts, written, size = core.frame(Written, units, Stamp(3, 4), 7, 9, 5, room, (1, 512))
+        parts, written, size = core.frame(Written, crc32c, units, Stamp(3, 4), 7, 9, 5, room, (1, 512))
         assert len(b"".join(parts)) == size <= room
         assert all(type(one) is Written and one.entry.kind == WRITE for one in written)
         found.append((b"".join(parts), [one[1:] for one in written], size))
