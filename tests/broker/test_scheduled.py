@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jdbcstore import Destination, Message, MessageId, ProducerId, Store
+from jdbcstore.abc import MessageReference
 from jdbcstore.broker.engine import Engine
 from jdbcstore.errors import InvalidDestination, InvalidMessage, StoreError
 from tests.conftest import OpenStore
@@ -118,6 +119,25 @@ def test_a_period_alone_is_a_delay_and_minus_one_repeats_for_ever(store: Store, 
             await consumer.got(6)
             await quiet()
             assert len(consumer.deliveries) == 6
+
+    asyncio.run(main())
+
+
+def test_a_job_that_arrives_when_it_has_been_read_already(store: Store, clock: FakeClock) -> None:
+    message_id = MessageId(ProducerId("ID:c", 1, 1), 7)
+
+    async def main() -> None:
+        async with running(store, clock=clock, scheduler_support=True) as engine:
+            consumer = await consume(engine, "Q")
+            await send(engine, later("x", delay=1000).replace(message_id=message_id))
+            [job] = store.queue(JOBS).recover()
+            assert engine.scheduler is not None
+            assert job.sequence is not None
+            engine.scheduler.arrive(job, MessageReference(job.sequence, message_id), "")
+            await pass_time(engine, clock, 1)
+            await consumer.got(1)
+            await quiet()
+            assert consumer.bodies == ["x"]
 
     asyncio.run(main())
 

@@ -131,8 +131,10 @@ class Scheduler:
     # Jobs
 
     def _add(self, sequence: int, job: Job) -> None:
-        self.jobs[sequence] = job
-        heappush(self._due, (job.at_ms, sequence))
+        # One that was read from the store may arrive only then.
+        if sequence not in self.jobs:
+            self.jobs[sequence] = job
+            heappush(self._due, (job.at_ms, sequence))
 
     @property
     def _store(self) -> MessageStore:
@@ -147,7 +149,7 @@ class Scheduler:
             page = await self._loop.run(partial(store.recover, _PAGE, cursor))
             for message in page:
                 try:
-                    if message.sequence is not None and message.sequence not in self.jobs:
+                    if message.sequence is not None:
                         self._add(message.sequence, Job.of(message))
                 except CorruptMessage as error:
                     log.error("a scheduled message is damaged and stays where it is: %s", error)
