@@ -14,6 +14,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +26,7 @@ from tests.support.kombu.sources import REGISTERED, environment, source
 from tests.support.servers import MariadbServer, PostgresqlServer
 from tests.support.servers.redis import RedisServer
 
-_PACKAGES = ("redis", "pytest-rerunfailures", "pydantic")
+_PACKAGES = ("redis", "pytest-rerunfailures", "pydantic", "django", "pymemcache", "cryptography")
 _SERVERS = {"postgresql": PostgresqlServer, "mariadb": MariadbServer}
 _ORDER = ("error", "failure", "skipped")
 
@@ -34,20 +35,22 @@ _ORDER = ("error", "failure", "skipped")
 @click.option("--only", type=click.Choice(["sqlite", *_SERVERS]), multiple=True, help="Some databases.")
 @click.option("--file", "files", multiple=True, help="Some of Celery's files, such as test_inspect.py.")
 @click.option("-k", "expression", default="", help="Some of the tests, as for pytest.")
+@click.option("--at-once", default=1, show_default=True, help="How many brokers are tested at a time.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Where the output goes.")
-def main(only: tuple[str, ...], files: tuple[str, ...], expression: str, keep: Path | None) -> None:
+def main(
+    only: tuple[str, ...], files: tuple[str, ...], expression: str, at_once: int, keep: Path | None
+) -> None:
     python = environment("celery-environment", *_PACKAGES)
     celery = source("celery", version("celery"))
     tests = [f"t/integration/{name}" for name in files] or ["t/integration"]
     options = [*tests, "-k", expression] if expression else tests
-    results: dict[str, dict[str, str]] = {}
     with ExitStack() as opened:
         folder = keep or Path(opened.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("redis", *(only or ("sqlite", *_SERVERS))):
-            with broker_url(name, folder) as url:
-                results[name] = run(python, celery, options, name, url, folder)
-            click.echo(f"{name}: {dict(Counter(results[name].values()))}")
+        names = ("redis", *(only or ("sqlite", *_SERVERS)))
+        with ThreadPoolExecutor(at_once) as pool:
+            found = pool.map(lambda name: run(python, celery, options, name, folder), names)
+            results = dict(zip(names, found, strict=True))
     sys.exit(1 if report(results) else 0)
 
 
@@ -67,10 +70,14 @@ def broker_url(name: str, folder: Path) -> Iterator[str]:
             server.close()
 
 
-def run(python: Path, celery: Path, options: list[str], name: str, url: str, folder: Path) -> dict[str, str]:
+def run(python: Path, celery: Path, options: list[str], name: str, folder: Path) -> dict[str, str]:
     """The outcome of each test; its output is in the folder."""
     report, begin = folder / f"{name}.xml", time.monotonic()
-    with tempfile.TemporaryDirectory() as data, (folder / f"{name}.log").open("wb") as log:
+    with (
+        broker_url(name, folder) as url,
+        tempfile.TemporaryDirectory() as data,
+        (folder / f"{name}.log").open("wb") as log,
+    ):
         redis = RedisServer(Path(data), "--save", "")
         environment = {
             **os.environ,
@@ -80,7 +87,7 @@ def run(python: Path, celery: Path, options: list[str], name: str, url: str, fol
             "PYTHONPATH": os.pathsep.join((str(REGISTERED), str(ROOT), str(celery))),
         }
         command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-v"]
-        command += ["-p", "celery.contrib.pytest"]
+        command += ["-p", "celery.contrib.pytest", "--continue-on-collection-errors"]
         try:
             subprocess.run(
                 [*command, f"--junitxml={report}", *options],
@@ -91,8 +98,9 @@ def run(python: Path, celery: Path, options: list[str], name: str, url: str, fol
             )
         finally:
             redis.close()
-    click.echo(f"{name}: {time.monotonic() - begin:.0f} s")
-    return outcomes(report)
+    found = outcomes(report)
+    click.echo(f"{name}: {dict(Counter(found.values()))} in {time.monotonic() - begin:.0f} s")
+    return found
 
 
 def outcomes(report: Path) -> dict[str, str]:

@@ -97,11 +97,6 @@ class PostgresqlAdapter(Adapter):
     binary_type: ClassVar[TypeEngine[Any]] = BYTEA()
     max_blob = 1024**3 - 64 * 1024
 
-    def __init__(self) -> None:
-        self._connection: Any = None
-        self._prepared: dict[str, bytes] = {}
-        """Statement -> its name, on that connection."""
-
     @classmethod
     def url_from_jdbc(cls, text: str) -> URL:
         url = super().url_from_jdbc(text)  # no host means this machine: Java does not use Unix sockets
@@ -303,16 +298,16 @@ class PostgresqlAdapter(Adapter):
         from psycopg.errors import error_from_result
 
         connection = cursor.connection.pgconn
-        if connection is not self._connection:
-            self._connection, self._prepared = connection, {}
-        name = self._prepared.get(text)
+        # Of each connection: with claims several take turns, in as many threads.
+        prepared: dict[str, bytes] = vars(cursor.connection).setdefault("jdbcstore_prepared", {})
+        name = prepared.get(text)
         with libpq.answering(cursor.connection):
             if name is None:
-                name = f"jdbcstore_{len(self._prepared)}".encode()
+                name = f"jdbcstore_{len(prepared)}".encode()
                 result = connection.prepare(name, text.encode())
                 if result.status == pq.ExecStatus.COMMAND_OK:
-                    self._prepared[text] = name
-            if name in self._prepared.values():
+                    prepared[text] = name
+            if name in prepared.values():
                 result = connection.exec_prepared(name, parameters, [1] * len(parameters))
         if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
             return int(result.ntuples)

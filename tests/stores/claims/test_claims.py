@@ -10,6 +10,7 @@ import pytest
 
 import jdbcstore
 from jdbcstore import Message, MessageId, StoreConfig
+from jdbcstore.database.connection import Connection
 from jdbcstore.errors import (
     ClaimLost,
     ConfigurationError,
@@ -360,3 +361,19 @@ def test_names_and_options_are_checked(claims: Claims, open_claims: OpenClaims) 
 def test_a_database_that_cannot_be_shared_says_so() -> None:
     with pytest.raises(ConfigurationError, match="PostgreSQL, MariaDB"):
         Claims("mysql://127.0.0.1:1/x")
+
+
+@pytest.mark.backends("postgresql", "mariadb")
+def test_connections_take_turns(claims: Claims, queue: ClaimQueue) -> None:
+    rows = [claims.encode(queue.destination, Message(str(number))) for number in range(4)]
+
+    def one(first: Connection) -> None:
+        def other(second: Connection) -> None:
+            for connection, row in zip([first, second, first, second], rows, strict=True):
+                claims.add_rows(connection, [row])
+
+        claims.run(other)
+
+    claims.run(one)
+
+    assert [claim.message.body for claim in queue.claim(4)] == ["0", "1", "2", "3"]
