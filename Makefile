@@ -14,7 +14,7 @@ WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 2 : 6 
 # If it is set, each Python that a test starts compiles the package again: a quarter of a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick lint bench sql packages clean
+.PHONY: help demo test quick lint bench docs dist sql packages clean
 
 help:
 	@echo "make demo    watch messages survive a killed broker, on SQLite; then Spark SQL"
@@ -22,6 +22,8 @@ help:
 	@echo "make quick   lint, unit tests, and the contract in memory and on SQLite: under a minute"
 	@echo "make lint    only ruff and mypy"
 	@echo "make bench   measure the figures of docs/benchmarks.md on this machine"
+	@echo "make docs    build the documentation site in .build/docs, and open every page in Chromium"
+	@echo "make dist    build wheel and sdist in dist/, and check them"
 	@echo "make sql     write the scripts in sql/ from the definitions of the tables"
 	@echo "make clean   remove .venv, caches and the compiled core; keep Debian packages and data"
 
@@ -48,6 +50,18 @@ lint: .venv/dev .venv/compiled
 
 bench: packages .venv/dev .venv/compiled
 	$(BIN)/python -m benchmarks
+
+# A warning is an error: a broken link, a page that is not in the navigation, a docstring that does not parse.
+docs: .venv/docs
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html -j auto -d .build/doctrees docs .build/docs
+	@.ci/packages chromium || echo "Chromium cannot be installed here: no page is opened" >&2
+	$(BIN)/python -m tests.docs.site .build/docs
+
+dist: .venv/release
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
 
 sql: .venv/core
 	$(BIN)/python -m jdbcstore.database.migrations sql
@@ -77,6 +91,15 @@ packages:
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@ .venv/core .venv/demo .venv/spark
 
+# The site describes every module, and so imports what they need.
+.venv/docs: .venv/dev
+	$(BIN)/pip install --quiet --editable '.[docs]'
+	touch $@
+
+.venv/release: .venv/created pyproject.toml
+	$(BIN)/pip install --quiet --editable '.[release]'
+	touch $@
+
 .venv/created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(PYTHON) is older than 3.11: make PYTHON=python3.11")'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || .ci/packages \
@@ -85,5 +108,6 @@ packages:
 	touch $@
 
 clean:
-	rm -rf jdbcstore/util/core/*.so .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
+	rm -rf jdbcstore/util/core/*.so .venv .build docs/generated
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -136,17 +136,20 @@ _EXIT_CODES = "\n".join(f"  {code:>3}  {code.text}" for code in ExitCode)
     is_flag=True,
     expose_value=False,
     is_eager=True,
-    callback=lambda context, _, wanted: _print_version(context) if wanted else None,
-    help="Show the version and exit.",
+    callback=lambda context, _, wanted: _print_versions(context) if wanted else None,
+    help="Show the version, and those of what a bug report should name.",
 )
 def commands() -> None:
     """The command line."""
 
 
-def _print_version(context: click.Context) -> None:
-    from jdbcstore.util.core import BUILD
+def _print_versions(context: click.Context) -> None:
+    from jdbcstore.util.versions import versions
 
-    click.echo(f"jdbcstore, version {__version__}\ncore: {BUILD}")
+    (name, own), *others = versions(__version__)
+    write_line(f"{name}, version {own}")
+    for name, version in others:
+        write_line(f"  {name} {version}")
     context.exit()
 
 

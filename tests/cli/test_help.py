@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import click
 import pytest
 
+import jdbcstore
 from jdbcstore.cli.app import commands
 from jdbcstore.util.core import BUILD
 from tests.cli.conftest import Invoke
@@ -64,7 +67,13 @@ def test_no_command_is_imported_before_it_runs(arguments: list[str]) -> None:
 
 
 def test_the_version_has_a_short_option(invoke: Invoke) -> None:
-    assert invoke("-V").out == invoke("--version").out == f"jdbcstore, version 0.1.0\ncore: {BUILD}\n"
+    assert invoke("-V").out == invoke("--version").out
+
+    first, *others = invoke("-V").out.splitlines()
+    assert first == f"jdbcstore, version {jdbcstore.__version__}"
+    assert f"  SQLAlchemy {version('SQLAlchemy')}" in others
+    assert f"  {platform.python_implementation()} {platform.python_version()}" in others
+    assert f"  core: {BUILD}" in others
 
 
 def test_bash_completes_a_command(tmp_path: Path, invoke: Invoke) -> None:

@@ -62,7 +62,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
 
     :raises ConfigurationError: the journal belongs to another store
     :raises CorruptJournal: an acknowledged record is damaged or missing, or the journal ends before the
-    record up to which the backing store has applied it
+        record up to which the backing store has applied it
     :raises JournalInUse: the directory is in use by another journal
     :raises JournalPending: another journal has records that the backing store does not have
     :raises StoreUnavailable: the directory cannot be used, or the backing store does not answer

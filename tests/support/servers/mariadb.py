@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 from collections.abc import Sequence
@@ -53,6 +54,7 @@ class MariadbServer(Server):
             "--character-set-server=utf8mb4",
             "--skip-name-resolve",
             "--max-connections=200",
+            *os.environ.get("JDBCSTORE_TEST_MARIADB_OPTIONS", "").split(),
         ]
 
     def _create_user(self) -> None:

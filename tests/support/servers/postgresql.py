@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.servers.process import Server, ServerMissing, give
@@ -24,7 +25,7 @@ class PostgresqlServer(Server):
     immediate_stop_signal = signal.SIGQUIT
 
     def _find_programs(self) -> None:
-        self._programs = _programs()
+        self._programs = programs(os.environ)
 
     def program(self, name: str) -> Path:
         """A program that came with this server, such as pgbench."""
@@ -66,8 +67,10 @@ class PostgresqlServer(Server):
         )
 
 
-def _programs() -> Path:
-    """Where initdb and postgres are; the newest version where the system keeps several."""
+def programs(environment: Mapping[str, str]) -> Path:
+    """Where initdb and postgres are: JDBCSTORE_TEST_POSTGRESQL, or the newest version of the system."""
+    if chosen := environment.get("JDBCSTORE_TEST_POSTGRESQL"):
+        return Path(chosen)
     system = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_version, reverse=True)
     found = shutil.which("initdb")
     for initdb in [*system, *([Path(found)] if found else [])]:

@@ -1,0 +1,229 @@
+"""Pages of the site that are generated: navigation, the API from docstrings, the help of each command.
+
+The pages of docs/ are plain Markdown, which reads well in a folder too. What only the site needs is
+written into docs/generated, which git ignores, when a build begins.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+DOCS = Path(__file__).parents[1]
+ROOT = DOCS.parent
+
+NAVIGATION: dict[str, tuple[str, ...]] = {
+    "I write Python": (
+        *("readers/python", "quickstart", "guide/queues-and-topics", "guide/messages"),
+        *("guide/durable-subscriptions", "guide/transactions", "guide/priorities", "guide/selectors"),
+        *("guide/expiry-purge-cleanup", "guide/errors", "guide/claims", "guide/celery", "guide/xa"),
+        *("guide/routing", "guide/replacing"),
+    ),
+    "I run ActiveMQ": (
+        *("readers/activemq", "guide/activemq", "guide/stomp", "guide/jms", "guide/configuration"),
+        *("guide/locking", "guide/io-exceptions", "guide/journal", "guide/virtual-destinations"),
+        *("guide/scheduled", "guide/migrations", "guide/archiving", "guide/file-stores", "operations"),
+        *("deploy/index", "stomp-differences"),
+    ),
+    "I ask Spark": ("readers/spark", "spark", "arrow"),
+    "I build a broker": ("readers/broker", "guide/broker", "guide/coilmq", "design", "glossary"),
+    "Reference": (
+        *("cli", "generated/commands/index", "reference", "generated/api/index", "vendors"),
+        *("compatibility", "compared", "benchmarks"),
+    ),
+    "The project": ("policy", "generated/changelog", "generated/security", "generated/contributing"),
+}
+"""Each reader's pages, in order; pages named nowhere follow under "More"."""
+
+COPIES = {
+    "README.md": "index",
+    "CHANGELOG.md": "generated/changelog",
+    "SECURITY.md": "generated/security",
+    "CONTRIBUTING.md": "generated/contributing",
+    "sql/README.md": "generated/scripts",
+    "tests/README.md": "generated/tests",
+}
+"""Files outside of docs/ that the site has, and the page each becomes."""
+
+
+def public_names() -> dict[str, tuple[str, ...]]:
+    """Each public module, and its public names, as docs/reference.md lists them."""
+    import jdbcstore
+
+    text = (DOCS / "reference.md").read_text(encoding="utf-8")
+    table = text.partition("\nAlso public:\n")[2].partition("\n## ")[0]
+    found = {"jdbcstore": tuple(jdbcstore.__all__)}
+    for modules, names in re.findall(r"^\| (`jdbcstore\.[^|]+) \| ([^|]+) \|$", table, re.MULTILINE):
+        listed = re.findall(r"`([A-Za-z_]\w*)`", names)
+        for module in re.findall(r"`([\w.]+)`", modules):
+            found[module] = tuple(listed)
+    return found
+
+
+def api_pages() -> dict[str, str]:
+    """The API reference: a page of reStructuredText for each public module, by its path."""
+    modules = public_names()
+    pages = {}
+    for module, names in modules.items():
+        blocks = [_title(module, "="), f".. py:module:: {module}", ""]
+        for name in _in(module, names):
+            kind, place = _kind(module, name)
+            if kind is None:
+                continue
+            own = module == "jdbcstore" or not _exported(name, place)
+            blocks += [f".. auto{kind}:: {module}.{name}", *([] if own else ["   :no-index:"])]
+            if kind in ("class", "exception"):
+                blocks += ["   :members:"]
+            blocks += [""]
+        pages[f"api/{module}.rst"] = "\n".join(blocks)
+    listed = "\n".join(f"   {module}" for module in modules)
+    pages["api/index.rst"] = f"{_title('API from docstrings', '=')}{_API}\n.. toctree::\n\n{listed}\n"
+    return pages
+
+
+_API = """
+Every public name with its docstring: what it promises, its units, and what it raises. What belongs
+together is told in the :doc:`reference </reference>` and in the guide. Names that are not here may
+change.
+
+"""
+
+
+def _in(module: str, names: tuple[str, ...]) -> list[str]:
+    """The names of a table's row that are this module's own: a row may list those of several modules."""
+    from importlib import import_module
+
+    loaded = import_module(module)
+    if module == "jdbcstore.errors":
+        return [name for name, value in vars(loaded).items() if isinstance(value, type) and name[0].isupper()]
+    if not names:
+        return []
+    return [name for name in dict.fromkeys(names) if hasattr(loaded, name)]
+
+
+def _kind(module: str, name: str) -> tuple[str | None, str]:
+    from importlib import import_module
+    from inspect import isclass
+
+    value = getattr(import_module(module), name)
+    place = getattr(value, "__module__", "")
+    if isclass(value):
+        return ("exception" if issubclass(value, BaseException) else "class"), place
+    return ("function" if callable(value) else "data"), place
+
+
+def _exported(name: str, place: str) -> bool:
+    """Whether the page of ``jdbcstore`` describes this name already."""
+    import jdbcstore
+
+    return name in jdbcstore.__all__ and getattr(jdbcstore, name).__module__ == place
+
+
+def command_pages() -> dict[str, str]:
+    """The help of each command: a page for each command or family of commands, by its path."""
+    from jdbcstore.cli.app import _COMMANDS
+
+    pages = {}
+    for name, module, _ in _COMMANDS:
+        attribute = f"jdbcstore.cli.{module}:{name.replace('-', '_')}"
+        pages[f"commands/{name}.rst"] = (
+            f"{_title(f'jdbcstore {name}', '=')}\n.. click:: {attribute}\n"
+            f"   :prog: jdbcstore {name}\n   :nested: full\n"
+        )
+    own = [("completion", "completion"), ("help", "help_")]
+    for name, attribute in own:
+        pages[f"commands/{name}.rst"] = (
+            f"{_title(f'jdbcstore {name}', '=')}\n.. click:: jdbcstore.cli.app:{attribute}\n"
+            f"   :prog: jdbcstore {name}\n   :nested: full\n"
+        )
+    listed = "\n".join(f"   {path.stem}" for path in map(Path, pages))
+    text = "What ``jdbcstore COMMAND --help`` prints. The text around it is in :doc:`/cli`."
+    pages["commands/index.rst"] = (
+        f"{_title('Help of each command', '=')}\n{text}\n\n.. toctree::\n\n{listed}\n"
+    )
+    return pages
+
+
+def _title(text: str, line: str) -> str:
+    return f"{text}\n{line * len(text)}\n"
+
+
+def write_pages() -> None:
+    """Write what is generated, where it differs: an unchanged page is not built again."""
+    folder = DOCS / "generated"
+    pages = {**api_pages(), **command_pages()}
+    for origin, page in COPIES.items():
+        if page.startswith("generated/") and (ROOT / origin).exists():
+            pages[f"{page.removeprefix('generated/')}.md"] = f"<!-- {origin} -->\n"
+    for path in sorted(folder.rglob("*.*")):
+        if str(path.relative_to(folder)) not in pages:
+            path.unlink()
+    for name, text in pages.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def read_copies(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Take the text of a page from its file outside of docs/, and make links between files links of pages."""
+    origins = [origin for origin, page in COPIES.items() if page == docname and (ROOT / origin).exists()]
+    base = DOCS / docname
+    if origins:
+        base = ROOT / origins[0]
+        source[0] = base.read_text(encoding="utf-8")
+        app.env.note_dependency(str(base))
+    folder = base.parent
+
+    def moved(match: re.Match[str]) -> str:
+        name, anchor = match[2], match[3] or ""
+        target = (folder / name).resolve()
+        if not target.exists():
+            return match[0]
+        relative = target.relative_to(ROOT).as_posix()
+        page = COPIES.get(relative)
+        if page is None and target.is_relative_to(DOCS):
+            page = target.relative_to(DOCS).as_posix()
+            return f"{match[1]}(/{page}{anchor})" if origins else match[0]
+        if page is None:
+            return f"{match[1].removeprefix('!').removeprefix('[').removesuffix(']')}"
+        return f"{match[1]}(/{page}.md{anchor})"
+
+    text = re.sub(r"(!?\[[^\]]*\])\(([^)\s:#]+)(#[^)\s]*)?\)", moved, source[0])
+    if docname == "index":
+        text = text + _toctrees()
+    source[0] = text
+
+
+def _toctrees() -> str:
+    named = {page for pages in NAVIGATION.values() for page in pages}
+    found = {
+        path.relative_to(DOCS).with_suffix("").as_posix()
+        for path in DOCS.rglob("*.md")
+        if not path.relative_to(DOCS).parts[0].startswith("_")
+    }
+    others = sorted(found - named - {"index"})
+    sections = {**NAVIGATION, "More": tuple(others)} if others else NAVIGATION
+    parts = []
+    for caption, pages in sections.items():
+        listed = "\n".join(f"/{page}" for page in pages if page in found or page.endswith("index"))
+        parts.append(f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{listed}\n```\n")
+    return "".join(parts)
+
+
+def escape_addresses(_app: Sphinx, _context: object, lines: list[str]) -> None:
+    """Keep an example of an address in a command's help from becoming a link."""
+    for number, line in enumerate(lines):
+        if "``" not in line:
+            lines[number] = re.sub(r"\b(?!https?:)([a-z]+)://", r"\1\\://", line)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("config-inited", lambda _app, _config: write_pages())
+    app.connect("source-read", read_copies)
+    app.connect("sphinx-click-process-options", escape_addresses)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

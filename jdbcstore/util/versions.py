@@ -1,0 +1,39 @@
+"""Versions of what a bug report should name: Python, the platform, and the installed libraries."""
+
+from __future__ import annotations
+
+import platform
+import sys
+
+__all__ = ["versions"]
+
+_LIBRARIES = ("SQLAlchemy", "alembic", "click", "lark")
+"""Required by the package itself."""
+_OPTIONAL = (
+    *("psycopg", "PyMySQL", "pyodbc", "oracledb", "JPype1"),
+    *("pyspark", "pyarrow", "duckdb", "aiohttp", "websockets", "kombu", "celery", "CoilMQ"),
+)
+"""Shown if they are installed: drivers first."""
+
+
+def versions(own: str) -> list[tuple[str, str]]:
+    """The name and version of each part, beginning with jdbcstore's ``own``; imports no library."""
+    from importlib.metadata import PackageNotFoundError, version
+    from sqlite3 import sqlite_version
+
+    from jdbcstore.util.core import BUILD
+
+    found = [
+        ("jdbcstore", own),
+        (platform.python_implementation(), platform.python_version()),
+        ("platform", f"{sys.platform} {platform.machine()} {platform.release()}"),
+        ("SQLite", sqlite_version),
+        ("core:", BUILD),
+    ]
+    for name in (*_LIBRARIES, *_OPTIONAL):
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError:
+            if name in _LIBRARIES:
+                found.append((name, "not installed"))
+    return found
