@@ -118,8 +118,9 @@ def _environment(name: str, python: Path, resolution: str = "highest") -> Path:
     if not stamp.exists():
         uv = _uv()
         _run([uv, "venv", "--quiet", "--clear", "--python", str(python), str(folder)])
-        wanted = ["--editable", f"{ROOT}[{EXTRAS}]", *TOOLS]
-        _run([uv, "pip", "install", "--quiet", "--python", str(program), "--resolution", resolution, *wanted])
+        install = [uv, "pip", "install", "--quiet", "--python", str(program)]
+        _run([*install, "--resolution", resolution, "--editable", f"{ROOT}[{EXTRAS}]"])
+        _run([*install, *TOOLS])
         stamp.touch()
     return program
 
