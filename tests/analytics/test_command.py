@@ -17,6 +17,8 @@ from tests.support import recordings
 from tests.support.cli.command_line import CommandLine, Result
 from tests.support.jvm import QUICK
 
+pytestmark = pytest.mark.timeout(900)
+
 
 @pytest.fixture
 def local(tmp_path: Path) -> CommandLine:

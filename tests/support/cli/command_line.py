@@ -70,7 +70,11 @@ class CommandLine:
         """As :meth:`run`, by a Python that is started for it, as its users do."""
         pipe = subprocess.PIPE
         with self.start(*arguments, stdin=pipe, stdout=pipe, stderr=pipe) as process:
-            out, err = process.communicate(stdin, timeout=280)  # it may start a Spark
+            try:
+                out, err = process.communicate(stdin, timeout=800)  # it may start a Spark on a busy machine
+            except subprocess.TimeoutExpired:
+                process.kill()  # else the block would wait for it
+                raise
         return Result(process.returncode, out.decode(), err.decode())
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> Result:
