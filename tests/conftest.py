@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -83,6 +84,26 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"JDBCSTORE_REQUIRE names no backend: {', '.join(sorted(unknown))}")
     if CHOICE not in {"", "whole"}:
         raise pytest.UsageError(f"JDBCSTORE_TEST_VARIANTS is {CHOICE!r}, and may only be 'whole'")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Import a share of the test modules first in each of several processes.
+
+    Rewriting the assertions of all modules takes twenty seconds of a processor, and each process would do all
+    of it, where there are no compiled modules yet; so they find most of it done when they get there.
+    """
+    share = getattr(session.config, "workerinput", None)
+    if share is None:
+        return
+    folders = [folder for name in session.config.args if (folder := ROOT / name).is_dir()]
+    modules = sorted(
+        {module for folder in folders for module in folder.rglob("test_*.py")},
+        key=lambda module: (-module.stat().st_size, module),
+    )
+    for module in modules[int(share["workerid"].removeprefix("gw")) :: share["workercount"]]:
+        # What cannot be imported here is reported, or skipped, when it is collected.
+        with suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(module.relative_to(ROOT).with_suffix("").parts))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
