@@ -115,6 +115,10 @@ def test_the_image_runs_options_that_exist(invoke: Invoke) -> None:
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     extras = re.findall(r"'\.\[([\w,]+)\]'", text)
 
+    copied = re.findall(r"^COPY ((?!--).*) \S+$", text, re.MULTILINE)
+    built = {"pyproject.toml", "hatch_build.py", "jdbcstore", "migrations"}
+
+    assert built <= {*" ".join(copied).split()}
     assert options != []
     assert [option for option in options if option not in known] == []
     assert [one for one in ",".join(extras).split(",") if f"\n{one} = [" not in project] == []
