@@ -120,7 +120,8 @@ def test_every_page_is_reached_from_the_readme() -> None:
         reached.add(path)
         names = (link.partition("#")[0] for link in Page(path).links())
         waiting += [(path.parent / name).resolve() for name in names if name and ":" not in name]
-    assert set(PAGES) <= reached
+    # The site shows the README in place of its index.
+    assert set(PAGES) - {ROOT / "docs" / "index.md"} <= reached
 
 
 def reference() -> str:
